@@ -1,0 +1,1 @@
+"""LAPS analytics: reserved layer, filled by a later release."""

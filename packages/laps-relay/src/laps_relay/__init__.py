@@ -1,0 +1,1 @@
+"""LAPS relay: reserved layer, filled by a later release."""

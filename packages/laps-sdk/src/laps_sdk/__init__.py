@@ -1,0 +1,1 @@
+"""LAPS client SDK: reserved layer, filled by a later release."""

@@ -1,0 +1,1 @@
+"""Bytes, messages and sans-IO sessions of LAPS peering, MoQT and QuicR."""

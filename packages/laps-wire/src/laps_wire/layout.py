@@ -1,0 +1,405 @@
+"""Messages as tables: what a message looks like is data.
+
+Reading, writing, tracing and the property tests all follow the same table::
+
+    SUBSCRIBE = Layout(
+        Subscribe,                      # a frozen dataclass whose fields stand in wire order
+        ("request_id", VARINT),         # (attribute, field codec)
+        ("namespace", NAMESPACE),
+        ("name", Prefixed(4096)),
+        ("parameters", PARAMETERS),
+    )
+    message = SUBSCRIBE.read(reader, "SUBSCRIBE")
+    SUBSCRIBE.write(writer, message, "SUBSCRIBE")
+
+A field codec is an object with ``read(reader, field)`` and ``write(writer, value, field)``. A
+layout is a field codec too, so structures nest. What runs for every object (data headers) is
+written by hand next to its drawing instead; tables are for messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from operator import attrgetter
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from laps_wire.buffer import Reader, Writer
+
+__all__ = [
+    "BOOL8",
+    "F64",
+    "REST",
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "VARINT",
+    "Array",
+    "Choice",
+    "Constrained",
+    "FieldCodec",
+    "Fixed",
+    "Layout",
+    "Many",
+    "Prefixed",
+    "Text",
+]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=IntEnum)
+M = TypeVar("M")
+
+
+class FieldCodec(Protocol[T]):
+    """How one field is read and written."""
+
+    def read(self, reader: Reader, field: str) -> T:
+        """Read the field's value."""
+        ...
+
+    def write(self, writer: Writer, value: T, field: str) -> None:
+        """Write the field's value."""
+        ...
+
+
+# Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class UInt:
+    """An unsigned big-endian integer of 8, 16, 32 or 64 bits."""
+
+    bits: int
+
+    def read(self, reader: Reader, field: str) -> int:
+        """Read it."""
+        return _READ_UINT[self.bits](reader, field)
+
+    def write(self, writer: Writer, value: int, field: str) -> None:
+        """Write it."""
+        _WRITE_UINT[self.bits](writer, value, field)
+
+
+_READ_UINT: Final[dict[int, Callable[[Reader, str], int]]] = {
+    8: lambda reader, field: reader.u8(field),
+    16: lambda reader, field: reader.u16(field),
+    32: lambda reader, field: reader.u32(field),
+    64: lambda reader, field: reader.u64(field),
+}
+_WRITE_UINT: Final[dict[int, Callable[[Writer, int, str], None]]] = {
+    8: Writer.u8,
+    16: Writer.u16,
+    32: Writer.u32,
+    64: Writer.u64,
+}
+
+U8: Final = UInt(8)
+U16: Final = UInt(16)
+U32: Final = UInt(32)
+U64: Final = UInt(64)
+
+
+@dataclass(frozen=True, slots=True)
+class VarInt:
+    """An integer in the coding that the reader or writer was made with."""
+
+    def read(self, reader: Reader, field: str) -> int:
+        """Read it."""
+        return reader.varint(field)
+
+    def write(self, writer: Writer, value: int, field: str) -> None:
+        """Write it."""
+        writer.varint(value, field)
+
+
+VARINT: Final = VarInt()
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    """A big-endian IEEE 754 double; NaN is refused both ways, for nothing compares to it."""
+
+    def read(self, reader: Reader, field: str) -> float:
+        """Read it."""
+        start = reader.pos
+        value = reader.f64(field)
+        if value != value:  # noqa: PLR0124 - this is how NaN is seen
+            reader.fail(field, "not a number", offset=start)
+        return value
+
+    def write(self, writer: Writer, value: float, field: str) -> None:
+        """Write it."""
+        if value != value:  # noqa: PLR0124 - this is how NaN is seen
+            writer.fail(field, "not a number")
+        writer.f64(value, field)
+
+
+F64: Final = Double()
+
+
+@dataclass(frozen=True, slots=True)
+class Bool8:
+    """A byte that is 0 or 1; anything else is refused."""
+
+    def read(self, reader: Reader, field: str) -> bool:
+        """Read it."""
+        start = reader.pos
+        value = reader.u8(field)
+        if value > 1:
+            reader.fail(field, f"{value} is neither 0 nor 1", offset=start)
+        return value == 1
+
+    def write(self, writer: Writer, value: bool, field: str) -> None:
+        """Write it."""
+        writer.u8(int(value), field)
+
+
+BOOL8: Final = Bool8()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[E]):
+    """A number that must be one of an enumeration's values."""
+
+    number: FieldCodec[int]
+    enum: type[E]
+
+    def read(self, reader: Reader, field: str) -> E:
+        """Read it."""
+        start = reader.pos
+        value = self.number.read(reader, field)
+        try:
+            return self.enum(value)
+        except ValueError:
+            known = ", ".join(f"{int(member)} {member.name}" for member in self.enum)
+            reader.fail(field, f"{value} is not one of: {known}", offset=start)
+
+    def write(self, writer: Writer, value: E, field: str) -> None:
+        """Write it."""
+        self.number.write(writer, int(value), field)
+
+
+@dataclass(frozen=True, slots=True)
+class Constrained:
+    """A number inside limits that the specification sets; refused both ways outside them."""
+
+    number: FieldCodec[int]
+    minimum: int
+    maximum: int
+
+    def read(self, reader: Reader, field: str) -> int:
+        """Read it."""
+        start = reader.pos
+        value = self.number.read(reader, field)
+        if not self.minimum <= value <= self.maximum:
+            reader.fail(field, f"{value} is outside {self.minimum}..{self.maximum}", offset=start)
+        return value
+
+    def write(self, writer: Writer, value: int, field: str) -> None:
+        """Write it."""
+        if not self.minimum <= value <= self.maximum:
+            writer.fail(field, f"{value} is outside {self.minimum}..{self.maximum}")
+        self.number.write(writer, value, field)
+
+
+# Bytes and text
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Exactly ``size`` bytes."""
+
+    size: int
+
+    def read(self, reader: Reader, field: str) -> bytes:
+        """Read them."""
+        return reader.take(self.size, field)
+
+    def write(self, writer: Writer, value: bytes, field: str) -> None:
+        """Write them."""
+        if len(value) != self.size:
+            writer.fail(field, f"{len(value)} bytes where exactly {self.size} belong")
+        writer.raw(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """Bytes behind their length; a length over ``limit`` is refused before any byte of it."""
+
+    limit: int
+    length: FieldCodec[int] = VARINT
+
+    def read(self, reader: Reader, field: str) -> bytes:
+        """Read them."""
+        start = reader.pos
+        size = self.length.read(reader, f"{field}.length")
+        if size > self.limit:
+            reader.fail(field, f"length {size} is over the limit of {self.limit}", offset=start)
+        return reader.take(size, field)
+
+    def write(self, writer: Writer, value: bytes, field: str) -> None:
+        """Write them."""
+        if len(value) > self.limit:
+            writer.fail(field, f"{len(value)} bytes are over the limit of {self.limit}")
+        self.length.write(writer, len(value), field)
+        writer.raw(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """UTF-8 text behind its length in bytes.
+
+    ``lenient`` is for words that only people read (reason phrases): bytes that are not UTF-8 become
+    backslash escapes instead of ending the session.
+    """
+
+    limit: int
+    length: FieldCodec[int] = VARINT
+    lenient: bool = False
+
+    def read(self, reader: Reader, field: str) -> str:
+        """Read it."""
+        start = reader.pos
+        size = self.length.read(reader, f"{field}.length")
+        if size > self.limit:
+            reader.fail(field, f"length {size} is over the limit of {self.limit}", offset=start)
+        data = reader.take(size, field)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            if self.lenient:
+                return data.decode(errors="backslashreplace")
+            reader.fail(field, f"not UTF-8: {error.reason}", offset=start)
+
+    def write(self, writer: Writer, value: str, field: str) -> None:
+        """Write it."""
+        try:
+            data = value.encode()
+        except UnicodeEncodeError as error:
+            writer.fail(field, f"not encodable as UTF-8: {error.reason}")
+        if len(data) > self.limit:
+            writer.fail(field, f"{len(data)} bytes are over the limit of {self.limit}")
+        self.length.write(writer, len(data), field)
+        writer.raw(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Every byte up to the end of the message."""
+
+    def read(self, reader: Reader, field: str) -> bytes:
+        """Read them."""
+        return reader.rest(field)
+
+    def write(self, writer: Writer, value: bytes, field: str) -> None:  # noqa: ARG002
+        """Write them."""
+        writer.raw(value)
+
+
+REST: Final = Rest()
+
+
+# Structures
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Generic[T]):
+    """A count, then that many items; a count over ``limit`` is refused before any item."""
+
+    item: FieldCodec[T]
+    limit: int
+    count: FieldCodec[int] = VARINT
+
+    def read(self, reader: Reader, field: str) -> tuple[T, ...]:
+        """Read them."""
+        start = reader.pos
+        reader.enter(field)
+        count = self.count.read(reader, "count")
+        if count > self.limit:
+            reader.fail(field, f"count {count} is over the limit of {self.limit}", offset=start)
+        # range() is lazy: a count that lies runs out of bytes, not of memory.
+        items = tuple(self.item.read(reader, f"[{index}]") for index in range(count))
+        reader.leave()
+        return items
+
+    def write(self, writer: Writer, value: tuple[T, ...], field: str) -> None:
+        """Write them."""
+        if len(value) > self.limit:
+            writer.fail(field, f"{len(value)} items are over the limit of {self.limit}")
+        self.count.write(writer, len(value), field)
+        for index, item in enumerate(value):
+            self.item.write(writer, item, f"{field}[{index}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Many(Generic[T]):
+    """Items up to the end of the message, uncounted."""
+
+    item: FieldCodec[T]
+    limit: int
+
+    def read(self, reader: Reader, field: str) -> tuple[T, ...]:
+        """Read them."""
+        reader.enter(field)
+        items: list[T] = []
+        while not reader.at_end:
+            if len(items) == self.limit:
+                reader.fail(field, f"more than {self.limit} items")
+            items.append(self.item.read(reader, f"[{len(items)}]"))
+        reader.leave()
+        return tuple(items)
+
+    def write(self, writer: Writer, value: tuple[T, ...], field: str) -> None:
+        """Write them."""
+        if len(value) > self.limit:
+            writer.fail(field, f"{len(value)} items are over the limit of {self.limit}")
+        for index, item in enumerate(value):
+            self.item.write(writer, item, f"{field}[{index}]")
+
+
+class Layout(Generic[M]):
+    """The table of one message or structure: a dataclass and its fields in wire order.
+
+    The table must name every field of the dataclass, in the dataclass's order, so that neither can
+    change without the other. A dataclass may refuse a combination of values in ``__post_init__``
+    with ``ValueError``; for a reader that is the peer's fault and becomes ``MalformedError``.
+    """
+
+    __slots__ = ("_values", "cls", "table")
+
+    def __init__(self, cls: type[M], *table: tuple[str, FieldCodec[Any]]) -> None:
+        names = [name for name, _ in table]
+        declared = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        if names != declared:
+            raise TypeError(f"{cls.__name__}: table {names} differs from dataclass {declared}")
+        self.cls = cls
+        self.table = table
+        self._values = _values_getter(names)
+
+    def read(self, reader: Reader, field: str) -> M:
+        """Read a whole structure."""
+        start = reader.pos
+        reader.enter(field)
+        values = [codec.read(reader, name) for name, codec in self.table]
+        reader.leave()
+        try:
+            return self.cls(*values)
+        except ValueError as error:
+            reader.fail(field, str(error), offset=start)
+
+    def write(self, writer: Writer, value: M, field: str) -> None:
+        """Write a whole structure."""
+        for (name, codec), item in zip(self.table, self._values(value), strict=True):
+            codec.write(writer, item, f"{field}.{name}")
+
+
+def _values_getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """``attrgetter`` that gives a tuple for any number of names."""
+    if not names:
+        return lambda _: ()
+    if len(names) == 1:
+        single = attrgetter(names[0])
+        return lambda value: (single(value),)
+    return attrgetter(*names)

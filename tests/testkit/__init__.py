@@ -1,0 +1,1 @@
+"""What tests share: strategies that follow the wire tables, and the properties every codec has."""

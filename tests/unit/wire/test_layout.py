@@ -1,0 +1,175 @@
+"""Tables: every field codec both ways, what each refuses, and the table's tie to its dataclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laps_wire import layout
+from laps_wire.buffer import Reader, Writer
+from laps_wire.errors import EncodeError, MalformedError
+from laps_wire.layout import (
+    BOOL8,
+    F64,
+    REST,
+    U8,
+    U16,
+    U32,
+    U64,
+    VARINT,
+    Array,
+    Choice,
+    Constrained,
+    FieldCodec,
+    Fixed,
+    Layout,
+    Many,
+    Prefixed,
+    Text,
+)
+from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.strategies import values_of
+
+
+class Colour(IntEnum):
+    RED = 1
+    BLUE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    y: int
+
+    def __post_init__(self) -> None:
+        if self.x > self.y:
+            raise ValueError("x is behind y")
+
+
+POINT = Layout(Point, ("x", U8), ("y", VARINT))
+
+SIZED: dict[str, FieldCodec[Any]] = {
+    "u8": U8,
+    "u16": U16,
+    "u32": U32,
+    "u64": U64,
+    "varint": VARINT,
+    "f64": F64,
+    "bool": BOOL8,
+    "choice": Choice(U16, Colour),
+    "constrained": Constrained(VARINT, 3, 5000),
+    "fixed": Fixed(3),
+    "prefixed": Prefixed(50),
+    "prefixed u16": Prefixed(50, U16),
+    "text": Text(50),
+    "array": Array(POINT, 4),
+    "nested": Array(Array(U8, 3), 2, U8),
+}
+OPEN: dict[str, FieldCodec[Any]] = {"rest": REST, "many": Many(POINT, 5)}
+
+
+def write(codec: FieldCodec[Any], value: Any) -> bytes:
+    writer = Writer()
+    codec.write(writer, value, "f")
+    return writer.getvalue()
+
+
+def read(codec: FieldCodec[Any], data: bytes) -> tuple[Any, int]:
+    reader = Reader(data, partial=True)
+    return codec.read(reader, "f"), reader.pos
+
+
+@pytest.mark.parametrize("codec", SIZED.values(), ids=SIZED)
+@given(data=st.data())
+def test_identity_and_prefixes(codec: FieldCodec[Any], data: st.DataObject) -> None:
+    value = data.draw(values_of(codec))
+    check_round_trip(lambda v: write(codec, v), lambda b: read(codec, b), value, suffix=b"\xff")
+    check_prefixes(lambda v: write(codec, v), lambda b: read(codec, b), value)
+
+
+@pytest.mark.parametrize("codec", OPEN.values(), ids=OPEN)
+@given(data=st.data())
+def test_identity_of_fields_that_end_with_the_message(
+    codec: FieldCodec[Any], data: st.DataObject
+) -> None:
+    value = data.draw(values_of(codec))
+    check_round_trip(lambda v: write(codec, v), lambda b: read(codec, b), value)
+
+
+@pytest.mark.parametrize("codec", SIZED.values(), ids=SIZED)
+@given(data=st.binary(min_size=1, max_size=60))
+def test_any_bytes(codec: FieldCodec[Any], data: bytes) -> None:
+    check_any_bytes(lambda b: read(codec, b), data)
+    check_bounded(lambda b: read(codec, b), data)
+
+
+@pytest.mark.parametrize(
+    ("codec", "data", "words"),
+    [
+        (F64, b"\x7f\xf8" + bytes(6), "not a number"),
+        (BOOL8, b"\x02", "neither 0 nor 1"),
+        (Choice(U8, Colour), b"\x02", "2 is not one of: 1 RED, 7 BLUE"),
+        (Constrained(U8, 3, 9), b"\x02", "2 is outside 3..9"),
+        (Prefixed(5), b"\x06", "length 6 is over the limit of 5"),
+        (Text(5), b"\x06", "length 6 is over the limit of 5"),
+        (Text(5), b"\x02\xff\xff", "not UTF-8"),
+        (Array(U8, 2), b"\x03", "count 3 is over the limit of 2"),
+        (Many(U8, 2), b"\x00\x00\x00", "more than 2 items"),
+        (POINT, b"\x05\x04", "x is behind y"),
+    ],
+)
+def test_what_a_reader_refuses(codec: FieldCodec[Any], data: bytes, words: str) -> None:
+    with pytest.raises(MalformedError, match=words) as caught:
+        codec.read(Reader(data, partial=True), "f")
+    assert caught.value.field.startswith("f")
+
+
+@pytest.mark.parametrize(
+    ("codec", "value", "words"),
+    [
+        (F64, float("nan"), "not a number"),
+        (Constrained(U8, 3, 9), 2, "outside 3..9"),
+        (Fixed(3), b"ab", "2 bytes where exactly 3 belong"),
+        (Prefixed(1), b"ab", "over the limit of 1"),
+        (Text(1), "ab", "over the limit of 1"),
+        (Text(9), "\ud800", "not encodable"),
+        (Array(U8, 1), (1, 2), "2 items are over the limit of 1"),
+        (Many(U8, 1), (1, 2), "2 items are over the limit of 1"),
+        (Array(U8, 1), (256,), r"f\[0\]: 256 does not fit"),
+        (POINT, Point(1, 2**62), r"f.y: .* does not fit a QUIC varint"),
+    ],
+)
+def test_what_a_writer_refuses(codec: FieldCodec[Any], value: Any, words: str) -> None:
+    with pytest.raises(EncodeError, match=words):
+        codec.write(Writer(), value, "f")
+
+
+def test_lenient_text_escapes_what_is_not_utf_8() -> None:
+    assert read(Text(9, lenient=True), b"\x03a\xffb") == ("a\\xffb", 4)
+
+
+def test_a_table_must_match_its_dataclass() -> None:
+    with pytest.raises(TypeError, match="differs from dataclass"):
+        Layout(Point, ("y", U8), ("x", U8))
+
+
+def test_tables_of_any_length() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Empty:
+        pass
+
+    @dataclass(frozen=True, slots=True)
+    class One:
+        x: int
+
+    assert write(Layout(Empty), Empty()) == b""
+    assert read(Layout(One, ("x", U8)), write(Layout(One, ("x", U8)), One(9))) == (One(9), 1)
+
+
+def test_public_names() -> None:
+    assert set(layout.__all__) <= set(dir(layout))
