@@ -43,3 +43,18 @@ def test_malformed_says_field_reason_and_place() -> None:
 def test_incomplete_says_how_much_is_missing() -> None:
     assert errors.IncompleteError(3).needed == 3
     assert "3 more" in str(errors.IncompleteError(3))
+
+
+def test_a_bad_text_is_pointed_at_and_a_good_one_shown() -> None:
+    error = errors.TextFormError.at("node ID", "1:x", 2, "'x' is no digit", example="1:1")
+    assert str(error) == "node ID '1:x': 'x' is no digit, at character 3; a good one is '1:1'"
+    error = errors.TextFormError.at("node ID", "1", 1, "no colon", example="1:1")
+    assert str(error) == "node ID '1': no colon, at the end; a good one is '1:1'"
+
+
+def test_a_bad_text_is_shown_short_and_on_one_line() -> None:
+    error = errors.TextFormError.at("name", "\n\x1b" + "é" * 100, 0, "no", example="a")
+    shown = str(error).split(": no")[0]
+    assert shown == "name '\\n\\x1b" + "\\xe9" * 75 + "...'"
+    error = errors.TextFormError.at("name", "a" * 80, 0, "no", example="a")
+    assert "a" * 80 in str(error)

@@ -22,7 +22,7 @@ Codecs and sessions never raise anything else because of what a peer sent.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 __all__ = [
     "EncodeError",
@@ -63,6 +63,14 @@ class TextFormError(LocalError, ValueError):
 
     The message says what was wrong, where, and what a good one looks like.
     """
+
+    @classmethod
+    def at(cls, kind: str, text: str, index: int, reason: str, *, example: str) -> Self:
+        """Point at ``text[index]``, or at the end of ``text``; people count from 1."""
+        where = f"at character {index + 1}" if index < len(text) else "at the end"
+        # ascii() keeps control characters and look-alike letters visible, and logs on one line.
+        shown = ascii(text if len(text) <= 80 else f"{text[:77]}...")
+        return cls(f"{kind} {shown}: {reason}, {where}; a good one is {example!r}")
 
 
 class StateError(LocalError, RuntimeError):
