@@ -1,9 +1,12 @@
-"""Settings for all tests: one Hypothesis profile, the same on every machine."""
+"""Settings for all tests: one Hypothesis profile, and one coverage context for each test."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: machines are shared, and speed is a benchmark's business, never a test's.
@@ -11,3 +14,17 @@ _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", _COMMON, max_examples=60, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("LAPS_HYPOTHESIS", "default"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Tell coverage which test runs, so that a module can be held to its own test file."""
+    coverage = sys.modules.get("coverage")
+    running = coverage.Coverage.current() if coverage else None
+    if running is None:
+        return (yield)
+    running.switch_context(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        running.switch_context("")

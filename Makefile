@@ -1,0 +1,50 @@
+# Two commands matter: `make demo` and `make test`. Both work from a fresh clone with Python 3.11+, make and git.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The Python that runs make carries coverage; the other supported ones run the tests again where they are present.
+HOST := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
+OTHERS := $(filter-out $(HOST),py311 py312 py313)
+GATES := lint types imports coverage docs packaging fuzz $(OTHERS)
+
+# pyenv hides its interpreters behind shims that answer only when named: name all that we support.
+PYENV_NAMES := $(shell command -v pyenv >/dev/null 2>&1 && pyenv versions --bare 2>/dev/null | grep -E '^3\.1[1-3]\.[0-9]+$$' | paste -sd: -)
+ifneq ($(PYENV_NAMES),)
+export PYENV_VERSION := $(PYENV_NAMES)
+endif
+
+empty :=
+space := $(empty) $(empty)
+comma := ,
+
+.PHONY: help demo test dev clean
+.DEFAULT_GOAL := help
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+# A stamp file is made last, so an interrupted install is done again.
+$(VENV)/.gates: Makefile
+	@$(PYTHON) -c 'import sys; sys.exit("LAPS needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet "tox>=4.30,<5"
+	@touch $@
+
+$(VENV)/.packages: $(VENV)/.gates $(wildcard packages/*/pyproject.toml)
+	$(BIN)/python -m pip install --quiet $(addprefix -e ,$(wildcard packages/laps-*))
+	@touch $@
+
+demo: $(VENV)/.packages  ## Show what works: a captured peering conversation, decoded byte by byte
+	$(BIN)/python -m laps_wire decode --conversation demo/peering-conversation.jsonl
+
+test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz replay
+	$(BIN)/tox run --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
+
+dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
+	$(BIN)/python -m pip install --quiet --group test --group lint --group types "nox>=2025.5"
+
+clean:  ## Remove environments and build output
+	rm -rf $(VENV) .tox .nox build dist docs/_build .coverage .coverage.*

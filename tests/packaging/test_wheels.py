@@ -1,0 +1,91 @@
+"""The four distributions as a user gets them: built, installed into nothing, imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NAMES = ["laps-analytics", "laps-relay", "laps-sdk", "laps-wire"]
+
+
+def project(name: str) -> dict[str, object]:
+    text = (ROOT / "packages" / name / "pyproject.toml").read_text(encoding="utf-8")
+    table: dict[str, object] = tomllib.loads(text)["project"]
+    return table
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All four, each built from its own source distribution."""
+    place = tmp_path_factory.mktemp("dist")
+    for name in NAMES:
+        command = [sys.executable, "-m", "build", "--outdir", str(place), f"packages/{name}"]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+    return place
+
+
+@pytest.fixture(scope="module")
+def python(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an empty environment with nothing but our wheels in it."""
+    place = tmp_path_factory.mktemp("empty")
+    venv.create(place, with_pip=True)
+    python = place / "bin" / "python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, *NAMES],
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+    )
+    return python
+
+
+def test_one_version_for_all() -> None:
+    assert len({str(project(name)["version"]) for name in NAMES}) == 1
+
+
+def test_members_depend_on_each_other_by_compatible_version() -> None:
+    version = str(project("laps-wire")["version"])
+    for name in NAMES:
+        for dependency in project(name)["dependencies"]:  # type: ignore[attr-defined]
+            if dependency.startswith("laps-"):
+                assert dependency.endswith(f"~= {version}")
+
+
+def test_the_licence_is_the_same_everywhere() -> None:
+    licence = (ROOT / "LICENSE").read_bytes()
+    for name in NAMES:
+        assert (ROOT / "packages" / name / "LICENSE").read_bytes() == licence
+
+
+def test_wheels_hold_types_and_licence(wheels: Path) -> None:
+    built = sorted(wheels.glob("*.whl"))
+    assert [wheel.name.split("-")[0] for wheel in built] == [n.replace("-", "_") for n in NAMES]
+    for wheel in built:
+        inside = zipfile.ZipFile(wheel).namelist()
+        package = wheel.name.split("-")[0]
+        assert f"{package}/py.typed" in inside
+        assert any(name.endswith("licenses/LICENSE") for name in inside)
+        assert not [name for name in inside if "test" in Path(name).parts]
+
+
+def test_they_install_and_import(python: Path) -> None:
+    for name in NAMES:
+        package = name.replace("-", "_")
+        code = f"import {package}, importlib.metadata as m; print(m.version('{name}'))"
+        ended = subprocess.run([python, "-Werror", "-c", code], capture_output=True, check=True)
+        assert ended.stdout.decode().strip() == project(name)["version"]
+
+
+def test_the_wire_needs_nothing_else(python: Path) -> None:
+    command = [str(python), "-m", "laps_wire", "decode", "--help"]
+    assert b"usage" in subprocess.run(command, capture_output=True, check=True).stdout
+    assert project("laps-wire")["dependencies"] == []
