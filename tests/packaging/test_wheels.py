@@ -78,14 +78,15 @@ def test_wheels_hold_types_and_licence(wheels: Path) -> None:
 
 
 def test_they_install_and_import(python: Path) -> None:
+    # -I: nothing from this checkout may help.
     for name in NAMES:
         package = name.replace("-", "_")
         code = f"import {package}, importlib.metadata as m; print(m.version('{name}'))"
-        ended = subprocess.run([python, "-Werror", "-c", code], capture_output=True, check=True)
+        ended = subprocess.run([python, "-I", "-Werror", "-c", code], capture_output=True, check=True)
         assert ended.stdout.decode().strip() == project(name)["version"]
 
 
 def test_the_wire_needs_nothing_else(python: Path) -> None:
-    command = [str(python), "-m", "laps_wire", "decode", "--help"]
+    command = [str(python), "-I", "-m", "laps_wire", "decode", "--help"]
     assert b"usage" in subprocess.run(command, capture_output=True, check=True).stdout
     assert project("laps-wire")["dependencies"] == []
