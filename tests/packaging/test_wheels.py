@@ -82,7 +82,9 @@ def test_they_install_and_import(python: Path) -> None:
     for name in NAMES:
         package = name.replace("-", "_")
         code = f"import {package}, importlib.metadata as m; print(m.version('{name}'))"
-        ended = subprocess.run([python, "-I", "-Werror", "-c", code], capture_output=True, check=True)
+        ended = subprocess.run(
+            [python, "-I", "-Werror", "-c", code], capture_output=True, check=True
+        )
         assert ended.stdout.decode().strip() == project(name)["version"]
 
 
