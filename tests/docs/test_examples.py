@@ -1,4 +1,4 @@
-"""Every Python session that README and docs show (``pycon`` blocks) runs and prints what it says."""
+"""Every Python session that README and docs show (``pycon`` blocks) prints what it says."""
 
 from __future__ import annotations
 
