@@ -1,0 +1,268 @@
+"""The events of sessions, forwarding, clients and plans, and the list of all event types.
+
+Words that all of them share:
+
+- ``track`` is the hash of a full track name, 16 hexadecimal digits. Names never leave the relay.
+- Node ids are the text form ``<high>:<low>``; ``session_id`` is unique within one boot of a relay.
+- ``window_ms`` makes a record a sum over the time that ends at the envelope's ``ts_us``.
+  Counters without a window run since the session opened, so a lost record costs resolution only.
+- Group and object ids above 2**63 - 1 do not fit a column; such a field is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final, TypeAlias
+
+from laps_wire.telemetry.histogram import MsHistogram
+from laps_wire.telemetry.schema import Column
+from laps_wire.telemetry.topology import (
+    AnnAdv,
+    AnnWd,
+    Extra,
+    NodeAdv,
+    NodeWd,
+    SnsAdv,
+    SnsWd,
+    SubAdv,
+    SubWd,
+)
+
+__all__ = [
+    "BODIES",
+    "Body",
+    "CacheStat",
+    "ClientReport",
+    "DeliverySample",
+    "HopStat",
+    "KnownBody",
+    "PolicyApplied",
+    "QuicSample",
+    "SessionClose",
+    "SessionOpen",
+    "UnknownBody",
+]
+
+_KINDS: Final = ("peer", "client")
+
+
+# Sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpen:
+    """A peer or a client finished its handshake."""
+
+    TYPE: ClassVar[str] = "session.open"
+
+    session_id: Annotated[str, Column("The session.")]
+    kind: Annotated[str, Column("Who is at the other end.", values=_KINDS)]
+    direction: Annotated[str, Column("Who opened the connection.", values=("in", "out"))]
+    alpn: Annotated[str, Column("The ALPN that was negotiated.")]
+    handshake_ms: Annotated[float, Column("From the first packet to the end of the handshake.")]
+    draft: Annotated[int | None, Column("MoQT draft number; null if not MoQT.")] = None
+    addr_prefix: Annotated[
+        str | None, Column("Network of the other end: /24 of IPv4, /48 of IPv6, never a host.")
+    ] = None
+    peer: Annotated[str | None, Column("Node id of a peer; null for a client.")] = None
+    mtls_id: Annotated[str | None, Column("Identity in the certificate, if one was shown.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClose:
+    """A session ended."""
+
+    TYPE: ClassVar[str] = "session.close"
+
+    session_id: Annotated[str, Column("The session.")]
+    kind: Annotated[str, Column("Who was at the other end.", values=_KINDS)]
+    duration_ms: Annotated[float, Column("From the end of the handshake to the close.")]
+    closed_by: Annotated[str, Column("Who ended it.", values=("local", "remote", "timeout"))]
+    in_bytes: Annotated[int, Column("Bytes received, stream and datagram payload.")]
+    out_bytes: Annotated[int, Column("Bytes sent, stream and datagram payload.")]
+    close_code: Annotated[int | None, Column("Code of the close; null after a timeout.")] = None
+    close_space: Annotated[
+        str | None, Column("Which codes it is from.", values=("transport", "application"))
+    ] = None
+    reason: Annotated[str | None, Column("Reason phrase, escaped and cut.")] = None
+    peer: Annotated[str | None, Column("Node id of a peer; null for a client.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuicSample:
+    """What the transport knows about one connection; every 10 s."""
+
+    TYPE: ClassVar[str] = "quic.sample"
+
+    session_id: Annotated[str, Column("The session.")]
+    srtt_us: Annotated[int, Column("Smoothed round trip time.")]
+    min_rtt_us: Annotated[int, Column("Smallest round trip time so far.")]
+    rttvar_us: Annotated[int, Column("Variation of the round trip time.")]
+    cwnd_bytes: Annotated[int, Column("Congestion window.")]
+    sent_packets: Annotated[int, Column("Packets sent since the session opened.")]
+    lost_packets: Annotated[int, Column("Packets declared lost since the session opened.")]
+    pto_count: Annotated[int, Column("Probe timeouts since the session opened.")]
+    sent_bytes: Annotated[int | None, Column("Bytes sent since the session opened.")] = None
+    in_flight_bytes: Annotated[int | None, Column("Bytes sent and not acknowledged.")] = None
+    ecn_ect_packets: Annotated[
+        int | None, Column("Packets the peer counted with ECT(0) or ECT(1); null without ECN.")
+    ] = None
+    ecn_ce_packets: Annotated[
+        int | None, Column("Packets the peer counted with CE; null without ECN.")
+    ] = None
+    peer: Annotated[str | None, Column("Node id of a peer; null for a client.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+# Forwarding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopStat:
+    """What one track did on one way through the relay; every 10 s."""
+
+    TYPE: ClassVar[str] = "hop.stat"
+
+    track: Annotated[str, Column("Hash of the full track name.")]
+    window_ms: Annotated[int, Column("Length of the window.")]
+    objects: Annotated[int, Column("Objects forwarded.")]
+    in_bytes: Annotated[int, Column("Bytes received for the track.")]
+    out_bytes: Annotated[int, Column("Bytes sent for the track.")]
+    drops: Annotated[
+        Mapping[str, int],
+        Column(
+            "Objects dropped, by reason: ttl (too old), cc (congestion), cap (queue full),"
+            " authz (not allowed). More reasons may come."
+        ),
+    ]
+    in_peer: Annotated[str | None, Column("Node it came from; null for a publisher here.")] = None
+    out_peer: Annotated[str | None, Column("Node it went to; null for subscribers here.")] = None
+    queue_ms: Annotated[MsHistogram | None, Column("Time that objects waited here.")] = None
+    first_group_id: Annotated[int | None, Column("First group id of the window.")] = None
+    last_group_id: Annotated[int | None, Column("Last group id of the window.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySample:
+    """One object of many, with the time stamps of its way through the relay."""
+
+    TYPE: ClassVar[str] = "delivery.sample"
+
+    track: Annotated[str, Column("Hash of the full track name.")]
+    one_in: Annotated[int, Column("The sampling: this object stands for so many.")]
+    in_us: Annotated[int, Column("When its first byte arrived; this relay's clock.")]
+    out_us: Annotated[int, Column("When its last byte was sent; this relay's clock.")]
+    size_bytes: Annotated[int, Column("Size of the payload.")]
+    group_id: Annotated[int | None, Column("The object's group.")] = None
+    object_id: Annotated[int | None, Column("The object within its group.")] = None
+    publisher_us: Annotated[
+        int | None, Column("When the publisher made it; the publisher's clock, if it says.")
+    ] = None
+    in_peer: Annotated[str | None, Column("Node it came from; null for a publisher here.")] = None
+    out_peer: Annotated[str | None, Column("Node it went to; null for a subscriber here.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStat:
+    """What the cache did; every 10 s."""
+
+    TYPE: ClassVar[str] = "cache.stat"
+
+    window_ms: Annotated[int, Column("Length of the window.")]
+    hit_bytes: Annotated[int, Column("Bytes served from the cache.")]
+    miss_bytes: Annotated[int, Column("Bytes asked for that were not there.")]
+    expired_bytes: Annotated[int, Column("Bytes removed because their time was over.")]
+    evicted_bytes: Annotated[int, Column("Bytes removed to make room.")]
+    fetch_joins: Annotated[int, Column("Fetches that joined one already under way.")]
+    stored_bytes: Annotated[int | None, Column("Bytes held at the end of the window.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+# Clients and plans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientReport:
+    """What a player says about its viewer's experience; CMCD keys in brackets; every 10 s."""
+
+    TYPE: ClassVar[str] = "client.report"
+
+    session_id: Annotated[str, Column("The client's session with this relay.")]
+    window_ms: Annotated[int, Column("Length of the window.")]
+    gaps: Annotated[int, Column("Objects that never came.")]
+    stalled: Annotated[bool, Column("Whether playback stalled [bs].")]
+    stall_ms: Annotated[int | None, Column("How long it stalled [bsd].")] = None
+    startup_ms: Annotated[
+        int | None, Column("From the subscribe to the first frame; first report only.")
+    ] = None
+    buffer_ms: Annotated[int | None, Column("Length of the buffer [bl].")] = None
+    latency_ms: Annotated[int | None, Column("Behind live [ltc].")] = None
+    bitrate_kbps: Annotated[int | None, Column("Encoded bit rate [br].")] = None
+    max_throughput_kbps: Annotated[int | None, Column("Throughput asked for [rtp].")] = None
+    playback_rate: Annotated[float | None, Column("1 is real time [pr].")] = None
+    state: Annotated[str | None, Column("State of the player [sta], as CMCD writes it.")] = None
+    player_session: Annotated[str | None, Column("Random id of the playback [sid].")] = None
+    content: Annotated[str | None, Column("Hash of the content id [cid], never the id.")] = None
+    track: Annotated[str | None, Column("Hash of the full track name, if it is about one.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyApplied:
+    """A plan reached this relay, and what the relay did with it."""
+
+    TYPE: ClassVar[str] = "policy.applied"
+
+    plan_id: Annotated[str, Column("The plan.")]
+    plan_version: Annotated[int, Column("Its version.")]
+    outcome: Annotated[
+        str, Column("What happened.", values=("accepted", "refused", "expired", "reverted"))
+    ]
+    reason: Annotated[str | None, Column("Why it was not accepted.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownBody:
+    """The body of an event type that this version does not know, kept as it came."""
+
+    type: str
+    data: Mapping[str, object]
+
+
+KnownBody: TypeAlias = (
+    SessionOpen
+    | SessionClose
+    | QuicSample
+    | NodeAdv
+    | NodeWd
+    | SubAdv
+    | SubWd
+    | AnnAdv
+    | AnnWd
+    | SnsAdv
+    | SnsWd
+    | HopStat
+    | DeliverySample
+    | CacheStat
+    | ClientReport
+    | PolicyApplied
+)
+
+Body: TypeAlias = KnownBody | UnknownBody
+
+BODIES: Final[Mapping[str, type[KnownBody]]] = {
+    cls.TYPE: cls
+    for cls in (
+        *(SessionOpen, SessionClose, QuicSample),
+        *(NodeAdv, NodeWd, SubAdv, SubWd, AnnAdv, AnnWd, SnsAdv, SnsWd),
+        *(HopStat, DeliverySample, CacheStat),
+        *(ClientReport, PolicyApplied),
+    )
+}
+"""Event type to the dataclass of its body, in the order of the documentation."""
