@@ -40,8 +40,6 @@ __all__ = [
     "StreamResetCodeD16",
     "StreamResetCodeD18",
     "SubscribeOptions",
-    "grease",
-    "is_grease",
     "registries",
 ]
 
@@ -397,20 +395,3 @@ def registries(draft: Draft) -> dict[str, dict[str, int]]:
         }
         for registry, enum in (_SHARED | _OWN[draft]).items()
     }
-
-
-# Grease
-
-_GREASE_FIRST: Final = 0x9D
-_GREASE_STEP: Final = 0x7F
-_GREASE_LAST: Final = 0x3FFF_FFFF_FFFF_FFDE
-
-
-def grease(n: int) -> int:
-    """The n-th number that draft 18 reserves to keep receivers tolerant (moq-transport-18, 14)."""
-    return _GREASE_FIRST + _GREASE_STEP * n
-
-
-def is_grease(value: int) -> bool:
-    """Whether ``value`` is reserved for greasing."""
-    return _GREASE_FIRST <= value <= _GREASE_LAST and (value - _GREASE_FIRST) % _GREASE_STEP == 0

@@ -73,8 +73,9 @@ class UnknownMessageType(ProtocolViolation):
     The drafts say to close the session and name no code; we use PROTOCOL_VIOLATION.
     """
 
-    def __init__(self, message_type: int, draft: int) -> None:
-        super().__init__(f"message type 0x{message_type:X} is not one of draft {draft}")
+    def __init__(self, message_type: int, draft: int, hint: str = "") -> None:
+        why = f": it is {hint}" if hint else ""
+        super().__init__(f"message type 0x{message_type:X} is not one of draft {draft}{why}")
         self.message_type = message_type
         self.draft = draft
 

@@ -36,8 +36,12 @@ __all__ = [
     "PrefixedKeyValues",
     "first_value",
     "read_pairs",
+    "read_type",
+    "read_value",
     "sorted_pairs",
     "write_pairs",
+    "write_type",
+    "write_value",
 ]
 
 MAX_VALUE_LENGTH: Final = 2**16 - 1
@@ -71,22 +75,52 @@ def sorted_pairs(pairs: Iterable[KeyValue]) -> KeyValues:
     return tuple(sorted(pairs, key=lambda pair: pair.type))
 
 
+def read_type(reader: Reader, previous: int) -> int:
+    """Read a delta and give the type that it leads to from ``previous``."""
+    start = reader.pos
+    type_ = previous + reader.varint("delta type")
+    if type_ > MAX_TYPE:
+        reader.fail("delta type", f"types add up to {type_}, above 2**64 - 1", offset=start)
+    return type_
+
+
+def read_value(reader: Reader, type_: int) -> int | bytes:
+    """Read the value that belongs to a type, by its parity."""
+    if type_ & 1:
+        return reader.prefixed("value", MAX_VALUE_LENGTH)
+    return reader.varint("value")
+
+
+def write_type(writer: Writer, type_: int, previous: int, field: str) -> None:
+    """Write a type as its distance from ``previous``."""
+    if type_ < previous:
+        writer.fail(field, f"type 0x{type_:X} after 0x{previous:X}: types must ascend")
+    if type_ > MAX_TYPE:
+        writer.fail(field, f"type 0x{type_:X} is above 2**64 - 1")
+    writer.varint(type_ - previous, field)
+
+
+def write_value(writer: Writer, type_: int, value: int | bytes, field: str) -> None:
+    """Write the value that belongs to a type, by its parity."""
+    if type_ & 1:
+        if isinstance(value, int):
+            writer.fail(field, f"type 0x{type_:X} is odd: its value is bytes, not an integer")
+        writer.prefixed(value, field, MAX_VALUE_LENGTH)
+    else:
+        if not isinstance(value, int):
+            writer.fail(field, f"type 0x{type_:X} is even: its value is an integer, not bytes")
+        writer.varint(value, field)
+
+
 def read_pairs(reader: Reader, *, count: int | None = None) -> KeyValues:
     """Read ``count`` pairs, or without a count all pairs up to the end of the reader."""
     pairs: list[KeyValue] = []
-    previous = 0
+    type_ = 0
     while not reader.at_end if count is None else len(pairs) < count:
-        start = reader.pos
         reader.enter(f"[{len(pairs)}]")
-        type_ = previous + reader.varint("delta type")
-        if type_ > MAX_TYPE:
-            reader.fail("delta type", f"types add up to {type_}, above 2**64 - 1", offset=start)
-        if type_ & 1:
-            pairs.append(KeyValue(type_, reader.prefixed("value", MAX_VALUE_LENGTH)))
-        else:
-            pairs.append(KeyValue(type_, reader.varint("value")))
+        type_ = read_type(reader, type_)
+        pairs.append(KeyValue(type_, read_value(reader, type_)))
         reader.leave()
-        previous = type_
     return tuple(pairs)
 
 
@@ -94,19 +128,8 @@ def write_pairs(writer: Writer, pairs: Iterable[KeyValue], field: str) -> None:
     """Write pairs, which must stand in ascending order of type, without count or length."""
     previous = 0
     for type_, value in pairs:
-        if type_ < previous:
-            writer.fail(field, f"type 0x{type_:X} after 0x{previous:X}: types must ascend")
-        if type_ > MAX_TYPE:
-            writer.fail(field, f"type 0x{type_:X} is above 2**64 - 1")
-        writer.varint(type_ - previous, field)
-        if type_ & 1:
-            if isinstance(value, int):
-                writer.fail(field, f"type 0x{type_:X} is odd: its value is bytes, not an integer")
-            writer.prefixed(value, field, MAX_VALUE_LENGTH)
-        else:
-            if not isinstance(value, int):
-                writer.fail(field, f"type 0x{type_:X} is even: its value is an integer, not bytes")
-            writer.varint(value, field)
+        write_type(writer, type_, previous, field)
+        write_value(writer, type_, value, field)
         previous = type_
 
 

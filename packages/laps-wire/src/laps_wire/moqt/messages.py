@@ -27,7 +27,14 @@ from laps_wire.moqt.codepoints import SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
-from laps_wire.moqt.structures import Location, Redirect
+from laps_wire.moqt.structures import (
+    AbsoluteJoiningFetch,
+    FetchTarget,
+    Location,
+    Redirect,
+    RelativeJoiningFetch,
+    StandaloneFetch,
+)
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
@@ -236,38 +243,6 @@ class TrackStatus:
 
 
 # Fetch
-
-
-@dataclass(frozen=True, slots=True)
-class StandaloneFetch:
-    """A range of a track."""
-
-    track: FullTrackName
-    start: Location
-    end: Location
-    """The last location, its object plus 1; an object of 0 is the whole group."""
-
-
-@dataclass(frozen=True, slots=True)
-class RelativeJoiningFetch:
-    """What came before a subscription, from some groups back."""
-
-    joining_request_id: int
-    joining_start: int
-    """How many groups before the subscription's largest one."""
-
-
-@dataclass(frozen=True, slots=True)
-class AbsoluteJoiningFetch:
-    """What came before a subscription, from a certain group."""
-
-    joining_request_id: int
-    joining_start: int
-    """The first group."""
-
-
-FetchTarget: TypeAlias = StandaloneFetch | RelativeJoiningFetch | AbsoluteJoiningFetch
-"""What a FETCH asks for."""
 
 
 @dataclass(frozen=True, slots=True)

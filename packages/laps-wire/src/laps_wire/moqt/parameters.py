@@ -15,7 +15,7 @@ session in draft 18 (10.2.1). What draft 16 ignores is kept in ``ignored``, unre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import Final
 
 from laps_wire.moqt.codepoints import GroupOrder
@@ -27,25 +27,37 @@ __all__ = ["NO_PARAMETERS", "Parameters", "Scope"]
 
 
 class Scope(Enum):
-    """What carries parameters: a message, or in draft 18 a REQUEST_OK to a certain request."""
+    """What carries parameters.
 
-    SUBSCRIBE = auto()
-    SUBSCRIBE_OK = auto()
-    REQUEST_UPDATE = auto()
-    PUBLISH = auto()
-    PUBLISH_OK = auto()
-    FETCH = auto()
-    FETCH_OK = auto()
-    TRACK_STATUS = auto()
-    PUBLISH_NAMESPACE = auto()
-    SUBSCRIBE_NAMESPACE = auto()
-    SUBSCRIBE_TRACKS = auto()
-    REQUEST_OK = auto()
-    """Whatever the request was: draft 16, and draft 18 before the session knows the request."""
-    REQUEST_UPDATE_OK = auto()
-    TRACK_STATUS_OK = auto()
-    NAMESPACE_OK = auto()
-    """The REQUEST_OK to PUBLISH_NAMESPACE, SUBSCRIBE_NAMESPACE or SUBSCRIBE_TRACKS."""
+    A decoder knows the message; REQUEST_UPDATE and REQUEST_OK also depend on the request that they
+    belong to, which only the session knows. It checks those again with the narrower scope below
+    (:func:`laps_wire.moqt.parameter_coding.check_scope`).
+    """
+
+    SUBSCRIBE = "SUBSCRIBE"
+    SUBSCRIBE_OK = "SUBSCRIBE_OK"
+    PUBLISH = "PUBLISH"
+    PUBLISH_OK = "PUBLISH_OK"
+    """Draft 16's message, and draft 18's REQUEST_OK to a PUBLISH."""
+    FETCH = "FETCH"
+    FETCH_OK = "FETCH_OK"
+    TRACK_STATUS = "TRACK_STATUS"
+    PUBLISH_NAMESPACE = "PUBLISH_NAMESPACE"
+    SUBSCRIBE_NAMESPACE = "SUBSCRIBE_NAMESPACE"
+    SUBSCRIBE_TRACKS = "SUBSCRIBE_TRACKS"
+
+    REQUEST_UPDATE = "REQUEST_UPDATE"
+    """Whatever the request is."""
+    UPDATE_SUBSCRIPTION = "REQUEST_UPDATE of a subscription"
+    UPDATE_FETCH = "REQUEST_UPDATE of a FETCH"
+    UPDATE_PREFIX = "REQUEST_UPDATE of a SUBSCRIBE_NAMESPACE or SUBSCRIBE_TRACKS"
+    UPDATE_OTHER = "REQUEST_UPDATE of another request"
+
+    REQUEST_OK = "REQUEST_OK"
+    """Whatever the request was."""
+    REQUEST_UPDATE_OK = "REQUEST_OK to a REQUEST_UPDATE"
+    TRACK_STATUS_OK = "REQUEST_OK to a TRACK_STATUS"
+    NAMESPACE_OK = "REQUEST_OK to a request about namespaces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Small structures inside control messages: locations, filters, tokens, redirects, reasons.
+"""Small structures inside control messages: locations, filters, tokens, redirects, ranges.
 
 ::
 
@@ -7,18 +7,19 @@
                                                                          a delta in draft 18
     Token                 alias type (i), [alias (i)], [type (i), value (..)]
     Redirect              uri length (i), uri, namespace, name length (i), name     draft 18
+    Fetch                 type (i), then a track and two Locations, or two integers
     Reason Phrase         length (i) up to 1024, UTF-8
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError
-from laps_wire.layout import Layout, Text
-from laps_wire.moqt.codepoints import AliasType, FilterType
+from laps_wire.layout import VARINT, Choice, Layout, Text
+from laps_wire.moqt.codepoints import AliasType, FetchType, FilterType
 from laps_wire.names import NAMESPACE_PREFIX, FullTrackName, FullTrackNameCodec, Namespace
 from laps_wire.varint import VI64_MAX
 
@@ -31,11 +32,16 @@ __all__ = [
     "SAME_TRACK",
     "TOKEN",
     "URI",
+    "AbsoluteJoiningFetch",
+    "FetchTarget",
+    "FetchTargetCodec",
     "FilterCodec",
     "LenientText",
     "Location",
     "LocationCodec",
     "Redirect",
+    "RelativeJoiningFetch",
+    "StandaloneFetch",
     "SubscriptionFilter",
     "Token",
     "TokenCodec",
@@ -246,11 +252,15 @@ class LenientText:
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
+        writer.prefixed(self.encode(writer, value, field), field, self.limit)
+
+    @staticmethod
+    def encode(writer: Writer, value: str, field: str) -> bytes:
+        """The bytes of ``value``; lone surrogates are not text."""
         try:
-            data = value.encode()
+            return value.encode()
         except UnicodeEncodeError as error:
             writer.fail(field, f"not encodable as UTF-8: {error.reason}")
-        writer.prefixed(data, field, self.limit)
 
     @staticmethod
     def decode(data: bytes) -> str:
@@ -289,3 +299,83 @@ REDIRECT: Final = Layout(
     ("connect_uri", URI),
     ("track", FullTrackNameCodec(NAMESPACE_PREFIX)),
 )
+
+
+# Fetch
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneFetch:
+    """A range of a track."""
+
+    track: FullTrackName
+    start: Location
+    end: Location
+    """The last location, its object plus 1; an object of 0 is the whole group."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeJoiningFetch:
+    """What came before a subscription, from some groups back."""
+
+    joining_request_id: int
+    joining_start: int
+    """How many groups before the subscription's largest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbsoluteJoiningFetch:
+    """What came before a subscription, from a certain group."""
+
+    joining_request_id: int
+    joining_start: int
+    """The first group."""
+
+
+FetchTarget: TypeAlias = StandaloneFetch | RelativeJoiningFetch | AbsoluteJoiningFetch
+"""What a FETCH asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchTargetCodec:
+    """The fetch type, then the structure that it announces (moq-transport-16, 9.16)."""
+
+    track: FullTrackNameCodec
+
+    def read(self, reader: Reader, field: str) -> FetchTarget:
+        """Read it."""
+        reader.enter(field)
+        type_ = _FETCH_TYPE.read(reader, "fetch type")
+        target: FetchTarget
+        if type_ is FetchType.STANDALONE:
+            target = StandaloneFetch(
+                self.track.read(reader, "track"),
+                LOCATION.read(reader, "start"),
+                LOCATION.read(reader, "end"),
+            )
+        else:
+            joining = (
+                RelativeJoiningFetch
+                if type_ is FetchType.RELATIVE_JOINING
+                else AbsoluteJoiningFetch
+            )
+            target = joining(reader.varint("joining request id"), reader.varint("joining start"))
+        reader.leave()
+        return target
+
+    def write(self, writer: Writer, value: FetchTarget, field: str) -> None:
+        """Write it."""
+        if isinstance(value, StandaloneFetch):
+            _FETCH_TYPE.write(writer, FetchType.STANDALONE, field)
+            self.track.write(writer, value.track, f"{field}.track")
+            LOCATION.write(writer, value.start, f"{field}.start")
+            LOCATION.write(writer, value.end, f"{field}.end")
+            return
+        relative = isinstance(value, RelativeJoiningFetch)
+        type_ = FetchType.RELATIVE_JOINING if relative else FetchType.ABSOLUTE_JOINING
+        _FETCH_TYPE.write(writer, type_, field)
+        writer.varint(value.joining_request_id, f"{field}.joining request id")
+        writer.varint(value.joining_start, f"{field}.joining start")
+
+
+_FETCH_TYPE: Final = Choice(VARINT, FetchType)
