@@ -1,0 +1,127 @@
+"""Messages about subscriber node sets: to whom data with an SNS ID goes (seed 000, Source Routing).
+
+They go over the control stream of the very session that carries the data, in every mode. The sender
+of the data owns the ID and the set; the receiver can only refuse::
+
+    sender of data                          receiver of data
+       |  SNS_ADVERTISE  id 7 v1 {A, B}        |
+       |-------------------------------------->|  installs the set; data may come before or after
+       |  SNS_UPDATE     id 7 v2 +C -A         |
+       |-------------------------------------->|
+       |  SNS_REFUSED    id 7 v2 {C}           |
+       |<--------------------------------------|  C was withdrawn meanwhile: nothing is sent there
+       |  SNS_WITHDRAW   id 7                  |
+       |-------------------------------------->|
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from laps_wire.errors import EncodeError
+from laps_wire.layout import U32, VARINT, Constrained, Layout
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2.fields import NODE_SET, Ascending
+from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_HOPS
+from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS, Parameters
+from laps_wire.peering.laps2.sns import FIRST_SNS_ID, MAX_SNS_ID
+
+__all__ = [
+    "SNS_ADVERTISE",
+    "SNS_ID",
+    "SNS_REFUSED",
+    "SNS_UPDATE",
+    "SNS_WITHDRAW",
+    "SnsAdvertise",
+    "SnsRefused",
+    "SnsUpdate",
+    "SnsWithdraw",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SnsAdvertise:
+    """A subscriber node set, whole: a new one, or in place of what the ID had."""
+
+    sns_id: int
+    set_version: int
+    """Grows with every advertise and update of this ID."""
+    hops: int
+    """0 from the o-relay; a Via writes one more than the set has that it came from."""
+    targets: tuple[NodeId, ...]
+    """The s-relays that need the data, lowest first."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class SnsUpdate:
+    """A change to a set: first ``remove``, then ``add``."""
+
+    sns_id: int
+    set_version: int
+    """One more than the version that it changes."""
+    add: tuple[NodeId, ...] = ()
+    """Not in the set before; lowest first."""
+    remove: tuple[NodeId, ...] = ()
+    """In the set before; lowest first."""
+    parameters: Parameters = NO_PARAMETERS
+
+    def __post_init__(self) -> None:
+        if not set(self.add).isdisjoint(self.remove):
+            raise EncodeError("a target is both added and removed")
+
+
+@dataclass(frozen=True, slots=True)
+class SnsWithdraw:
+    """Sets that are over; their IDs may be used again after the series has gone around."""
+
+    sns_ids: tuple[int, ...]
+    """Lowest first."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class SnsRefused:
+    """The receiver of data does not serve a set, or some of its targets."""
+
+    sns_id: int
+    set_version: int
+    """The version that is answered; 0 if the set is unknown."""
+    code: int
+    """A :class:`~laps_wire.peering.laps2.codepoints.SnsRefusal`."""
+    targets: tuple[NodeId, ...] = ()
+    """The targets that get nothing; empty: the whole set."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+SNS_ID: Final = Constrained(U32, FIRST_SNS_ID, MAX_SNS_ID)
+"""The ID of a set, 32 bits as in data headers; 0 is no ID."""
+
+SNS_ADVERTISE: Final = Layout(
+    SnsAdvertise,
+    ("sns_id", SNS_ID),
+    ("set_version", VARINT),
+    ("hops", Constrained(VARINT, 0, MAX_HOPS)),
+    ("targets", NODE_SET),
+    ("parameters", PARAMETERS),
+)
+SNS_UPDATE: Final = Layout(
+    SnsUpdate,
+    ("sns_id", SNS_ID),
+    ("set_version", VARINT),
+    ("add", NODE_SET),
+    ("remove", NODE_SET),
+    ("parameters", PARAMETERS),
+)
+SNS_WITHDRAW: Final = Layout(
+    SnsWithdraw, ("sns_ids", Ascending(SNS_ID, MAX_BATCH)), ("parameters", PARAMETERS)
+)
+SNS_REFUSED: Final = Layout(
+    SnsRefused,
+    ("sns_id", SNS_ID),
+    ("set_version", VARINT),
+    ("code", VARINT),
+    ("targets", NODE_SET),
+    ("parameters", PARAMETERS),
+)

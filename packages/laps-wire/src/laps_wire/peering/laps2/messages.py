@@ -1,0 +1,298 @@
+"""The control messages of ``laps-2`` after the handshake, and the table of all messages.
+
+Every message is a frozen dataclass whose fields stand in wire order, and a ``Layout``; every one
+ends with a parameter list. ``LAYOUTS`` ties types, classes and tables together; reading and writing
+whole messages is in :mod:`laps_wire.peering.laps2.framing`.
+
+::
+
+    handshake       Connect  Challenge  Proof  ConnectResponse  ConnectRefused
+    session         ControlLatch  Keepalive  Drain
+    information     NodeAdvertise      NodeWithdraw
+                    AnnounceAdvertise  AnnounceWithdraw
+                    SubscribeAdvertise SubscribeWithdraw  SubscribeResponse
+    synchronising   SyncRequest  SyncBegin  SyncEnd
+    forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused
+    may be ignored  Probe  ProbeResponse  PlanNotice
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from laps_wire.layout import U64, VARINT, Choice, Layout, Prefixed
+from laps_wire.nodeid import NODE_ID, NodeId
+from laps_wire.peering.laps2.codepoints import Bases, MessageType, PlanState
+from laps_wire.peering.laps2.fields import CONTACTS, REASON, Bits, Maybe
+from laps_wire.peering.laps2.forwarding import (
+    SNS_ADVERTISE,
+    SNS_REFUSED,
+    SNS_UPDATE,
+    SNS_WITHDRAW,
+    SnsAdvertise,
+    SnsRefused,
+    SnsUpdate,
+    SnsWithdraw,
+)
+from laps_wire.peering.laps2.handshake import (
+    CHALLENGE,
+    CONNECT,
+    CONNECT_REFUSED,
+    CONNECT_RESPONSE,
+    PROOF,
+    Challenge,
+    Connect,
+    ConnectRefused,
+    ConnectResponse,
+    Proof,
+)
+from laps_wire.peering.laps2.information import (
+    ANNOUNCE_ADVERTISE,
+    ANNOUNCE_WITHDRAW,
+    NODE_ADVERTISE,
+    NODE_WITHDRAW,
+    SUBSCRIBE_ADVERTISE,
+    SUBSCRIBE_RESPONSE,
+    SUBSCRIBE_WITHDRAW,
+    AnnounceAdvertise,
+    AnnounceWithdraw,
+    NodeAdvertise,
+    NodeWithdraw,
+    SubscribeAdvertise,
+    SubscribeResponse,
+    SubscribeWithdraw,
+)
+from laps_wire.peering.laps2.limits import (
+    FINGERPRINT_BYTES,
+    MAX_PADDING_BYTES,
+    MAX_PLAN_ID_BYTES,
+)
+from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS, Parameters
+
+__all__ = [
+    "LAYOUTS",
+    "TYPES",
+    "AnnounceAdvertise",
+    "AnnounceWithdraw",
+    "Challenge",
+    "Connect",
+    "ConnectRefused",
+    "ConnectResponse",
+    "ControlLatch",
+    "Drain",
+    "Keepalive",
+    "Message",
+    "NodeAdvertise",
+    "NodeWithdraw",
+    "PlanNotice",
+    "Probe",
+    "ProbeResponse",
+    "Proof",
+    "SnsAdvertise",
+    "SnsRefused",
+    "SnsUpdate",
+    "SnsWithdraw",
+    "SubscribeAdvertise",
+    "SubscribeResponse",
+    "SubscribeWithdraw",
+    "SyncBegin",
+    "SyncEnd",
+    "SyncRequest",
+]
+
+
+# Session
+
+
+@dataclass(frozen=True, slots=True)
+class ControlLatch:
+    """First message on a new control stream: it takes over, the older one is reset."""
+
+    generation: int
+    """1 for the first replacement, and one more each time; the highest one wins."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """Nothing to say, still here; any message does the same."""
+
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The sender is going away: move what goes through it, then close."""
+
+    deadline_ms: int
+    """How long from now until the sender closes by itself."""
+    reason: str = ""
+    alternates: tuple[str, ...] = ()
+    """Contacts to dial instead, the preferred one first."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+# Synchronising
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """Please send these bases again, whole."""
+
+    bases: Bases
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class SyncBegin:
+    """From here to SYNC_END everything the sender has in these bases follows."""
+
+    bases: Bases
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class SyncEnd:
+    """That was all: what was heard from the sender before SYNC_BEGIN and not since is gone."""
+
+    bases: Bases
+    parameters: Parameters = NO_PARAMETERS
+
+
+# May be ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A question: how far is it to ``target``."""
+
+    probe_id: int
+    target: NodeId
+    """Whose reachability is asked for; the receiver's own ID for this session itself."""
+    timestamp: int
+    """The sender's own clock, 64 bits; comes back unread."""
+    padding: bytes = b""
+    """Any bytes, to measure with larger messages."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResponse:
+    """The answer to a probe."""
+
+    probe_id: int
+    target: NodeId
+    timestamp: int
+    """The probe's timestamp, as it was."""
+    delay_us: int
+    """How long the responder took: not part of the round trip."""
+    rtt_us: int | None = None
+    """The responder's own round trip to ``target``; absent if it does not reach it."""
+    padding: bytes = b""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNotice:
+    """Which plan the sender follows, so that relays with different plans are seen."""
+
+    plan_id: bytes
+    """The plan's name, as its maker gave it."""
+    plan_version: int
+    state: PlanState
+    digest: bytes = b""
+    """SHA-256 of the signed plan; empty if unknown."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+# The table
+
+_BASES: Final = Bits(Bases, int(Bases.ALL))
+_TAIL: Final = ("parameters", PARAMETERS)
+
+LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
+    MessageType.CONNECT: CONNECT,
+    MessageType.CHALLENGE: CHALLENGE,
+    MessageType.PROOF: PROOF,
+    MessageType.CONNECT_RESPONSE: CONNECT_RESPONSE,
+    MessageType.CONNECT_REFUSED: CONNECT_REFUSED,
+    MessageType.CONTROL_LATCH: Layout(ControlLatch, ("generation", VARINT), _TAIL),
+    MessageType.KEEPALIVE: Layout(Keepalive, _TAIL),
+    MessageType.DRAIN: Layout(
+        Drain, ("deadline_ms", VARINT), ("reason", REASON), ("alternates", CONTACTS), _TAIL
+    ),
+    MessageType.NODE_ADVERTISE: NODE_ADVERTISE,
+    MessageType.NODE_WITHDRAW: NODE_WITHDRAW,
+    MessageType.ANNOUNCE_ADVERTISE: ANNOUNCE_ADVERTISE,
+    MessageType.ANNOUNCE_WITHDRAW: ANNOUNCE_WITHDRAW,
+    MessageType.SUBSCRIBE_ADVERTISE: SUBSCRIBE_ADVERTISE,
+    MessageType.SUBSCRIBE_WITHDRAW: SUBSCRIBE_WITHDRAW,
+    MessageType.SUBSCRIBE_RESPONSE: SUBSCRIBE_RESPONSE,
+    MessageType.SYNC_REQUEST: Layout(SyncRequest, ("bases", _BASES), _TAIL),
+    MessageType.SYNC_BEGIN: Layout(SyncBegin, ("bases", _BASES), _TAIL),
+    MessageType.SYNC_END: Layout(SyncEnd, ("bases", _BASES), _TAIL),
+    MessageType.SNS_ADVERTISE: SNS_ADVERTISE,
+    MessageType.SNS_UPDATE: SNS_UPDATE,
+    MessageType.SNS_WITHDRAW: SNS_WITHDRAW,
+    MessageType.SNS_REFUSED: SNS_REFUSED,
+    MessageType.PROBE: Layout(
+        Probe,
+        ("probe_id", VARINT),
+        ("target", NODE_ID),
+        ("timestamp", U64),
+        ("padding", Prefixed(MAX_PADDING_BYTES)),
+        _TAIL,
+    ),
+    MessageType.PROBE_RESPONSE: Layout(
+        ProbeResponse,
+        ("probe_id", VARINT),
+        ("target", NODE_ID),
+        ("timestamp", U64),
+        ("delay_us", VARINT),
+        ("rtt_us", Maybe(VARINT)),
+        ("padding", Prefixed(MAX_PADDING_BYTES)),
+        _TAIL,
+    ),
+    MessageType.PLAN_NOTICE: Layout(
+        PlanNotice,
+        ("plan_id", Prefixed(MAX_PLAN_ID_BYTES)),
+        ("plan_version", VARINT),
+        ("state", Choice(VARINT, PlanState)),
+        ("digest", Prefixed(FINGERPRINT_BYTES)),
+        _TAIL,
+    ),
+}
+"""How each type's body is written."""
+
+TYPES: Final[dict[type, MessageType]] = {layout.cls: kind for kind, layout in LAYOUTS.items()}
+"""The type of each message class."""
+
+Message: TypeAlias = (
+    Connect
+    | Challenge
+    | Proof
+    | ConnectResponse
+    | ConnectRefused
+    | ControlLatch
+    | Keepalive
+    | Drain
+    | NodeAdvertise
+    | NodeWithdraw
+    | AnnounceAdvertise
+    | AnnounceWithdraw
+    | SubscribeAdvertise
+    | SubscribeWithdraw
+    | SubscribeResponse
+    | SyncRequest
+    | SyncBegin
+    | SyncEnd
+    | SnsAdvertise
+    | SnsUpdate
+    | SnsWithdraw
+    | SnsRefused
+    | Probe
+    | ProbeResponse
+    | PlanNotice
+)
+"""Any message that this package knows."""

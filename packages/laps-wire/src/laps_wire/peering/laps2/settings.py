@@ -1,0 +1,132 @@
+"""Settings: what each side of a ``laps-2`` session allows the other, as connect parameters.
+
+Both sides say them, in CONNECT and CONNECT_RESPONSE. A setting is a promise of the side that says
+it (*I hold this much for you*), so there is nothing to negotiate; only the hold time is common, the
+lesser of both. An absent parameter means the default. A value outside its range is malformed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+from laps_wire.errors import EncodeError, MalformedError
+from laps_wire.peering.laps2.codepoints import HashScheme, ParameterId
+from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
+from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters
+
+__all__ = ["HASH_CHECK_NAME", "Settings"]
+
+HASH_CHECK_NAME: Final = ((b"laps-2",), b"check")
+"""The full name (namespace fields, track name) whose hash both sides compare (HASH_CHECK)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What one side said of itself."""
+
+    unknown_sns_ms: int = 1_000
+    """How long it keeps data whose SNS ID it does not know yet."""
+    unknown_sns_bytes: int = 1_048_576
+    """How much of such data it keeps for this session; the oldest goes first."""
+    max_message_size: int = MIN_MESSAGE_BYTES
+    """The longest message body that it accepts."""
+    hold_ms: int = 15_000
+    """It closes if it hears nothing for so long; 0: never. The lesser time of both counts."""
+    max_sns_targets: int = 4_096
+    """The largest subscriber node set that it serves."""
+    max_sns_sets: int = 65_536
+    """How many living sets it serves in this session."""
+    max_nodes: int = 65_536
+    """How many nodes it takes from this peer."""
+    max_announces: int = 1_048_576
+    """How many announces it takes from this peer."""
+    max_subscribes: int = 16_777_216
+    """How many subscribes it takes from this peer."""
+    hash_scheme: int = HashScheme.BLAKE2B_64
+    """How it hashes names; must be the same on both sides."""
+    batch_ms: int = 20
+    """How long it collects changes before it sends them."""
+    hash_check: int | None = None
+    """The hash of :data:`HASH_CHECK_NAME`, 64 bits; two keys show themselves as two values."""
+    expected_node: int | None = None
+    """In CONNECT: the node that the dialler means to reach."""
+    implementation: str = ""
+    """Name and version of the software, for people."""
+
+    def __post_init__(self) -> None:
+        for name, (_, minimum, maximum) in _NUMBERS.items():
+            if not minimum <= getattr(self, name) <= maximum:
+                raise EncodeError(f"{name}: {getattr(self, name)} is outside {minimum}..{maximum}")
+
+    def hold_with(self, other: Settings) -> int:
+        """The hold time of a session between the two, in milliseconds; 0: none."""
+        if 0 in (self.hold_ms, other.hold_ms):
+            return max(self.hold_ms, other.hold_ms)
+        return min(self.hold_ms, other.hold_ms)
+
+    def to_parameters(self, others: Parameters = NO_PARAMETERS) -> Parameters:
+        """As parameters, beside ``others``; defaults are not written."""
+        parameters = others
+        for name, (identifier, _, _) in _NUMBERS.items():
+            value: int = getattr(self, name)
+            if value != _DEFAULTS[name]:
+                parameters = parameters.with_number(identifier, value)
+        if self.hash_check is not None:
+            parameters = parameters.with_bytes(
+                ParameterId.HASH_CHECK, self.hash_check.to_bytes(8, "big")
+            )
+        if self.expected_node is not None:
+            parameters = parameters.with_bytes(
+                ParameterId.EXPECTED_NODE, self.expected_node.to_bytes(8, "big")
+            )
+        if self.implementation:
+            parameters = parameters.with_bytes(
+                ParameterId.IMPLEMENTATION, self.implementation.encode()
+            )
+        return parameters
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters) -> Self:
+        """What a peer's parameters say; those that are no settings are left alone."""
+        numbers = {name: parameters.number(entry[0]) for name, entry in _NUMBERS.items()}
+        try:
+            return cls(
+                **{name: value for name, value in numbers.items() if value is not None},
+                hash_check=_u64(parameters, ParameterId.HASH_CHECK),
+                expected_node=_u64(parameters, ParameterId.EXPECTED_NODE),
+                implementation=(parameters.get(ParameterId.IMPLEMENTATION) or b"").decode(
+                    errors="backslashreplace"
+                ),
+            )
+        except EncodeError as error:
+            raise MalformedError(str(error), field="settings") from None
+
+
+def _u64(parameters: Parameters, identifier: ParameterId) -> int | None:
+    value = parameters.get(identifier)
+    if value is None:
+        return None
+    if len(value) != 8:
+        raise MalformedError(f"{len(value)} bytes where 8 belong", field=identifier.name)
+    return int.from_bytes(value, "big")
+
+
+_DAY_MS: Final = 86_400_000
+_MANY: Final = (1 << 62) - 1
+
+# Parameter, least value, greatest value.
+_NUMBERS: Final[dict[str, tuple[ParameterId, int, int]]] = {
+    "unknown_sns_ms": (ParameterId.UNKNOWN_SNS_MS, 0, 60_000),
+    "unknown_sns_bytes": (ParameterId.UNKNOWN_SNS_BYTES, 0, 1 << 32),
+    "max_message_size": (ParameterId.MAX_MESSAGE_SIZE, MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
+    "hold_ms": (ParameterId.HOLD_MS, 0, _DAY_MS),
+    "max_sns_targets": (ParameterId.MAX_SNS_TARGETS, 1, 65_536),
+    "max_sns_sets": (ParameterId.MAX_SNS_SETS, 0, (1 << 32) - 1),
+    "max_nodes": (ParameterId.MAX_NODES, 0, _MANY),
+    "max_announces": (ParameterId.MAX_ANNOUNCES, 0, _MANY),
+    "max_subscribes": (ParameterId.MAX_SUBSCRIBES, 0, _MANY),
+    "hash_scheme": (ParameterId.HASH_SCHEME, 0, _MANY),
+    "batch_ms": (ParameterId.BATCH_MS, 0, 10_000),
+}
+_DEFAULTS: Final = {field.name: field.default for field in fields(Settings)}
