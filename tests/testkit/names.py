@@ -7,6 +7,7 @@ from hypothesis.strategies import SearchStrategy
 
 from laps_wire.names import FullTrackName, FullTrackNameCodec, Namespace, NamespaceCodec
 from laps_wire.nodeid import NodeId, NodeIdCodec
+from laps_wire.shortname import BITS, ShortName
 from laps_wire.varint import IntegerCoding
 from testkit.strategies import register, values_of
 
@@ -25,3 +26,12 @@ def _(codec: FullTrackNameCodec, integers: IntegerCoding) -> SearchStrategy[Full
 @register(NodeIdCodec)
 def _(codec: NodeIdCodec, integers: IntegerCoding) -> SearchStrategy[NodeId]:
     return st.integers(0, 2**64 - 1).map(NodeId)
+
+
+def short_names(length: SearchStrategy[int] | None = None) -> SearchStrategy[ShortName]:
+    """Short names of any length; few distinct bits, so that prefixes of each other are common."""
+    lengths = st.one_of(st.integers(0, 8), st.integers(0, BITS)) if length is None else length
+    values = st.one_of(
+        st.integers(0, (1 << BITS) - 1), st.integers(0, 255).map(lambda top: top << (BITS - 8))
+    )
+    return st.builds(lambda value, size: ShortName(value).prefix(size), values, lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from laps_wire.hashing import (
     city64,
     combine,
     endpoint_node_id,
+    field_hash,
     murmur64a,
     track_hashes,
 )
@@ -110,6 +112,23 @@ def test_cpp_hashes_stay_in_their_widths_and_join_fields(
 def test_hashes_fit_64_bits(data: bytes) -> None:
     for value in (city64(data), city64(data, "little"), murmur64a(data)):
         assert 0 <= value < 2**64
+
+
+# QuicR
+
+
+def test_a_field_hash_is_the_beginning_of_an_unkeyed_digest() -> None:
+    digest = hashlib.blake2b(b"cam5", digest_size=16, person=b"quicr field\0\0\0\0\0").digest()
+    assert field_hash(b"cam5", 128) == int.from_bytes(digest, "big")
+    assert field_hash(b"cam5", 14) == field_hash(b"cam5", 128) >> 114
+    assert field_hash(b"cam5", 14) == 0x3259
+    assert field_hash(b"cam5", 1) in {0, 1}
+
+
+@pytest.mark.parametrize("bits", [0, 129])
+def test_a_field_hash_has_1_to_128_bits(bits: int) -> None:
+    with pytest.raises(EncodeError, match=f"{bits} bits asked for"):
+        field_hash(b"", bits)
 
 
 # laps-2

@@ -41,6 +41,7 @@ __all__ = [
     "city64",
     "combine",
     "endpoint_node_id",
+    "field_hash",
     "murmur64a",
     "track_hashes",
 ]
@@ -234,6 +235,21 @@ def track_hashes(fields: Iterable[bytes], name: bytes, bits: int = DRAFT16_BITS)
     name_hash = city64(name)
     fullname = combine(combine(0, namespace_hash), name_hash)
     return TrackHashes(namespace_hash, name_hash, fullname & (1 << bits) - 1)
+
+
+# QuicR
+
+
+def field_hash(data: bytes, bits: int) -> int:
+    """The number of ``bits`` bits, 1 to 128, that stands for a text in a QuicR short name.
+
+    The first ``bits`` bits of BLAKE2b-128 with the personalisation ``quicr field``. There is no
+    key: clients that share nothing but a URL must come to the same short name.
+    """
+    if not 1 <= bits <= 128:
+        raise EncodeError(f"field hash: {bits} bits asked for, 1 to 128 can be had")
+    digest = hashlib.blake2b(data, digest_size=16, person=b"quicr field").digest()
+    return int.from_bytes(digest, "big") >> (128 - bits)
 
 
 # laps-2
