@@ -1,0 +1,294 @@
+"""Matching: the specification's rule, and the indexes against the rule taken literally."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from laps_wire.hashing import KeyedHasher
+from laps_wire.matching import (
+    Announce,
+    AnnounceIndex,
+    PrefixChange,
+    RelayPrefixes,
+    SessionPrefixes,
+    Subscribe,
+    announce_of,
+    hashed_announce_of,
+    hashed_subscribe_of,
+    matches,
+    subscribe_of,
+)
+from laps_wire.names import FullTrackName, Namespace
+from laps_wire.shortname import BITS, ShortName
+
+HASHER = KeyedHasher(b"a key of this network")
+
+# Few elements and short tuples, so that prefixes and equal names are common.
+ELEMENTS = st.sampled_from([b"a", b"b", b"ab"])
+NAMESPACES = st.lists(ELEMENTS, max_size=3).map(tuple)
+ANNOUNCES = st.builds(Announce, NAMESPACES, st.none() | ELEMENTS)
+SUBSCRIBES = st.builds(Subscribe, NAMESPACES, ELEMENTS)
+
+
+@pytest.mark.parametrize(
+    ("announce", "name", "namespace", "expected"),
+    [
+        (("net", "team"), None, ("net", "team"), True),
+        (("net", "team"), None, ("net", "team", "x"), True),
+        (("net", "team"), None, ("net",), False),
+        (("net", "team"), None, ("team", "net"), False),
+        (("net", "te"), None, ("net", "team"), False),
+        ((), None, ("net",), True),
+        (("net", "team"), "report", ("net", "team"), True),
+        (("net", "team"), "other", ("net", "team"), False),
+        (("net",), "report", ("net", "team"), False),
+        (("net", "team", "x"), "report", ("net", "team"), False),
+        (("net", "team"), "", ("net", "team"), False),
+    ],
+)
+def test_the_rule(
+    announce: tuple[str, ...], name: str | None, namespace: tuple[str, ...], expected: bool
+) -> None:
+    assert matches(Announce(announce, name), Subscribe(namespace, "report")) is expected
+    index: AnnounceIndex[str, int] = AnnounceIndex()
+    index.add(Announce(announce, name), 1)
+    assert index.match(Subscribe(namespace, "report")) == ([1] if expected else [])
+
+
+def test_an_empty_name_is_a_name() -> None:
+    assert matches(Announce(("a",), ""), Subscribe(("a",), ""))
+    assert not matches(Announce(("a",), ""), Subscribe(("a",), "b"))
+
+
+@given(NAMESPACES, st.none() | ELEMENTS, NAMESPACES, ELEMENTS)
+def test_hashes_and_names_match_alike(
+    fields: tuple[bytes, ...], name: bytes | None, wanted: tuple[bytes, ...], track: bytes
+) -> None:
+    namespace, full = Namespace(fields), FullTrackName(Namespace(wanted), track)
+    by_name = matches(announce_of(namespace, name), subscribe_of(full))
+    by_hash = matches(
+        hashed_announce_of(HASHER, namespace, name), hashed_subscribe_of(HASHER, full)
+    )
+    assert by_name is by_hash
+    # A whole-namespace announce is what names.is_prefix_of says.
+    if name is None:
+        assert by_name is namespace.is_prefix_of(full.namespace)
+
+
+def test_announces_carry_the_hashes_of_their_names() -> None:
+    namespace = Namespace.of(b"a", b"b")
+    assert hashed_announce_of(HASHER, namespace) == Announce(HASHER.elements((b"a", b"b")), None)
+    assert hashed_announce_of(HASHER, namespace, b"n").name == HASHER.name(b"n")
+    assert announce_of(namespace, b"n") == Announce((b"a", b"b"), b"n")
+
+
+def test_the_least_specific_comes_first_and_everyone_once() -> None:
+    index: AnnounceIndex[str, int] = AnnounceIndex()
+    index.add(Announce(("a", "b"), "n"), 3)
+    index.add(Announce(("a", "b")), 2)
+    index.add(Announce(("a", "b")), 1)
+    index.add(Announce(("a",)), 1)
+    assert index.match(Subscribe(("a", "b"), "n")) == [1, 2, 3]
+    assert len(index) == 4
+
+
+def test_adding_twice_and_removing_what_is_not_there() -> None:
+    index: AnnounceIndex[str, int] = AnnounceIndex()
+    assert index.add(Announce(("a", "b")), 1)
+    assert not index.add(Announce(("a", "b")), 1)
+    assert len(index) == 1
+    assert not index.remove(Announce(("a", "b")), 2)
+    assert not index.remove(Announce(("a",)), 1)
+    assert not index.remove(Announce(("a", "b"), "n"), 1)
+    assert not index.remove(Announce(("x", "y")), 1)
+    assert index.remove(Announce(("a", "b")), 1)
+    assert not index.remove(Announce(("a", "b")), 1)
+    assert len(index) == 0
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """The index does what a list of pairs and the rule would do, and forgets what it should."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index: AnnounceIndex[bytes, int] = AnnounceIndex()
+        self.pairs: set[tuple[Announce[bytes], int]] = set()
+
+    @rule(announce=ANNOUNCES, value=st.integers(0, 2))
+    def add(self, announce: Announce[bytes], value: int) -> None:
+        assert self.index.add(announce, value) is ((announce, value) not in self.pairs)
+        self.pairs.add((announce, value))
+
+    @rule(announce=ANNOUNCES, value=st.integers(0, 2))
+    def remove(self, announce: Announce[bytes], value: int) -> None:
+        assert self.index.remove(announce, value) is ((announce, value) in self.pairs)
+        self.pairs.discard((announce, value))
+
+    @rule(data=st.data())
+    def remove_one_that_is_in(self, data: st.DataObject) -> None:
+        if self.pairs:
+            known = sorted(self.pairs, key=repr)
+            self.remove(*data.draw(st.sampled_from(known)))
+
+    @rule(subscribe=SUBSCRIBES)
+    def match(self, subscribe: Subscribe[bytes]) -> None:
+        found = self.index.match(subscribe)
+        assert len(found) == len(set(found))
+        assert set(found) == {value for it, value in self.pairs if matches(it, subscribe)}
+
+    @invariant()
+    def size_is_right_and_no_branch_leads_nowhere(self) -> None:
+        assert len(self.index) == len(self.pairs)
+        nodes = [self.index._root]
+        while nodes:
+            node = nodes.pop()
+            assert node is self.index._root or not node.is_empty
+            assert all(node.tracks.values())
+            nodes.extend(node.children.values())
+
+
+TestIndex = IndexMachine.TestCase
+
+
+# Short names
+
+
+def bits(text: str) -> ShortName:
+    return ShortName(int(text.ljust(BITS, "0"), 2), len(text))
+
+
+PREFIXES = st.text(st.sampled_from("01"), max_size=4).map(
+    lambda text: bits(text or "0").prefix(len(text))
+)
+
+
+def test_the_specifications_suppression() -> None:
+    """Seed 002, Subscriptions: SN/90 and SN/91 wait for as long as SN/80 is there."""
+    name = ShortName((1 << BITS) - 1)
+    sn80, sn90, sn91 = (name.prefix(length) for length in (80, 90, 91))
+    session = SessionPrefixes()
+    assert session.add(sn90) == PrefixChange(install=(sn90,))
+    assert session.add(sn91) == PrefixChange(covered_by=sn90)
+    assert session.add(sn80) == PrefixChange(install=(sn80,), withdraw=(sn90,))
+    assert session.active() == (sn80,)
+    assert session.remove(sn80) == PrefixChange(install=(sn90,), withdraw=(sn80,))
+    assert session.remove(sn91) == PrefixChange(covered_by=sn90)
+    assert session.remove(sn91) == PrefixChange(covered_by=sn90)
+    assert len(session) == 1
+
+
+def test_the_least_specific_cover_is_told() -> None:
+    session = SessionPrefixes()
+    for text in ("1", "1000", "10"):
+        session.add(bits(text))
+    assert session.add(bits("10001")).covered_by == bits("1")
+    assert session.add(bits("10001")) == PrefixChange(covered_by=bits("1"))
+    assert session.add(bits("1")) == PrefixChange()
+    assert bits("10001") in session
+    assert bits("11") not in session
+
+
+def test_the_specifications_relay_tree() -> None:
+    relay: RelayPrefixes[str] = RelayPrefixes()
+    one, two = SessionPrefixes(), SessionPrefixes()
+    for text in ("10001", "100010101", "100010110", "1001"):
+        relay.apply(one.add(bits(text)), "sess-1")
+    for text in ("100010101", "100010110", "1001"):
+        relay.apply(two.add(bits(text)), "sess-2")
+    assert one.active() == (bits("10001"), bits("1001"))
+    assert relay._sessions == {
+        bits("1001"): {"sess-1": None, "sess-2": None},
+        bits("10001"): {"sess-1": None},
+        bits("100010101"): {"sess-2": None},
+        bits("100010110"): {"sess-2": None},
+    }
+    full = ShortName(bits("1000101011").value)
+    assert set(relay.match(full)) == {"sess-1", "sess-2"}
+    assert relay.match(ShortName(bits("100011").value)) == ["sess-1"]
+    assert relay.match(ShortName(0)) == []
+    assert relay.match(bits("100")) == []
+
+
+class Recording(RelayPrefixes[str]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+
+    def install(self, name: ShortName, session: str) -> None:
+        self.done.append(f"+{name.length}")
+        super().install(name, session)
+
+    def withdraw(self, name: ShortName, session: str) -> None:
+        self.done.append(f"-{name.length}")
+        super().withdraw(name, session)
+
+
+@pytest.mark.parametrize(("gapless", "order"), [(True, ["+2", "-1"]), (False, ["-1", "+2"])])
+def test_a_session_chooses_between_a_gap_and_a_duplicate(gapless: bool, order: list[str]) -> None:
+    relay = Recording()
+    relay.apply(PrefixChange((bits("10"),), (bits("1"),)), "s", gapless=gapless)
+    assert relay.done == order
+
+
+def test_withdrawing_what_is_not_there_is_nothing() -> None:
+    relay: RelayPrefixes[str] = RelayPrefixes()
+    relay.withdraw(bits("1"), "s")
+    relay.install(bits("1"), "s")
+    relay.withdraw(bits("1"), "other")
+    assert relay.match(bits("11")) == ["s"]
+    relay.withdraw(bits("1"), "s")
+    assert len(relay) == 0
+    assert not relay._lengths
+
+
+class PrefixMachine(RuleBasedStateMachine):
+    """Whatever sessions do, the relay's tree gives each object once to who subscribed to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relay: RelayPrefixes[str] = RelayPrefixes()
+        self.sessions = {name: SessionPrefixes() for name in "xy"}
+        self.wanted: dict[str, set[ShortName]] = {name: set() for name in "xy"}
+
+    @rule(session=st.sampled_from("xy"), name=PREFIXES, gapless=st.booleans())
+    def subscribe(self, session: str, name: ShortName, gapless: bool) -> None:
+        self.relay.apply(self.sessions[session].add(name), session, gapless=gapless)
+        self.wanted[session].add(name)
+
+    @rule(session=st.sampled_from("xy"), name=PREFIXES, gapless=st.booleans())
+    def unsubscribe(self, session: str, name: ShortName, gapless: bool) -> None:
+        self.relay.apply(self.sessions[session].remove(name), session, gapless=gapless)
+        self.wanted[session].discard(name)
+
+    @invariant()
+    def objects_reach_their_subscribers_once(self) -> None:
+        for value in range(16):
+            name = ShortName(value << (BITS - 4))
+            expected = {
+                session
+                for session, prefixes in self.wanted.items()
+                if any(prefix.covers(name) for prefix in prefixes)
+            }
+            found = self.relay.match(name)
+            assert sorted(found) == sorted(expected)
+            for session in expected:
+                covering = [it for it in self.sessions[session].active() if it.covers(name)]
+                assert len(covering) == 1
+
+    @invariant()
+    def the_tree_holds_the_active_prefixes_and_no_more(self) -> None:
+        held = {(name, who) for name, whos in self.relay._sessions.items() for who in whos}
+        active = {
+            (name, who) for who, session in self.sessions.items() for name in session.active()
+        }
+        assert held == active
+        assert len(self.relay) == len({name for name, _ in active})
+        for who, session in self.sessions.items():
+            assert len(session) == len(self.wanted[who])
+            assert all(name in session for name in self.wanted[who])
+
+
+TestPrefixes = PrefixMachine.TestCase
