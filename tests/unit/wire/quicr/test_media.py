@@ -1,0 +1,114 @@
+"""Seed 001's messages: the tables against the vectors, the number 2, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import testkit.quicr  # noqa: F401 - registers the strategies
+from laps_wire.buffer import Reader, Writer
+from laps_wire.errors import EncodeError, MalformedError
+from laps_wire.layout import Layout
+from laps_wire.quicr import media
+from laps_wire.quicr.codepoints import MAX_RELAY_ADDRESS, Response
+from laps_wire.quicr.media import SUBSCRIBE_REPLY, Fragment, RelayRedirect, SubscribeReply
+from testkit.properties import check_any_bytes, check_bounded
+from testkit.quicr import VECTORS
+from testkit.strategies import values_of
+
+TABLES: dict[str, Layout[Any]] = {
+    name: table for name, table in vars(media).items() if isinstance(table, Layout)
+}
+
+
+def write(table: Layout[Any], message: Any) -> bytes:
+    writer = Writer()
+    table.write(writer, message, "m")
+    return writer.getvalue()
+
+
+def read(table: Layout[Any], data: bytes) -> Any:
+    reader = Reader(data)
+    message = table.read(reader, "m")
+    reader.expect_end("m")
+    return message
+
+
+def test_every_message_of_the_seed_has_a_table_and_a_vector() -> None:
+    assert len(TABLES) == 11
+    assert set(TABLES) <= {vector["type"] for vector in VECTORS["control"]}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@given(data=st.data())
+def test_identity(table: Layout[Any], data: st.DataObject) -> None:
+    message = data.draw(values_of(table))
+    assert read(table, write(table, message)) == message
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@given(data=st.binary(min_size=1, max_size=60))
+def test_any_bytes(table: Layout[Any], data: bytes) -> None:
+    check_any_bytes(lambda b: (read(table, b), len(b)), data)
+    check_bounded(lambda b: (read(table, b), len(b)), data)
+
+
+@pytest.mark.parametrize(
+    ("data", "reply"),
+    [
+        (b"\x00", SubscribeReply(Response.OK)),
+        (b"\x00\x01a", SubscribeReply(Response.OK, "a")),
+        (b"\x01", SubscribeReply(Response.EXPIRED)),
+        (b"\x02\x01a", SubscribeReply(Response.FAIL, "a")),
+        (b"\x02\x01\xff", SubscribeReply(Response.FAIL, "\\xff")),
+        (b"\x02", SubscribeReply(Response.REDIRECT)),
+        (b"\x02\x00", SubscribeReply(Response.REDIRECT)),
+        (b"\x03", SubscribeReply(Response.REDIRECT)),
+        (b"\x03\x01a", SubscribeReply(Response.REDIRECT, "a")),
+    ],
+)
+def test_a_two_is_a_fail_with_words_and_a_redirect_without(
+    data: bytes, reply: SubscribeReply
+) -> None:
+    assert read(SUBSCRIBE_REPLY, data) == reply
+
+
+def test_fail_is_written_as_two_and_redirect_as_three() -> None:
+    assert write(SUBSCRIBE_REPLY, SubscribeReply(Response.FAIL, "a")) == b"\x02\x01a"
+    assert write(SUBSCRIBE_REPLY, SubscribeReply(Response.REDIRECT)) == b"\x03"
+
+
+def test_a_fail_of_ours_has_words() -> None:
+    with pytest.raises(ValueError, match="a fail needs a reason phrase"):
+        SubscribeReply(Response.FAIL)
+
+
+def test_an_unknown_response_is_refused() -> None:
+    with pytest.raises(MalformedError, match="response: 4 is not one of: 0 OK, 1 EXPIRED, 2 FAIL"):
+        read(SUBSCRIBE_REPLY, b"\x04")
+
+
+def test_an_unknown_intent_is_refused() -> None:
+    with pytest.raises(MalformedError, match="intent: 3 is not one of"):
+        read(media.SUBSCRIBE_STREAM, b"\x00\x00\x03")
+
+
+def test_a_redirect_goes_somewhere() -> None:
+    with pytest.raises(ValueError, match="a redirect needs an address"):
+        RelayRedirect("")
+    with pytest.raises(MalformedError, match="a redirect needs an address"):
+        read(media.RELAY_REDIRECT, b"\x00")
+    with pytest.raises(MalformedError, match="not UTF-8"):
+        read(media.RELAY_REDIRECT, b"\x01\xff")
+    with pytest.raises(EncodeError, match="over the limit"):
+        write(media.RELAY_REDIRECT, RelayRedirect("r" * (MAX_RELAY_ADDRESS + 1)))
+
+
+def test_a_fragment_knows_its_place() -> None:
+    fragment = Fragment(0, 0, 2469, b"")
+    assert (fragment.offset, fragment.is_last_fragment) == (1234, True)
+    fragment = Fragment(0, 0, 2468, b"")
+    assert (fragment.offset, fragment.is_last_fragment) == (1234, False)
