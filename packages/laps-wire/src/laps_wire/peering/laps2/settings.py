@@ -58,6 +58,10 @@ class Settings:
         for name, (_, minimum, maximum) in _NUMBERS.items():
             if not minimum <= getattr(self, name) <= maximum:
                 raise EncodeError(f"{name}: {getattr(self, name)} is outside {minimum}..{maximum}")
+        for name in ("hash_check", "expected_node"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1 << 64:
+                raise EncodeError(f"{name}: {value} does not fit 64 bits")
 
     def hold_with(self, other: Settings) -> int:
         """The hold time of a session between the two, in milliseconds; 0: none."""

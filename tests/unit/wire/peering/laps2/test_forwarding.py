@@ -1,0 +1,101 @@
+"""Messages about subscriber node sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import testkit.laps2  # noqa: F401 - registers strategies
+from laps_wire.buffer import Reader, Writer
+from laps_wire.errors import EncodeError, MalformedError
+from laps_wire.layout import Layout
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2.forwarding import (
+    SNS_ADVERTISE,
+    SNS_REFUSED,
+    SNS_UPDATE,
+    SNS_WITHDRAW,
+    SnsAdvertise,
+    SnsRefused,
+    SnsUpdate,
+    SnsWithdraw,
+)
+from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.strategies import values_of
+
+A, B, C = NodeId(1), NodeId(2), NodeId(3)
+BY_HAND: dict[str, tuple[Layout[Any], Any, str]] = {
+    "advertise": (
+        SNS_ADVERTISE,
+        SnsAdvertise(0xFFFFFFFF, 64, 16, (A, B)),
+        "ffffffff 4040 10 02 0000000000000001 0000000000000002 00",
+    ),
+    "advertise nothing": (SNS_ADVERTISE, SnsAdvertise(1, 1, 0, ()), "00000001 01 00 00 00"),
+    "update": (
+        SNS_UPDATE,
+        SnsUpdate(7, 2, add=(C,), remove=(A, B)),
+        "00000007 02 01 0000000000000003 02 0000000000000001 0000000000000002 00",
+    ),
+    "withdraw": (SNS_WITHDRAW, SnsWithdraw((1, 2)), "02 00000001 00000002 00"),
+    "refused": (SNS_REFUSED, SnsRefused(7, 2, 1, (C,)), "00000007 02 01 01 0000000000000003 00"),
+}
+TABLES = {"a": SNS_ADVERTISE, "u": SNS_UPDATE, "w": SNS_WITHDRAW, "r": SNS_REFUSED}
+
+
+def write(layout: Layout[Any], value: Any) -> bytes:
+    writer = Writer()
+    layout.write(writer, value, "f")
+    return writer.getvalue()
+
+
+def read(layout: Layout[Any], data: bytes) -> tuple[Any, int]:
+    reader = Reader(data, partial=True)
+    return layout.read(reader, "f"), reader.pos
+
+
+@pytest.mark.parametrize("layout", TABLES.values(), ids=TABLES)
+@given(data=st.data())
+def test_identity_and_prefixes(layout: Layout[Any], data: st.DataObject) -> None:
+    value = data.draw(values_of(layout))
+    check_round_trip(lambda v: write(layout, v), lambda b: read(layout, b), value, suffix=b"\x00")
+    check_prefixes(lambda v: write(layout, v), lambda b: read(layout, b), value)
+
+
+@pytest.mark.parametrize("layout", TABLES.values(), ids=TABLES)
+@given(data=st.binary(min_size=1, max_size=120))
+def test_any_bytes(layout: Layout[Any], data: bytes) -> None:
+    check_any_bytes(lambda b: read(layout, b), data)
+    check_bounded(lambda b: read(layout, b), data)
+
+
+@pytest.mark.parametrize(("layout", "value", "data"), BY_HAND.values(), ids=BY_HAND)
+def test_bytes_by_hand(layout: Layout[Any], value: Any, data: str) -> None:
+    assert write(layout, value) == bytes.fromhex(data)
+    assert read(layout, bytes.fromhex(data))[0] == value
+
+
+@pytest.mark.parametrize("layout", [SNS_ADVERTISE, SNS_UPDATE, SNS_REFUSED])
+def test_no_set_has_the_id_zero(layout: Layout[Any]) -> None:
+    with pytest.raises(MalformedError, match=r"0 is outside 1..4294967295"):
+        read(layout, bytes(20))
+
+
+def test_zero_is_not_withdrawn_either() -> None:
+    with pytest.raises(MalformedError, match=r"0 is outside 1..4294967295"):
+        read(SNS_WITHDRAW, bytes.fromhex("01 00000000 00"))
+    with pytest.raises(EncodeError, match="0 is outside"):
+        write(SNS_WITHDRAW, SnsWithdraw((0,)))
+
+
+def test_a_chain_of_sets_is_at_most_16_deep() -> None:
+    with pytest.raises(EncodeError, match=r"17 is outside 0..16"):
+        write(SNS_ADVERTISE, SnsAdvertise(1, 1, 17, ()))
+
+
+def test_a_target_is_added_or_removed() -> None:
+    with pytest.raises(EncodeError, match="both added and removed"):
+        SnsUpdate(1, 2, add=(A, B), remove=(B,))
+    assert SnsUpdate(1, 2, add=(A,), remove=(B,)).remove == (B,)
