@@ -95,6 +95,12 @@ def test_a_bad_text_is_pointed_at(text: str, complaint: str) -> None:
     assert str(caught.value).endswith("; a good one is '100.2:9001.2001'")
 
 
+def test_the_cpp_relays_own_examples() -> None:
+    assert NodeId.parse("12:34") == 51539607586
+    assert NodeId.parse("1.2:34") == 281483566645282
+    assert str(NodeId(347364508091815901)) == "1234.5678:100.6109"
+
+
 @given(U64S)
 def test_every_id_prints_a_text_that_gives_it_back(value: int) -> None:
     node_id = NodeId(value)

@@ -1,0 +1,192 @@
+"""The C++ relay's data headers: at the start of every data stream, and of every datagram.
+
+They are written by hand: a datagram's is read for every object, and a Via rewrites both kinds for
+every hop::
+
+     0     1     2                 6                               14    15              19
+    +-----+-----+-----------------+-------------------------------+-----+---------------+
+    | len | type| SNS ID (32)     | track full-name hash (64)     | pri | ttl, ms (32)  |  stream
+    | =19 | =2  |                 |                               | (8) |               |
+    +-----+-----+-----------------+-------------------------------+-----+---------------+
+    | =14 | =0  | SNS ID (32)     | track full-name hash (64)     |                        datagram
+    +-----+-----+-----------------+-------------------------------+
+                 ^ a Via changes these four bytes and copies everything else
+
+Behind the header come the MoQT bytes of the publisher, unchanged. The length byte counts the whole
+header, so a longer one is read too: what we do not know of it is kept in ``extra``. The C++ relay
+needs the whole header of a stream in the first chunk; we do not, but we send it so.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from laps_wire.buffer import Reader
+from laps_wire.errors import EncodeError, IncompleteError, MalformedError
+from laps_wire.peering.cpp.codepoints import DataType
+from laps_wire.varint import ByteSource
+
+__all__ = [
+    "DATAGRAM_HEADER_BYTES",
+    "SNS_ID_OFFSET",
+    "STREAM_HEADER_BYTES",
+    "DatagramHeader",
+    "StreamHeader",
+    "decode_datagram_header",
+    "decode_stream_header",
+    "encode_datagram_header",
+    "encode_stream_header",
+    "read_datagram_header",
+    "read_stream_header",
+    "rewrite_sns_id",
+    "sns_id_at",
+    "with_sns_id",
+]
+
+_STREAM: Final = struct.Struct(">BBIQBI")
+_DATAGRAM: Final = struct.Struct(">BBIQ")
+_SNS_ID: Final = struct.Struct(">I")
+
+STREAM_HEADER_BYTES: Final = _STREAM.size
+DATAGRAM_HEADER_BYTES: Final = _DATAGRAM.size
+SNS_ID_OFFSET: Final = 2
+"""Where the SNS ID stands, in both kinds of header."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHeader:
+    """The first bytes of a data stream; the MoQT stream follows."""
+
+    sns_id: int
+    track_hash: int
+    priority: int
+    ttl_ms: int
+    """How long the object may wait in queues."""
+    extra: bytes = b""
+    """What a later relay may have added to the header; empty today."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatagramHeader:
+    """The first bytes of a datagram; the MoQT datagram follows."""
+
+    sns_id: int
+    track_hash: int
+    extra: bytes = b""
+    """What a later relay may have added to the header; empty today."""
+
+
+# Writing
+
+
+def encode_stream_header(header: StreamHeader) -> bytes:
+    """The header's bytes."""
+    return _pack(
+        _STREAM,
+        DataType.NEW_STREAM,
+        (header.sns_id, header.track_hash, header.priority, header.ttl_ms),
+        header.extra,
+    )
+
+
+def encode_datagram_header(header: DatagramHeader) -> bytes:
+    """The header's bytes."""
+    return _pack(_DATAGRAM, DataType.DATAGRAM, (header.sns_id, header.track_hash), header.extra)
+
+
+def _pack(form: struct.Struct, kind: DataType, values: tuple[int, ...], extra: bytes) -> bytes:
+    try:
+        return form.pack(form.size + len(extra), kind, *values) + extra
+    except struct.error as error:
+        raise EncodeError(f"data header {kind.name}: {error}") from None
+
+
+# Reading
+
+
+def decode_stream_header(data: ByteSource) -> tuple[StreamHeader, int]:
+    """The header at the start of a stream, and where the MoQT bytes begin.
+
+    :class:`~laps_wire.errors.IncompleteError` if the header has not come in whole.
+    """
+    return read_stream_header(reader := Reader(data, partial=True)), reader.pos
+
+
+def decode_datagram_header(data: ByteSource) -> tuple[DatagramHeader, int]:
+    """The header of a whole datagram, and where the MoQT bytes begin."""
+    if len(data) < DATAGRAM_HEADER_BYTES:
+        raise MalformedError(
+            f"truncated: {len(data)} of {DATAGRAM_HEADER_BYTES} bytes",
+            field="data header",
+            offset=0,
+        )
+    size, kind, sns_id, track_hash = _DATAGRAM.unpack_from(data)
+    if size == DATAGRAM_HEADER_BYTES and kind == DataType.DATAGRAM:
+        return DatagramHeader(sns_id, track_hash), DATAGRAM_HEADER_BYTES
+    # Anything unusual goes the careful way, which knows what to complain about.
+    return read_datagram_header(reader := Reader(data)), reader.pos
+
+
+def read_stream_header(reader: Reader) -> StreamHeader:
+    """Read the header of a stream field by field."""
+    end = _read_start(reader, DataType.NEW_STREAM, STREAM_HEADER_BYTES)
+    return StreamHeader(
+        reader.u32("sns_id"),
+        reader.u64("track_hash"),
+        reader.u8("priority"),
+        reader.u32("ttl_ms"),
+        _read_extra(reader, end),
+    )
+
+
+def read_datagram_header(reader: Reader) -> DatagramHeader:
+    """Read the header of a datagram field by field."""
+    end = _read_start(reader, DataType.DATAGRAM, DATAGRAM_HEADER_BYTES)
+    return DatagramHeader(reader.u32("sns_id"), reader.u64("track_hash"), _read_extra(reader, end))
+
+
+def _read_start(reader: Reader, kind: DataType, least: int) -> int:
+    """Read length and type; give the position where the header ends."""
+    start = reader.pos
+    size = reader.u8("header_len")
+    if size < least:
+        reader.fail("header_len", f"{size}, but {kind.name} has {least} bytes", offset=start)
+    value = reader.u8("type")
+    if value != kind:
+        reader.fail("type", f"{value} where {int(kind)} ({kind.name}) belongs", offset=start + 1)
+    return start + size
+
+
+def _read_extra(reader: Reader, end: int) -> bytes:
+    return reader.take(end - reader.pos, "extra") if reader.pos < end else b""
+
+
+# What a Via does
+
+
+def sns_id_at(data: ByteSource) -> int:
+    """The SNS ID of a stream's first chunk or of a datagram, without reading anything else."""
+    try:
+        value: int = _SNS_ID.unpack_from(data, SNS_ID_OFFSET)[0]
+    except struct.error:
+        raise IncompleteError(SNS_ID_OFFSET + _SNS_ID.size - len(data)) from None
+    return value
+
+
+def rewrite_sns_id(buffer: bytearray | memoryview, sns_id: int) -> None:
+    """Put the egress session's SNS ID into a header, in place."""
+    if len(buffer) < SNS_ID_OFFSET + _SNS_ID.size:
+        raise EncodeError(f"no place for an SNS ID in {len(buffer)} bytes")
+    # A range check of our own: pack_into() would wipe the old ID before it complains.
+    if not 0 <= sns_id <= 0xFFFF_FFFF:
+        raise EncodeError(f"SNS ID {sns_id} does not fit 32 bits")
+    _SNS_ID.pack_into(buffer, SNS_ID_OFFSET, sns_id)
+
+
+def with_sns_id(data: ByteSource, sns_id: int) -> bytes:
+    """A copy of a chunk or datagram with another SNS ID: one for each egress."""
+    copy = bytearray(data)
+    rewrite_sns_id(copy, sns_id)
+    return bytes(copy)
