@@ -28,7 +28,7 @@ from laps_wire.moqt.structures import TOKEN, LenientText, Token
 from laps_wire.moqt.typed import Enclosed, Entry, read_entries, write_entries
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["NO_OPTIONS", "SetupOptions", "SetupOptionsCodec", "refuse_alias_tokens"]
+__all__ = ["NO_OPTIONS", "SetupOptions", "SetupOptionsCodec", "entries_of", "refuse_alias_tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class UriPart:
         """Read it."""
         text = reader.rest(field).decode("ascii", errors="backslashreplace")
         if not self.pattern.fullmatch(text):
-            raise self.error(f"not what RFC 3986 allows: {text[:80]!r}")
+            raise self.error(f"{field}: not what RFC 3986 allows: {text[:80]!r}")
         return text
 
     def write(self, writer: Writer, value: str, field: str) -> None:
@@ -141,6 +141,11 @@ _BY_DRAFT: Final[Mapping[Draft, Mapping[int, Entry]]] = MappingProxyType(
         ),
     }
 )
+
+
+def entries_of(draft: Draft) -> Mapping[int, Entry]:
+    """The options that ``draft`` defines, by type in ascending order."""
+    return _BY_DRAFT[draft]
 
 
 def _unknown(reader: Reader, type_: int) -> KeyValue:

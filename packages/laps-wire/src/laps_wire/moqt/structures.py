@@ -100,10 +100,12 @@ class SubscriptionFilter:
     """The last group, whole: with ABSOLUTE_RANGE, and only then. Never a delta, in any draft."""
 
     def __post_init__(self) -> None:
+        name = self.type.name
         if (self.start is not None) != (self.type in _WITH_START):
-            raise EncodeError(f"a filter {self.type.name} has a start: {self.start is None}")
+            raise EncodeError(f"{name} {'needs a' if self.start is None else 'has no'} start")
         if (self.end_group is not None) != (self.type is FilterType.ABSOLUTE_RANGE):
-            raise EncodeError(f"a filter {self.type.name} has an end: {self.end_group is None}")
+            need = "needs an" if self.end_group is None else "has no"
+            raise EncodeError(f"{name} {need} end group")
         if self.start is not None and self.end_group is not None:
             if self.end_group < self.start.group:
                 raise EncodeError(f"end group {self.end_group} is before {self.start.group}")

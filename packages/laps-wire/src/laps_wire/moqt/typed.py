@@ -76,8 +76,8 @@ class Enclosed(Generic[T]):
             )
         body = reader.sub(size, field)
         try:
-            value = self.inner.read(body, "value")
-            body.expect_end("value")
+            value = self.inner.read(body, field)
+            body.expect_end(field)
         except MalformedError as error:
             if self.violation:
                 raise

@@ -1,0 +1,32 @@
+"""Drafts: their names and integers."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_wire.moqt.versions import Draft
+from laps_wire.varint import QUIC, VI64
+
+
+def test_each_draft_has_its_integers() -> None:
+    assert Draft.D16.integers is QUIC
+    assert Draft.D18.integers is VI64
+
+
+def test_alpn_names() -> None:
+    assert [draft.alpn for draft in Draft] == ["moqt-16", "moqt-18"]
+
+
+@pytest.mark.parametrize("draft", list(Draft))
+def test_alpn_leads_back(draft: Draft) -> None:
+    assert Draft.from_alpn(draft.alpn) is draft
+
+
+@pytest.mark.parametrize("alpn", ["moq-00", "moqt-17", "moqt", "MOQT-16", "moqt-016", ""])
+def test_other_protocols_are_not_ours(alpn: str) -> None:
+    assert Draft.from_alpn(alpn) is None
+
+
+def test_newer_is_larger() -> None:
+    assert Draft.D16 < Draft.D18
+    assert Draft(18) is Draft.D18
