@@ -1,0 +1,305 @@
+"""What a session tells its application: the output of ``poll_events``.
+
+Every event is frozen and names the request that it is about by its Request ID, which is unique in a
+session: ours have one parity, the peer's the other. Messages are handed on as they came, so nothing
+that the peer said is lost; what the session worked out stands beside them.
+
+::
+
+    the session     SetupReceived  GoawayReceived  RequestsAllowed  PeerBlocked  Terminated
+    their request   RequestReceived  UpdateReceived  RequestRefused
+    our request     RequestAccepted  RequestRejected  UpdateAccepted  UpdateRejected
+                    NamespaceAdvertised  NamespaceWithdrawn  TrackBlocked
+    either          PublishEnded  RequestCancelled  RequestGoaway
+    data            DataStreamOpened
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from laps_wire.moqt.data.types import StreamKind
+from laps_wire.moqt.messages import (
+    Fetch,
+    FetchOk,
+    Goaway,
+    Publish,
+    PublishDone,
+    PublishNamespace,
+    PublishOk,
+    RequestError,
+    RequestOk,
+    RequestUpdate,
+    Subscribe,
+    SubscribeNamespace,
+    SubscribeOk,
+    SubscribeTracks,
+    TrackStatus,
+)
+from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.names import FullTrackName, Namespace
+
+__all__ = [
+    "DataStreamOpened",
+    "Event",
+    "GoawayReceived",
+    "NamespaceAdvertised",
+    "NamespaceWithdrawn",
+    "OkMessage",
+    "PeerBlocked",
+    "PublishEnded",
+    "RequestAccepted",
+    "RequestCancelled",
+    "RequestGoaway",
+    "RequestMessage",
+    "RequestReceived",
+    "RequestRefused",
+    "RequestRejected",
+    "RequestsAllowed",
+    "SetupReceived",
+    "Terminated",
+    "TrackBlocked",
+    "UpdateAccepted",
+    "UpdateReceived",
+    "UpdateRejected",
+]
+
+RequestMessage: TypeAlias = (
+    Subscribe
+    | Publish
+    | Fetch
+    | TrackStatus
+    | PublishNamespace
+    | SubscribeNamespace
+    | SubscribeTracks
+)
+"""A message that starts a request."""
+
+OkMessage: TypeAlias = SubscribeOk | PublishOk | FetchOk | RequestOk
+"""A message that accepts one."""
+
+
+# The session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupReceived:
+    """The peer's SETUP came: the session is established.
+
+    A server that does not serve this path or authority, or does not trust these tokens, closes the
+    session now, with INVALID_PATH, INVALID_AUTHORITY or UNAUTHORIZED.
+    """
+
+    options: SetupOptions
+    tokens: tuple[AuthToken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoawayReceived:
+    """The peer will close the session soon: move what matters to another one.
+
+    Start a timer: the peer closes with GOAWAY_TIMEOUT when its patience ends.
+    """
+
+    message: Goaway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsAllowed:
+    """The peer raised MAX_REQUEST_ID: requests that were blocked can be made (draft 16)."""
+
+    max_request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerBlocked:
+    """The peer would make a request but may not (draft 16). More comes as its requests end."""
+
+    max_request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminated:
+    """The session is over, and so is every request of it. Always the last event."""
+
+    code: int
+    """A :class:`~laps_wire.moqt.codepoints.SessionCode`, or one that nobody registered."""
+    reason: str
+    by_peer: bool
+    """Whether the peer or the network ended it; False if we did, be it for the peer's fault."""
+
+
+# Requests of the peer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestReceived:
+    """The peer asks for something: accept or reject it."""
+
+    request_id: int
+    message: RequestMessage
+    tokens: tuple[AuthToken, ...] = ()
+    """Its authorization tokens, aliases resolved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateReceived:
+    """The peer changes a request: accept or reject the update by its own id."""
+
+    request_id: int
+    update_id: int
+    message: RequestUpdate
+    tokens: tuple[AuthToken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRefused:
+    """The session itself rejected a request or an update, as the draft demands. For logs."""
+
+    request_id: int
+    message: RequestMessage | RequestUpdate
+    error_code: int
+    reason: str
+
+
+# Requests of ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestAccepted:
+    """The peer said OK to a request of ours."""
+
+    request_id: int
+    message: OkMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRejected:
+    """The peer said no; the request is over."""
+
+    request_id: int
+    message: RequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAccepted:
+    """The peer took an update of ours."""
+
+    request_id: int
+    update_id: int
+    message: RequestOk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRejected:
+    """The peer refused an update of ours; what becomes of the request depends on its kind.
+
+    A subscription will end: as publisher, answer with PUBLISH_DONE and UPDATE_FAILED; as
+    subscriber, wait for it. In draft 18 one refusal may stand for several updates: it names the
+    oldest, and the others get no answer.
+    """
+
+    request_id: int
+    update_id: int
+    message: RequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceAdvertised:
+    """A namespace that a SUBSCRIBE_NAMESPACE of ours asked for."""
+
+    request_id: int
+    namespace: Namespace
+    """The whole namespace: prefix and suffix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceWithdrawn:
+    """A namespace that was advertised is gone, or we will not hear about it any more."""
+
+    request_id: int
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackBlocked:
+    """The peer has no stream left to PUBLISH this track: SUBSCRIBE to it instead (draft 18)."""
+
+    request_id: int
+    track: FullTrackName
+    """The whole name, prefix included."""
+
+
+# Either
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishEnded:
+    """The publisher ended a subscription. Objects may still be under way: see ``stream_count``."""
+
+    request_id: int
+    message: PublishDone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCancelled:
+    """A request is over without a last word: stop what is done for it, reset its data streams."""
+
+    request_id: int
+    code: int | None = None
+    """Why, if the peer said so: a stream reset code; in draft 16's PUBLISH_NAMESPACE_CANCEL a
+    request error code."""
+    reason: str = ""
+    by_peer: bool = True
+    """False if the session gave it up because of a limit of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestGoaway:
+    """The peer asks to move this one request elsewhere (draft 18)."""
+
+    request_id: int
+    message: Goaway
+
+
+# Data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataStreamOpened:
+    """The peer opened a stream of objects: from here on it belongs to the data plane.
+
+    Give all later bytes, the FIN or the reset of this stream to the data plane directly. It may
+    come before the message that explains its track alias, and even before SETUP.
+    """
+
+    stream_id: int
+    kind: StreamKind
+    data: bytes
+    """Everything received so far, from the first byte on."""
+    fin: bool
+
+
+Event: TypeAlias = (
+    SetupReceived
+    | GoawayReceived
+    | RequestsAllowed
+    | PeerBlocked
+    | Terminated
+    | RequestReceived
+    | UpdateReceived
+    | RequestRefused
+    | RequestAccepted
+    | RequestRejected
+    | UpdateAccepted
+    | UpdateRejected
+    | NamespaceAdvertised
+    | NamespaceWithdrawn
+    | TrackBlocked
+    | PublishEnded
+    | RequestCancelled
+    | RequestGoaway
+    | DataStreamOpened
+)

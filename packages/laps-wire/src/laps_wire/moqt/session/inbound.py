@@ -1,0 +1,210 @@
+"""From the transport to messages: what each stream is for, and where its messages end.
+
+::
+
+    bytes of a stream --> which purpose? --> whole messages --> shape.on_message
+                            |                     ^
+                            | data, padding       | held until SETUP has come
+                            v                     | (request streams can overtake it)
+                    handed over, dropped     buffer: less than one message
+
+Nothing here raises because of what a peer sent: the session closes with the draft's code instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from laps_wire.errors import IncompleteError, ProtocolViolation, RemoteError
+from laps_wire.moqt.data.types import StreamKind, peek_stream_kind
+from laps_wire.moqt.session.core import Core
+from laps_wire.moqt.session.events import DataStreamOpened
+from laps_wire.moqt.session.handlers import Handlers
+from laps_wire.moqt.session.state import Control, State
+from laps_wire.moqt.session.streams import Purpose, Stream, is_unidirectional, opened_by
+
+__all__ = ["Inbound"]
+
+
+class Inbound:
+    """What the transport brings."""
+
+    __slots__ = ("_core", "_handlers")
+
+    def __init__(self, core: Core, handlers: Handlers) -> None:
+        self._core = core
+        self._handlers = handlers
+
+    def data(self, stream_id: int, data: bytes, *, fin: bool) -> None:
+        """Bytes on a stream, and perhaps its end."""
+        if not self._core.closed:
+            stream = self._core.streams.incoming(stream_id)
+            self._guard(lambda: self._on_data(stream, data, fin=fin))
+
+    def reset(self, stream_id: int, code: int) -> None:
+        """The peer abandoned its half of a stream."""
+        core = self._core
+        if core.closed:
+            return
+        if opened_by(stream_id) is core.role:
+            stream = core.streams.find(stream_id)
+        else:
+            stream = core.streams.incoming(stream_id)
+        if stream is not None:
+            self._guard(lambda: self._on_reset(stream, code))
+
+    def stop(self, stream_id: int, code: int) -> None:
+        """The peer asks us to abandon our half of a stream."""
+        stream = self._core.streams.find(stream_id)
+        if not self._core.closed and stream is not None:
+            self._guard(lambda: self._on_stop(stream, code))
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        """Do it; what the peer did wrong closes the session."""
+        try:
+            action()
+        except RemoteError as error:
+            self._core.fail(error)
+        self._core.shape.grant()
+
+    # Bytes
+
+    def _on_data(self, stream: Stream, data: bytes, *, fin: bool) -> None:
+        if stream.purpose is Purpose.UNKNOWN:
+            stream.buffer += data
+            data = b""
+            self._settle(stream, fin=fin)
+        if stream.purpose in (Purpose.CONTROL, Purpose.REQUEST):
+            stream.buffer += data
+            self._read(stream, fin=fin)
+        elif fin and stream.receiving:
+            self._core.streams.received_all(stream)
+            if stream.purpose is Purpose.UNKNOWN:
+                # It ended before it began: no message, so nothing to object to.
+                self._core.streams.finish(stream)
+
+    def _settle(self, stream: Stream, *, fin: bool) -> None:
+        """Find out what a new stream of the peer is for, if it has said enough."""
+        core = self._core
+        buffer = bytes(stream.buffer)
+        try:
+            if stream.stream_id is not None and not is_unidirectional(stream.stream_id):
+                message_type, _ = core.draft.integers.decode(buffer, 0, len(buffer))
+                core.shape.first_message(stream, message_type)
+                return
+            kind = peek_stream_kind(buffer, core.draft)
+        except IncompleteError:
+            return
+        if kind is StreamKind.SETUP:
+            if core.control_in is not None:
+                raise ProtocolViolation("a second control stream")
+            stream.purpose = Purpose.CONTROL
+            core.control_in = stream
+        elif kind is StreamKind.PADDING:
+            stream.purpose = Purpose.IGNORED
+            stream.buffer.clear()
+        elif stream.stream_id is not None:
+            stream.purpose = Purpose.IGNORED
+            core.streams.hand_over(stream)
+            stream.receiving = False
+            core.events.append(
+                DataStreamOpened(stream_id=stream.stream_id, kind=kind, data=buffer, fin=fin)
+            )
+
+    # Messages
+
+    def _read(self, stream: Stream, *, fin: bool) -> None:
+        core = self._core
+        if core.control is Control.AWAITING_SETUP and stream.purpose is Purpose.REQUEST:
+            self._hold(stream, fin=fin)
+            return
+        waiting = core.control is Control.AWAITING_SETUP
+        if fin or len(stream.buffer) >= stream.wanted:
+            self._read_messages(stream)
+        if fin and not core.closed:
+            self._on_fin(stream)
+        if waiting and core.control is not Control.AWAITING_SETUP:
+            self._release()
+
+    def _read_messages(self, stream: Stream) -> None:
+        """Act on every whole message in the buffer and keep the rest."""
+        core = self._core
+        data = bytes(stream.buffer)
+        pos = 0
+        while stream.purpose is not Purpose.IGNORED and not core.closed:
+            try:
+                message, pos = core.codec.decode(data, pos=pos)
+            except IncompleteError as error:
+                # Not a byte is looked at again before the message can be whole.
+                stream.wanted = len(data) - pos + error.needed
+                stream.buffer[:] = data[pos:]
+                return
+            core.shape.on_message(stream, message)
+
+    def _on_fin(self, stream: Stream) -> None:
+        core = self._core
+        if stream.purpose is Purpose.CONTROL:
+            raise ProtocolViolation("the control stream was closed")
+        if stream.purpose is Purpose.REQUEST and stream.buffer:
+            raise ProtocolViolation("a stream ends in the middle of a message")
+        if stream.receiving:
+            core.streams.received_all(stream)
+        request = stream.request if stream.purpose is Purpose.REQUEST else None
+        if request is not None and request.shadow is not State.TERMINATED:
+            self._handlers.on_fin(request)
+
+    # Before SETUP
+
+    def _hold(self, stream: Stream, *, fin: bool) -> None:
+        """Keep the bytes of a request stream until SETUP has come (moq-transport-16, 3.3)."""
+        core = self._core
+        if stream not in core.early:
+            core.early.append(stream)
+        stream.finished = fin
+        held = sum(len(early.buffer) for early in core.early)
+        if held > core.config.limits.max_early_bytes:
+            core.early.remove(stream)
+            if stream.request is not None and not stream.request.over:
+                core.give_up(stream.request, "its replies overtook SETUP")
+            else:
+                core.streams.reset(stream, core.overload)
+                core.streams.stop(stream, core.overload)
+            if fin:
+                core.streams.received_all(stream)
+
+    def _release(self) -> None:
+        """Read what was held, oldest stream first."""
+        core = self._core
+        early, core.early = core.early, []
+        for stream in early:
+            if core.closed:
+                return
+            self._read(stream, fin=stream.finished)
+
+    # Ends
+
+    def _on_reset(self, stream: Stream, code: int) -> None:
+        core = self._core
+        if stream.purpose is Purpose.CONTROL:
+            raise ProtocolViolation("the control stream was reset")
+        if stream in core.early:
+            core.early.remove(stream)
+        stream.buffer.clear()
+        if stream.receiving:
+            core.streams.received_all(stream)
+        self._cancelled(stream, code)
+
+    def _on_stop(self, stream: Stream, code: int) -> None:
+        core = self._core
+        if stream.purpose is Purpose.CONTROL:
+            raise ProtocolViolation("the control stream was refused with STOP_SENDING")
+        self._cancelled(stream, code)
+        core.streams.reset(stream, core.cancelled)
+
+    def _cancelled(self, stream: Stream, code: int) -> None:
+        """The peer gave up one half of a stream, and with it the request."""
+        request = stream.request
+        if request is None:
+            self._core.streams.reset(stream, self._core.cancelled)
+        elif request.shadow is not State.TERMINATED:
+            self._handlers.on_cancel(request, code)

@@ -1,0 +1,367 @@
+"""Draft 16's session shape: one control stream for nearly everything.
+
+::
+
+    client                                                      server
+      |==== bidirectional control stream, opened by the client ====|
+      |  CLIENT_SETUP ->                          <- SERVER_SETUP  |
+      |  SUBSCRIBE 0 ->                        <- SUBSCRIBE_OK 0   |   every reply and every
+      |  <- PUBLISH 1                             PUBLISH_OK 1 ->  |   end names its request
+      |                                                            |
+      |---- bidirectional stream, opened by the subscriber --------|   one for each
+      |  SUBSCRIBE_NAMESPACE 2 ->  <- REQUEST_OK 2, NAMESPACE ...  |   SUBSCRIBE_NAMESPACE
+      |  FIN: no longer interested                                 |
+
+A message about a request that is over may have crossed our own last word on the wire. Recent
+requests are remembered (``Requests.ended``) and such messages checked against what the peer could
+know; those of long ago are ignored; an id that was never used is a violation.
+
+An update of a SUBSCRIBE_NAMESPACE travels on the control stream, for the draft puts only the first
+message and what responds to it on the other one. So it may arrive behind the FIN that ends the
+request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from laps_wire.errors import ProtocolViolation
+from laps_wire.moqt.codepoints import MessageTypeD16, RequestErrorCode
+from laps_wire.moqt.control import message_name
+from laps_wire.moqt.messages import (
+    ClientSetup,
+    Fetch,
+    FetchCancel,
+    FetchOk,
+    Goaway,
+    MaxRequestId,
+    Message,
+    NamespaceDone,
+    NamespaceMessage,
+    Publish,
+    PublishDone,
+    PublishNamespace,
+    PublishNamespaceCancel,
+    PublishNamespaceDone,
+    PublishOk,
+    RequestError,
+    RequestOk,
+    RequestsBlocked,
+    RequestUpdate,
+    ServerSetup,
+    Subscribe,
+    SubscribeNamespace,
+    SubscribeOk,
+    TrackStatus,
+    Unsubscribe,
+)
+from laps_wire.moqt.session.config import Role
+from laps_wire.moqt.session.core import Core
+from laps_wire.moqt.session.events import PeerBlocked, RequestMessage, RequestsAllowed
+from laps_wire.moqt.session.handlers import Handlers
+from laps_wire.moqt.session.requests import Request
+from laps_wire.moqt.session.state import Control, ControlSignal, Kind, State
+from laps_wire.moqt.session.streams import Purpose, Stream
+
+__all__ = ["Shape16"]
+
+_SUBSCRIPTIONS: Final = (Kind.SUBSCRIBE, Kind.PUBLISH)
+
+
+class Shape16:
+    """Which stream carries what in draft 16."""
+
+    __slots__ = ("_core", "_handlers", "_setup")
+
+    def __init__(self, core: Core, handlers: Handlers) -> None:
+        self._core = core
+        self._handlers = handlers
+        self._setup = b""
+        """A server's SETUP, written before anyone can ask for it."""
+
+    # Sending
+
+    def start(self) -> None:
+        """The client opens the control stream; a server waits for it."""
+        core = self._core
+        if core.role is Role.CLIENT:
+            setup = core.encode(ClientSetup(core.options))
+            stream = core.streams.open(Purpose.CONTROL, unidirectional=False)
+            core.control_in = core.control_out = stream
+            core.streams.send(stream, setup)
+        else:
+            self._setup = core.encode(ServerSetup(core.options))
+
+    def _control(self, data: bytes) -> None:
+        # Before there is a control stream nothing gets here: MAX_REQUEST_ID is 0 until SETUP.
+        if self._core.control_out is not None:
+            self._core.streams.send(self._core.control_out, data)
+
+    def send_control(self, message: Message) -> None:
+        """Send a message on the control stream."""
+        self._control(self._core.encode(message))
+
+    def send_request(self, request: Request, data: bytes) -> None:
+        """Send a request on the control stream, or SUBSCRIBE_NAMESPACE on its own."""
+        if request.kind is Kind.SUBSCRIBE_NAMESPACE:
+            request.stream = self._core.streams.open(Purpose.REQUEST, unidirectional=False)
+            request.stream.request = request
+        self.send(request, data)
+
+    def send(self, request: Request, data: bytes, *, fin: bool = False) -> None:
+        """Send on the request's own stream if it has one, else on the control stream."""
+        if request.stream is not None:
+            self._core.streams.send(request.stream, data, fin=fin)
+        else:
+            self._control(data)
+
+    def send_update(self, request: Request, data: bytes, *, fin: bool = False) -> None:  # noqa: ARG002
+        """Updates and their answers go on the control stream."""
+        self._control(data)
+
+    def cancel_message(self, request: Request, code: int | None, reason: str) -> Message | None:
+        """The message that cancels a request of this kind."""
+        match request.kind:
+            case Kind.SUBSCRIBE | Kind.PUBLISH:
+                return Unsubscribe(request.id)
+            case Kind.FETCH:
+                return FetchCancel(request.id)
+            case Kind.PUBLISH_NAMESPACE if request.ours:
+                return PublishNamespaceDone(request.id)
+            case Kind.PUBLISH_NAMESPACE:
+                uninterested = int(RequestErrorCode.UNINTERESTED)
+                code = uninterested if code is None else code
+                return PublishNamespaceCancel(request.id, code, reason)
+            case _:
+                return None
+
+    def send_cancel(self, request: Request, data: bytes, code: int | None) -> None:
+        """Send the message; a SUBSCRIBE_NAMESPACE ends with its stream.
+
+        With FIN, for a reset could take the request with it and leave a hole in the request ids.
+        """
+        core = self._core
+        if data:
+            self._control(data)
+        elif request.stream is not None:
+            core.streams.finish(request.stream)
+            core.streams.stop(request.stream, core.cancelled if code is None else code)
+
+    # Receiving
+
+    def first_message(self, stream: Stream, message_type: int) -> None:
+        """A stream of the peer is the control stream or a SUBSCRIBE_NAMESPACE (16: 3.3)."""
+        core = self._core
+        if message_type == MessageTypeD16.SUBSCRIBE_NAMESPACE:
+            stream.purpose = Purpose.REQUEST
+        elif (
+            message_type == MessageTypeD16.CLIENT_SETUP
+            and core.role is Role.SERVER
+            and core.control_in is None
+        ):
+            stream.purpose = Purpose.CONTROL
+            core.control_in = core.control_out = stream
+        else:
+            raise ProtocolViolation(
+                f"a bidirectional stream begins with message type 0x{message_type:X}"
+            )
+
+    def on_message(self, stream: Stream, message: Message) -> None:
+        """Act on a message, by the stream it came on."""
+        if stream.purpose is Purpose.CONTROL:
+            self._on_control(message)
+        else:
+            self._on_namespace_stream(stream, message)
+
+    def _on_control(self, message: Message) -> None:
+        handlers = self._handlers
+        expected = ClientSetup if self._core.role is Role.SERVER else ServerSetup
+        if isinstance(message, expected):
+            handlers.on_control(ControlSignal.SETUP, message)
+            handlers.on_setup(message.options)
+            if self._core.role is Role.SERVER:
+                self._control(self._setup)
+        elif isinstance(message, Goaway):
+            handlers.on_control(ControlSignal.GOAWAY, message)
+            handlers.on_goaway(message)
+        else:
+            handlers.on_control(ControlSignal.MESSAGE, message)
+            self._on_open_control(message)
+
+    def _on_open_control(self, message: Message) -> None:
+        handlers = self._handlers
+        match message:
+            case Subscribe() | Publish() | Fetch() | TrackStatus() | PublishNamespace():
+                self._on_request(message, None)
+            case RequestUpdate():
+                self._on_update(message, ordered=True)
+            case SubscribeOk() | PublishOk() | FetchOk():
+                request = self._find(message, message.request_id)
+                if request is not None:
+                    handlers.on_ok(request, message)
+            case RequestOk() | RequestError():
+                self._on_answer(message)
+            case PublishDone():
+                request = self._find(message, message.request_id)
+                if request is not None:
+                    self._expect(message, request, _SUBSCRIPTIONS)
+                    handlers.on_done(request, message)
+            case Unsubscribe() | FetchCancel() | PublishNamespaceDone() | PublishNamespaceCancel():
+                self._on_cancel(message)
+            case MaxRequestId():
+                self._on_max_request_id(message)
+            case RequestsBlocked():
+                maximum = message.maximum_request_id
+                self._core.events.append(PeerBlocked(max_request_id=maximum))
+            case _:
+                raise _misplaced(message, "the control stream")
+
+    def _on_namespace_stream(self, stream: Stream, message: Message) -> None:
+        handlers = self._handlers
+        request = stream.request
+        match message:
+            case SubscribeNamespace() if request is None:
+                self._on_request(message, stream)
+            case RequestUpdate() if request is not None and not request.ours:
+                if message.existing_request_id != request.id:
+                    raise ProtocolViolation(
+                        f"REQUEST_UPDATE of {message.existing_request_id} on the stream of"
+                        f" {request.id}"
+                    )
+                self._on_update(message, ordered=False)
+            case RequestOk() | RequestError() if request is not None and request.ours:
+                if message.request_id != request.id:
+                    raise ProtocolViolation(
+                        f"a reply to {message.request_id} on the stream of {request.id}"
+                    )
+                if isinstance(message, RequestOk):
+                    handlers.on_ok(request, message)
+                else:
+                    handlers.on_error(request, message)
+            case NamespaceMessage() | NamespaceDone() if request is not None and request.ours:
+                handlers.on_namespace(request, message)
+            case _:
+                raise _misplaced(message, "the stream of a SUBSCRIBE_NAMESPACE")
+
+    # Requests and references to them
+
+    def _on_request(self, message: RequestMessage, stream: Stream | None) -> None:
+        self._new_id(message.request_id, ordered=stream is None)
+        self._handlers.on_request(message, stream)
+
+    def _new_id(self, request_id: int, *, ordered: bool) -> None:
+        self._core.credit.spend(request_id)
+        self._core.peer_ids.use(request_id, ordered=ordered)
+
+    def _find(self, message: Message, request_id: int | None) -> Request | None:
+        """The request that a message names, be it over; None if that was long ago."""
+        core = self._core
+        if request_id is None:
+            raise ProtocolViolation(f"{message_name(type(message))} without a request id")
+        request = core.requests.get(request_id) or core.requests.ended.get(request_id)
+        if request is None and not (
+            core.own_ids.used(request_id) or core.peer_ids.used(request_id)
+        ):
+            raise ProtocolViolation(
+                f"{message_name(type(message))} for request {request_id}, which does not exist"
+            )
+        return request
+
+    def _on_update(self, message: RequestUpdate, *, ordered: bool) -> None:
+        core = self._core
+        self._new_id(message.request_id, ordered=ordered)
+        request = self._find(message, message.existing_request_id)
+        if request is None:
+            # Too long ago to know whether it was right; it still gets its one answer.
+            self._handlers.tokens_of(message.parameters)
+            code = RequestErrorCode.INTERNAL_ERROR
+            self.send_control(RequestError(message.request_id, code, 0, "the request is over"))
+            core.release()
+        elif request.kind is Kind.SUBSCRIBE_NAMESPACE and request.shadow is State.TERMINATED:
+            # Its stream may have overtaken the control stream.
+            self._handlers.tokens_of(message.parameters)
+            core.refuse_late_update(request, message.request_id)
+        else:
+            self._handlers.on_update(request, message)
+
+    def _on_answer(self, message: RequestOk | RequestError) -> None:
+        """REQUEST_OK or REQUEST_ERROR: to an update, or to a request."""
+        core, handlers = self._core, self._handlers
+        request_id = message.request_id
+        if request_id is not None:
+            updated = core.updates.get(request_id)
+            if updated is not None and core.own_ids.used(request_id):
+                if isinstance(message, RequestOk):
+                    handlers.on_update_ok(updated, request_id, message)
+                else:
+                    handlers.on_update_error(updated, request_id, message)
+                return
+            answer_due = core.recent_updates.get(request_id)
+            if answer_due is not None:
+                if not answer_due:
+                    raise ProtocolViolation(f"a second answer to update {request_id}")
+                core.recent_updates.put(request_id, False)
+                return
+        request = self._find(message, request_id)
+        if request is None:
+            return
+        if request.stream is not None:
+            raise _misplaced(message, "the control stream: its request has its own")
+        if isinstance(message, RequestOk):
+            handlers.on_ok(request, message)
+        else:
+            handlers.on_error(request, message)
+
+    def _on_cancel(
+        self,
+        message: Unsubscribe | FetchCancel | PublishNamespaceDone | PublishNamespaceCancel,
+    ) -> None:
+        request = self._find(message, message.request_id)
+        if request is None:
+            return
+        match message:
+            case Unsubscribe():
+                self._expect(message, request, _SUBSCRIPTIONS)
+            case FetchCancel():
+                self._expect(message, request, (Kind.FETCH,))
+            case PublishNamespaceDone() | PublishNamespaceCancel():
+                self._expect(message, request, (Kind.PUBLISH_NAMESPACE,))
+                if request.ours != isinstance(message, PublishNamespaceCancel):
+                    raise ProtocolViolation(
+                        f"{message_name(type(message))} from the wrong side of {request.id}"
+                    )
+        if isinstance(message, PublishNamespaceCancel):
+            self._handlers.on_cancel(request, message.error_code, message.reason)
+        else:
+            self._handlers.on_cancel(request)
+
+    def _expect(self, message: Message, request: Request, kinds: tuple[Kind, ...]) -> None:
+        if request.kind not in kinds:
+            raise ProtocolViolation(
+                f"{message_name(type(message))} for {request.kind.value} {request.id}"
+            )
+
+    # How many requests
+
+    def _on_max_request_id(self, message: MaxRequestId) -> None:
+        core = self._core
+        maximum = message.max_request_id
+        if core.own_ids.maximum is not None and maximum <= core.own_ids.maximum:
+            raise ProtocolViolation(
+                f"MAX_REQUEST_ID {maximum} where {core.own_ids.maximum} was granted: it must grow"
+            )
+        core.own_ids.maximum = maximum
+        core.events.append(RequestsAllowed(max_request_id=maximum))
+
+    def grant(self) -> None:
+        """Send MAX_REQUEST_ID if enough requests have ended since the last one."""
+        core = self._core
+        if core.closed or core.control is Control.AWAITING_SETUP:
+            return
+        maximum = core.credit.grant(core.peer_ids.count)
+        if maximum is not None:
+            self.send_control(MaxRequestId(maximum))
+
+
+def _misplaced(message: Message, where: str) -> ProtocolViolation:
+    return ProtocolViolation(f"{message_name(type(message))} does not belong on {where}")

@@ -1,0 +1,233 @@
+"""Authorization tokens: the cache of registered ones, and what a message's tokens resolve to.
+
+::
+
+    Token                 effect on the cache            gives the message
+    USE_VALUE             none                           its type and value
+    REGISTER a            a := type, value               its type and value
+    USE_ALIAS a           none                           what a stands for
+    DELETE a              a is forgotten                 nothing
+
+A registered token costs 16 bytes and the length of its value, until it is deleted
+(moq-transport-16, 9.3.1.4). The receiver says how much it will hold in MAX_AUTH_TOKEN_CACHE_SIZE;
+0, the default, forbids aliases. The two directions have separate caches: ours mirrors what we have
+registered at the peer, so that a registration which would end the session is refused here first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from laps_wire.errors import ProtocolViolation, RemoteError, StateError
+from laps_wire.moqt.codepoints import AliasType
+from laps_wire.moqt.errors import (
+    AuthTokenCacheOverflow,
+    DuplicateAuthTokenAlias,
+    MalformedAuthToken,
+    UnknownAuthTokenAlias,
+)
+from laps_wire.moqt.structures import Token
+
+__all__ = ["ENTRY_COST", "AuthToken", "OwnTokens", "TokenCache"]
+
+ENTRY_COST: Final = 16
+"""What a registered token costs beside its value, in bytes (moq-transport-16, 9.3.1.4)."""
+
+_UNLIMITED: Final = 1 << 62
+"""Our own SETUP may register what it likes: the peer keeps what fits and we learn what did."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthToken:
+    """A token with its alias resolved: what an application checks."""
+
+    type: int
+    """What the value is; 0 was agreed elsewhere."""
+    value: bytes
+
+
+class TokenCache:
+    """The tokens that one endpoint has registered at the other.
+
+    Its errors are what the peer did wrong. Where we are the one who registers, the session turns
+    them into a :class:`~laps_wire.errors.StateError` before anything is sent.
+    """
+
+    __slots__ = ("_tokens", "limit", "size")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """MAX_AUTH_TOKEN_CACHE_SIZE of whoever keeps the tokens."""
+        self.size = 0
+        """The cost of all registered tokens."""
+        self._tokens: dict[int, AuthToken] = {}
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def copy(self) -> TokenCache:
+        """Another cache with the same tokens, to try something out on."""
+        other = TokenCache(self.limit)
+        other.size = self.size
+        other._tokens = dict(self._tokens)
+        return other
+
+    def resolve(self, tokens: Iterable[Token]) -> tuple[AuthToken, ...]:
+        """Apply the tokens of one message, in order, and give what they stand for.
+
+        Registrations last even if the message is refused for another reason, so the peer can send
+        on without waiting (moq-transport-16, 9.2.2.1). Call this before any other check.
+        """
+        return _distinct(self._apply(token) for token in tokens)
+
+    def resolve_setup(self, tokens: Iterable[Token]) -> tuple[AuthToken, ...]:
+        """As :meth:`resolve`, for SETUP: nothing is registered yet, and the limit is not known.
+
+        A token that does not fit is used once instead of registered: its sender may not have seen
+        the limit (moq-transport-16, 9.3.1.5).
+        """
+        return _distinct(self._apply_setup(token) for token in tokens)
+
+    def shrink(self, limit: int) -> None:
+        """Take the peer's limit, now that SETUP has told it: what it did not register goes.
+
+        The peer took our SETUP's tokens in order and registered those that fit, so we do the same.
+        """
+        before = self._tokens
+        self.limit, self.size, self._tokens = limit, 0, {}
+        for alias, token in before.items():
+            if self.size + ENTRY_COST + len(token.value) <= limit:
+                self._register(alias, token)
+
+    def _apply(self, token: Token) -> AuthToken | None:
+        if token.alias is None:
+            return _value_of(token)
+        if token.alias_type is AliasType.REGISTER:
+            return self._register(token.alias, _value_of(token))
+        found = self._tokens.get(token.alias)
+        if found is None:
+            raise UnknownAuthTokenAlias(f"no token is registered as alias {token.alias}")
+        if token.alias_type is AliasType.DELETE:
+            del self._tokens[token.alias]
+            self.size -= ENTRY_COST + len(found.value)
+            return None
+        return found
+
+    def _apply_setup(self, token: Token) -> AuthToken:
+        if token.alias is None:
+            return _value_of(token)
+        if token.alias_type is not AliasType.REGISTER:
+            raise ProtocolViolation(f"a token {token.alias_type.name} in SETUP")
+        value = _value_of(token)
+        if self.size + ENTRY_COST + len(value.value) > self.limit:
+            return value
+        return self._register(token.alias, value)
+
+    def _register(self, alias: int, token: AuthToken) -> AuthToken:
+        if alias in self._tokens:
+            raise DuplicateAuthTokenAlias(f"token alias {alias} is in use")
+        cost = ENTRY_COST + len(token.value)
+        if self.size + cost > self.limit:
+            raise AuthTokenCacheOverflow(
+                f"a token of {cost} bytes where {self.size} of {self.limit} are taken"
+            )
+        self._tokens[alias] = token
+        self.size += cost
+        return token
+
+
+def _value_of(token: Token) -> AuthToken:
+    """The type and value of a token that has them: REGISTER and USE_VALUE always do."""
+    return AuthToken(token.token_type or 0, token.value or b"")
+
+
+def _distinct(resolved: Iterable[AuthToken | None]) -> tuple[AuthToken, ...]:
+    """All tokens; MalformedAuthToken if two are the same (moq-transport-16, 9.2.2.1)."""
+    tokens = tuple(token for token in resolved if token is not None)
+    if len(set(tokens)) != len(tokens):
+        raise MalformedAuthToken("the same token twice in one message")
+    return tokens
+
+
+class OwnTokens:
+    """What we have registered at the peer, and what we may not do yet.
+
+    The mirror refuses what the peer would close the session for. It also keeps draft 18's order
+    across streams (moq-transport-18, 10.2.2): an alias is used on another stream than the one that
+    registered or deleted it only after the peer has answered, and is not deleted while a message
+    that uses it is unanswered. A message that was cancelled may never have arrived, so it counts as
+    unanswered for ever. A message is named by its request id, a stream by that of its request.
+    """
+
+    __slots__ = ("_cache", "_changed_by", "_used_by", "limit_known")
+
+    def __init__(self, setup: Iterable[Token]) -> None:
+        self._cache = TokenCache(_UNLIMITED)
+        self._cache.resolve_setup(setup)
+        self._changed_by: dict[int, tuple[int, int]] = {}
+        """By alias: the unanswered message that registers or deletes it, and its stream."""
+        self._used_by: dict[int, set[int]] = {}
+        """By alias: unanswered messages that use it."""
+        self.limit_known = False
+        """Whether the peer's SETUP has told how much it will hold."""
+
+    @property
+    def size(self) -> int:
+        """What our registered tokens cost the peer."""
+        return self._cache.size
+
+    def set_limit(self, limit: int) -> None:
+        """Take MAX_AUTH_TOKEN_CACHE_SIZE from the peer's SETUP."""
+        self._cache.shrink(limit)
+        self.limit_known = True
+
+    def check(self, tokens: tuple[Token, ...], stream: int | None) -> TokenCache:
+        """The cache after a message with ``tokens``; StateError if it must not be sent.
+
+        ``stream`` is the request whose stream will carry it; None where all share one stream.
+        """
+        if not any(token.alias is not None for token in tokens):
+            return self._cache
+        if not self.limit_known:
+            raise StateError("token aliases must wait for the peer's SETUP: it tells the limit")
+        for token in tokens:
+            if token.alias is not None and stream is not None:
+                self._check_order(token, token.alias, stream)
+        cache = self._cache.copy()
+        try:
+            cache.resolve(tokens)
+        except RemoteError as error:
+            raise StateError(f"the peer would close the session: {error}") from error
+        return cache
+
+    def _check_order(self, token: Token, alias: int, stream: int) -> None:
+        change = self._changed_by.get(alias)
+        if change is not None and change[1] != stream:
+            raise StateError(
+                f"token alias {alias}: request {change[0]}, which changes it, is unanswered"
+            )
+        users = self._used_by.get(alias)
+        if users and token.alias_type is AliasType.DELETE:
+            raise StateError(f"token alias {alias}: request {min(users)} uses it, unanswered")
+
+    def sent(self, cache: TokenCache, tokens: tuple[Token, ...], message: int, stream: int) -> None:
+        """Note that the message was sent; ``cache`` is what :meth:`check` gave for it."""
+        self._cache = cache
+        for token in tokens:
+            if token.alias is None:
+                continue
+            if token.alias_type is AliasType.USE_ALIAS:
+                self._used_by.setdefault(token.alias, set()).add(message)
+            else:
+                self._changed_by[token.alias] = (message, stream)
+
+    def answered(self, message: int) -> None:
+        """Note that the peer has answered a message: the order no longer depends on it."""
+        for alias in [a for a, (by, _) in self._changed_by.items() if by == message]:
+            del self._changed_by[alias]
+        for alias in [a for a, users in self._used_by.items() if message in users]:
+            self._used_by[alias].discard(message)
+            if not self._used_by[alias]:
+                del self._used_by[alias]
