@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from laps_wire.errors import EncodeError
 from laps_wire.quicr.codepoints import (
+    MAX_MESSAGE,
+    MAX_NAMES,
+    MAX_ORIGIN,
+    MAX_REASON,
+    MAX_RELAY_ADDRESS,
     RESERVED_DATAGRAM_STREAM_ID,
     Flags,
     MessageType,
@@ -42,6 +47,39 @@ def test_our_numbers_take_one_byte_and_leave_the_prototypes_alone() -> None:
     assert max(MessageType) is MessageType.PUBLISH
     assert MessageType.PUBLISH.value == 0x3F == RESERVED_DATAGRAM_STREAM_ID
     assert len(MessageType.__members__) == len(set(MessageType)) == 19
+
+
+def test_the_numbers_that_we_give() -> None:
+    assert [kind.name for kind in MessageType if 0x10 <= kind < 0x20] == [
+        "SUBSCRIBE_REPLY",
+        "SUBSCRIBE_CANCEL",
+        "RELAY_REDIRECT",
+        "SUBSCRIPTION_EXPIRY",
+    ]
+    assert [kind.name for kind in MessageType if 0x20 <= kind < 0x3F] == [
+        "SUBSCRIBE",
+        "NAMED_SUBSCRIBE_REPLY",
+        "NAMED_SUBSCRIBE_CANCEL",
+        "NAMED_SUBSCRIPTION_EXPIRY",
+        "NAMED_PUBLISH_INTENT",
+        "NAMED_PUBLISH_INTENT_OK",
+        "SYNC_CATCHUP",
+    ]
+    assert [kind.value for kind in MessageType] == [
+        *(1, 2, 3, 5, 6, 7, 8),
+        *(0x10, 0x11, 0x12, 0x13),
+        *(0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26),
+        0x3F,
+    ]
+
+
+def test_the_limits_leave_room_for_each_other() -> None:
+    assert MAX_MESSAGE == 65535
+    assert MAX_NAMES == MAX_REASON == MAX_RELAY_ADDRESS == 1024
+    assert MAX_ORIGIN == 255
+    # Two full lists of names, an id and their counts; a list and a reason.
+    assert 1 + 8 + 2 * (2 + 17 * MAX_NAMES) <= MAX_MESSAGE
+    assert 1 + 8 + 2 + 17 * MAX_NAMES + 2 + MAX_REASON <= MAX_MESSAGE
 
 
 def test_the_flags_byte() -> None:

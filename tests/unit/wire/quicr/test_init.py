@@ -11,13 +11,23 @@ from laps_wire.quicr import (
     datagram,
     errors,
     fragments,
+    manifest,
     reassembly,
     sequence,
 )
 
 
 def test_the_public_names() -> None:
-    modules = (codepoints, control, datagram, errors, fragments, reassembly, sequence)
+    modules = (
+        codepoints,
+        control,
+        datagram,
+        errors,
+        fragments,
+        manifest,
+        reassembly,
+        sequence,
+    )
     offered = {name for module in modules for name in module.__all__}
     messages = {message.__name__ for message in get_args(control.Message)}
     assert set(quicr.__all__) == offered | messages

@@ -68,7 +68,7 @@ class DatagramHeader(NamedTuple):
     offset_and_fin: int
     """Twice the offset of the fragment in its object, plus one if it is the last."""
     best_before: int
-    """Until when the object is of use, in milliseconds of Unix time; 0 if for ever."""
+    """Until when the object is of use, in milliseconds of TAI since 1970; 0 if for ever."""
     flags: Flags
     nb_objects_previous_group: int | None = None
     """How many objects the group before had; only with the first fragment of a group."""

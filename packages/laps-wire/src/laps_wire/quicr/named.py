@@ -117,7 +117,7 @@ class SyncCatchup:
 
     name: ShortName
     aftertime: int | None = None
-    """Milliseconds of Unix time, on the publisher's clock; None asks for the sync point."""
+    """Milliseconds of TAI since 1970, like ``timestamp``; None asks for the sync point."""
 
 
 SYNC_CATCHUP: Final = Layout(SyncCatchup, ("name", PREFIX), ("aftertime", Optional(VARINT)))
@@ -167,9 +167,9 @@ class Publish:
     fragment_id: int
     """Twice the fragment's number (from 1), plus one for the last."""
     best_before: int
-    """Until when caches may keep the object, in milliseconds of Unix time; 0 if for ever."""
+    """Until when caches may keep the object, in milliseconds of TAI since 1970; 0 if for ever."""
     timestamp: int
-    """When the object was made, in milliseconds of Unix time."""
+    """When the object was made, in milliseconds of TAI since 1970."""
     data: bytes
 
     @property
