@@ -24,6 +24,8 @@ from laps_wire.peering.cpp.data_header import (
 from laps_wire.peering.cpp.fields import NodePathItem
 from laps_wire.peering.cpp.framing import Incoming, MessageStream, UnknownMessage, decode, encode
 from laps_wire.peering.cpp.messages import (
+    DEFAULT_SNS_PRIORITY,
+    FLAG_NAMESPACE,
     AnnounceInfo,
     AnnounceInfoAdvertised,
     AnnounceInfoWithdrawn,
@@ -41,8 +43,10 @@ from laps_wire.peering.cpp.messages import (
 )
 
 __all__ = [
+    "DEFAULT_SNS_PRIORITY",
     "DRAFT16",
     "DRAFT18",
+    "FLAG_NAMESPACE",
     "AnnounceInfo",
     "AnnounceInfoAdvertised",
     "AnnounceInfoWithdrawn",

@@ -40,6 +40,8 @@ from laps_wire.peering.cpp.codepoints import (
 from laps_wire.peering.cpp.fields import NODE_SET, PATH_ITEM, SHORT_NAMESPACE, NodePathItem
 
 __all__ = [
+    "DEFAULT_SNS_PRIORITY",
+    "FLAG_NAMESPACE",
     "LAYOUTS",
     "TYPES",
     "AnnounceInfo",
