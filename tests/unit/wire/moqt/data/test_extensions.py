@@ -7,16 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import EncodeError, MalformedError, ProtocolViolation, RemoteError
-from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data.extensions import (
     Extensions,
     ObjectExtensions,
-    TrackExtensions,
     encode_extensions,
     is_mandatory,
     object_extensions,
     parse_extensions,
-    track_extensions,
 )
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectHeader, ObjectStatus
 from laps_wire.moqt.keyvalue import KeyValue, sorted_pairs
@@ -91,8 +88,8 @@ def test_pairs_read_as_written(data: st.DataObject, draft: Draft) -> None:
 def test_any_bytes(draft: Draft, data: bytes) -> None:
     check_bounded(lambda given: (object_extensions(header_of(given), draft), 0), data)
     try:
-        pairs = parse_extensions(data, draft).pairs
-        track_extensions(pairs, draft)
+        extensions = parse_extensions(data, draft)
+        assert all(type(type_) is int for type_ in extensions.types())
     except RemoteError as error:
         assert isinstance(error, ProtocolViolation | MalformedTrackError)  # noqa: PT017
 
@@ -100,9 +97,6 @@ def test_any_bytes(draft: Draft, data: bytes) -> None:
 def test_nothing_says_nothing() -> None:
     assert parse_extensions(b"", D16) == Extensions()
     assert object_extensions(header_of(b""), D18) == ObjectExtensions(Extensions())
-    assert track_extensions((), D16) == TrackExtensions()
-    assert TrackExtensions().default_priority == 128
-    assert TrackExtensions().default_group_order is GroupOrder.ASCENDING
 
 
 @BOTH
@@ -170,10 +164,9 @@ def test_mandatory_properties_are_for_tracks(type_: int) -> None:
         data = encode_extensions(pairs, D18, immutable=immutable)
         with pytest.raises(MalformedTrackError, match=f"{type_:#x} on an object"):
             object_extensions(header_of(data), D18)
-        assert track_extensions(parse_extensions(data, D18).pairs, D18).mandatory == (type_,)
+    # Draft 16 has no such range.
     data = encode_extensions([pair], D16)
-    object_extensions(header_of(data), D16)
-    assert track_extensions(parse_extensions(data, D16).pairs, D16).mandatory == ()
+    assert object_extensions(header_of(data), D16).extensions.types() == [type_]
 
 
 def test_what_is_mandatory() -> None:
@@ -183,56 +176,3 @@ def test_what_is_mandatory() -> None:
         True,
         False,
     ]
-
-
-def test_an_immutable_block_made_by_hand_is_bytes() -> None:
-    with pytest.raises(MalformedTrackError, match="a number"):
-        track_extensions((KeyValue(0x0B, 1),), D16)
-
-
-# Tracks
-
-
-@BOTH
-def test_what_a_track_says(draft: Draft) -> None:
-    pairs = (
-        KeyValue(0x02, 100),
-        KeyValue(0x04, 200),
-        KeyValue(0x06, 300),
-        KeyValue(0x0E, 255),
-        KeyValue(0x22, 2),
-        KeyValue(0x30, 1),
-    )
-    assert track_extensions(pairs, draft) == TrackExtensions(
-        Extensions(pairs),
-        object_delivery_timeout=100,
-        subgroup_delivery_timeout=300 if draft is D18 else None,
-        max_cache_duration=200,
-        default_priority=255,
-        default_group_order=GroupOrder.DESCENDING,
-        dynamic_groups=True,
-    )
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("type_", "good", "bad"), [(0x0E, 0, 256), (0x22, 1, 0), (0x22, 2, 3), (0x30, 0, 2)]
-)
-def test_values_out_of_range_close_the_session(
-    draft: Draft, type_: int, good: int, bad: int
-) -> None:
-    seen = track_extensions((KeyValue(type_, good),), draft)
-    assert seen.default_priority == (0 if type_ == 0x0E else 128)
-    with pytest.raises(ProtocolViolation, match=f"of {bad} is"):
-        track_extensions((KeyValue(type_, bad),), draft)
-
-
-def test_a_timeout_of_zero() -> None:
-    # Forbidden in draft 16 and without meaning in draft 18.
-    for type_ in (0x02, 0x06):
-        seen = track_extensions((KeyValue(type_, 0),), D18)
-        assert seen.object_delivery_timeout is None
-        assert seen.subgroup_delivery_timeout is None
-    with pytest.raises(ProtocolViolation, match="DELIVERY_TIMEOUT of 0"):
-        track_extensions((KeyValue(0x02, 0),), D16)
-    assert track_extensions((KeyValue(0x06, 0),), D16).subgroup_delivery_timeout is None

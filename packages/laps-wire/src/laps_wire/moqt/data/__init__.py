@@ -11,11 +11,9 @@ from laps_wire.moqt.data.datagram import (
 from laps_wire.moqt.data.extensions import (
     Extensions,
     ObjectExtensions,
-    TrackExtensions,
     encode_extensions,
     object_extensions,
     parse_extensions,
-    track_extensions,
 )
 from laps_wire.moqt.data.fetch import (
     FetchState,
@@ -86,7 +84,6 @@ __all__ = [
     "SubgroupHeader",
     "SubgroupParser",
     "SubgroupWriter",
-    "TrackExtensions",
     "TruncatedStreamError",
     "decode_datagram",
     "decode_fetch_header",
@@ -103,5 +100,4 @@ __all__ = [
     "read_fetch_stream",
     "read_subgroup_stream",
     "stream_kind",
-    "track_extensions",
 ]

@@ -1,25 +1,18 @@
-"""What is inside an extension block: Key-Value-Pairs, the known ones by name.
+"""What is inside an object's extension block: Key-Value-Pairs, the known ones by name.
 
 ::
 
-    object or track    [ 0x02 .. | 0x0B IMMUTABLE [ 0x3E .. | 0x101 .. ] | 0x3C .. | 0x777 .. ]
-                                                  `- never changed on the way -'        unknown
+    [ 0x0B IMMUTABLE [ 0x3E .. | 0x101 .. ] | 0x3C .. | 0x777 .. ]
+                     `- never changed on the way -'     unknown: handed on as it is
 
-    type                               draft 16             draft 18                   of
-    0x02                               DELIVERY_TIMEOUT     OBJECT_DELIVERY_TIMEOUT    track
-    0x04  MAX_CACHE_DURATION                                                           track
-    0x06                               -                    SUBGROUP_DELIVERY_TIMEOUT  track
-    0x0B                               IMMUTABLE_EXTENSIONS IMMUTABLE_PROPERTIES       both
-    0x0E  DEFAULT_PUBLISHER_PRIORITY                                                   track
-    0x22  DEFAULT_PUBLISHER_GROUP_ORDER                                                track
-    0x30  DYNAMIC_GROUPS                                                               track
-    0x3C  PRIOR_GROUP_ID_GAP                                                           object
-    0x3E  PRIOR_OBJECT_ID_GAP                                                          object
-    0x4000-0x7FFF                      -                    mandatory                  track
+    0x0B  IMMUTABLE_EXTENSIONS, in draft 18 IMMUTABLE_PROPERTIES
+    0x3C  PRIOR_GROUP_ID_GAP      so many groups before this object's do not exist
+    0x3E  PRIOR_OBJECT_ID_GAP     so many objects before this one do not exist
 
 A relay forwards the bytes as they came and opens them only if it wants to know; nothing on the way
 of an object does. Whatever stands inside the immutable block counts like what stands beside it
-(moq-transport-18, 12.7; draft 16 calls it extension headers just the same).
+(moq-transport-18, 12.7; draft 16 calls it extension headers just the same). The extensions of
+tracks are in ``laps_wire.moqt.properties``.
 
 Two kinds of faults: :class:`MalformedTrackError` for what the drafts call a malformed track, and
 ``ProtocolViolation`` where they close the session. What cannot be read inside the immutable block
@@ -29,35 +22,29 @@ is of the first kind, for it came from the original publisher; outside it is of 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.errors import MalformedError, ProtocolViolation
-from laps_wire.moqt.codepoints import GroupOrder, PropertyTypeD18
+from laps_wire.errors import MalformedError
+from laps_wire.moqt.codepoints import PropertyTypeD18
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectHeader
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues, read_pairs, sorted_pairs, write_pairs
 from laps_wire.moqt.versions import Draft
 from laps_wire.varint import ByteSource
 
 __all__ = [
-    "DEFAULT_PRIORITY",
     "Extensions",
     "ObjectExtensions",
-    "TrackExtensions",
     "encode_extensions",
     "is_mandatory",
     "object_extensions",
     "parse_extensions",
-    "track_extensions",
 ]
 
 # One set of names for both drafts: draft 18 renamed two, and added to them.
 _TYPE: Final = PropertyTypeD18
 _IMMUTABLE: Final = _TYPE.IMMUTABLE_PROPERTIES
-
-DEFAULT_PRIORITY: Final = 128
-"""The publisher priority of a track that does not state one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,45 +82,21 @@ class ObjectExtensions:
     """So many objects before this one, in its group, do not and will never exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrackExtensions:
-    """What a track's extensions say; times in milliseconds."""
-
-    extensions: Extensions = field(default_factory=Extensions)
-    object_delivery_timeout: int | None = None
-    """Draft 16 calls it DELIVERY_TIMEOUT. None: none is set."""
-    subgroup_delivery_timeout: int | None = None
-    """Draft 18. None: none is set."""
-    max_cache_duration: int | None = None
-    """None: as long as there is room."""
-    default_priority: int = DEFAULT_PRIORITY
-    default_group_order: GroupOrder = GroupOrder.ASCENDING
-    dynamic_groups: bool = False
-    """Whether subscribers may ask for a new group."""
-    mandatory: tuple[int, ...] = ()
-    """Draft 18: types that must be understood to use the track. We understand none."""
-
-
 # Reading
 
 
 def parse_extensions(data: ByteSource, draft: Draft) -> Extensions:
     """Open an extension block, given without the length before it."""
-    return _open(read_pairs(Reader(data, integers=draft.integers)), draft)
-
-
-def _open(pairs: KeyValues, draft: Draft) -> Extensions:
-    blocks = [pair.value for pair in pairs if pair.type == _IMMUTABLE]
+    pairs = read_pairs(Reader(data, integers=draft.integers))
+    blocks = [
+        pair.value for pair in pairs if pair.type == _IMMUTABLE and isinstance(pair.value, bytes)
+    ]
     if not blocks:
         return Extensions(pairs)
     if len(blocks) > 1:
         raise MalformedTrackError(f"{len(blocks)} immutable blocks where at most one may be")
-    block = blocks[0]
-    if isinstance(block, int):
-        # Cannot come from the wire, for the type is odd; here for whoever makes pairs by hand.
-        raise MalformedTrackError("an immutable block that is a number")
     try:
-        immutable = read_pairs(Reader(block, integers=draft.integers))
+        immutable = read_pairs(Reader(blocks[0], integers=draft.integers))
     except MalformedError as error:
         raise MalformedTrackError(f"immutable block: {error}") from error
     if any(pair.type == _IMMUTABLE for pair in immutable):
@@ -168,40 +131,6 @@ def _gap(extensions: Extensions, type_: PropertyTypeD18, limit: int) -> int | No
     if values[0] > limit:
         raise MalformedTrackError(f"{type_.name} of {values[0]} reaches below 0 from {limit}")
     return values[0]
-
-
-def track_extensions(pairs: KeyValues, draft: Draft) -> TrackExtensions:
-    """Read the extensions of a track, as SUBSCRIBE_OK, PUBLISH and FETCH_OK carry them."""
-    extensions = _open(pairs, draft)
-    timeout = extensions.integer(_TYPE.OBJECT_DELIVERY_TIMEOUT)
-    subgroup_timeout = None
-    mandatory: tuple[int, ...] = ()
-    if draft >= Draft.D18:
-        # Zero is the same as none (moq-transport-18, 8).
-        timeout = timeout or None
-        subgroup_timeout = extensions.integer(_TYPE.SUBGROUP_DELIVERY_TIMEOUT) or None
-        mandatory = tuple(type_ for type_ in extensions.types() if is_mandatory(type_))
-    elif timeout == 0:
-        raise ProtocolViolation("DELIVERY_TIMEOUT of 0")
-    priority = extensions.integer(_TYPE.DEFAULT_PUBLISHER_PRIORITY)
-    order = extensions.integer(_TYPE.DEFAULT_PUBLISHER_GROUP_ORDER)
-    dynamic = extensions.integer(_TYPE.DYNAMIC_GROUPS)
-    if priority is not None and priority > 0xFF:
-        raise ProtocolViolation(f"DEFAULT_PUBLISHER_PRIORITY of {priority} is above 255")
-    if order is not None and order not in (GroupOrder.ASCENDING, GroupOrder.DESCENDING):
-        raise ProtocolViolation(f"DEFAULT_PUBLISHER_GROUP_ORDER of {order} is neither 1 nor 2")
-    if dynamic is not None and dynamic > 1:
-        raise ProtocolViolation(f"DYNAMIC_GROUPS of {dynamic} is neither 0 nor 1")
-    return TrackExtensions(
-        extensions,
-        timeout,
-        subgroup_timeout,
-        extensions.integer(_TYPE.MAX_CACHE_DURATION),
-        DEFAULT_PRIORITY if priority is None else priority,
-        GroupOrder.ASCENDING if order is None else GroupOrder(order),
-        bool(dynamic),
-        mandatory,
-    )
 
 
 def is_mandatory(type_: int) -> bool:
