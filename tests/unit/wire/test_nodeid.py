@@ -65,6 +65,7 @@ def test_the_specifications_four_forms_and_the_edges(text: str, value: int, cano
         ("1:.2", "a number is missing, at character 3"),
         ("1:2.", "a number is missing, at the end"),
         ("1.2.3:4", "a second dot in one value, at character 4"),
+        ("1..2:4", "a second dot in one value, at character 3"),
         ("1:4.5.6", "a second dot in one value, at character 6"),
         ("-1:1", "'-' is not a decimal digit 0 to 9, at character 1"),
         ("1:+1", "'+' is not a decimal digit 0 to 9, at character 3"),

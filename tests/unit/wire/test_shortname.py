@@ -134,6 +134,7 @@ ZEROS = "0" * 32
         (ZEROS + "/", "the length must be 0 to 128, at the end"),
         (ZEROS + "/129", "the length must be 0 to 128, at character 34"),
         (ZEROS + "/" + "1" * 5000, "the length must be 0 to 128, at character 34"),
+        (ZEROS + "/0128", "the length must be 0 to 128, at character 34"),
         (ZEROS + "/08", "a leading zero, at character 34"),
         (ZEROS + "/00", "a leading zero, at character 34"),
         (ZEROS + "/+8", "'+' is not a decimal digit, at character 34"),
