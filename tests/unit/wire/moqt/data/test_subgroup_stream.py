@@ -137,6 +137,15 @@ def test_every_size_of_payload_length(draft: Draft, size: int) -> None:
     assert [header.payload_length for header in headers] == [size, 1]
 
 
+def test_the_longest_header() -> None:
+    # Every integer in nine bytes, which vi64 allows for any value.
+    nine = [b"\xff" + value.to_bytes(8, "big") for value in (0x14, 2**64 - 1, 2**64 - 2, 2**64 - 3)]
+    data = b"".join(nine) + b"\x80"
+    expected = SubgroupHeader(2**64 - 1, 2**64 - 2, 2**64 - 3, 128)
+    assert SubgroupParser(D18).feed(data) == [expected]
+    check_all_ways(data + b"\x00\x01x", D18, [len(data) - 1])
+
+
 def test_the_first_object_names_the_subgroup_for_all() -> None:
     events = SubgroupParser(D16).feed(bytes.fromhex("320100 0701aa 0001bb"))
     headers = [event for event in events if isinstance(event, ObjectHeader)]
