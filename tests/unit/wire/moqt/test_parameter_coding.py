@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import testkit.moqt  # noqa: F401 - registers the strategies
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError, ProtocolViolation, RemoteError
 from laps_wire.moqt.codepoints import FilterType, GroupOrder, registries
@@ -18,8 +15,8 @@ from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters, Scope
 from laps_wire.moqt.structures import Location, SubscriptionFilter, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import Namespace
+from testkit.moqt import parameter_values
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
-from testkit.strategies import values_of
 
 D16, D18 = Draft.D16, Draft.D18
 DRAFTS = pytest.mark.parametrize("draft", list(Draft))
@@ -317,7 +314,7 @@ def test_the_session_narrows_the_scope() -> None:
 def test_round_trips(draft: Draft, scope: Scope, data: st.DataObject) -> None:
     extensions = frozenset({0x38, 0x39}) if draft is D16 else NONE
     codec = ParametersCodec(draft, scope, extensions)
-    parameters: Any = data.draw(values_of(codec, draft.integers))
+    parameters = data.draw(parameter_values(codec))
 
     def write(value: Parameters) -> bytes:
         return encode(value, draft, scope, extensions)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import testkit.moqt  # noqa: F401 - registers the strategies
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError, ProtocolViolation, RemoteError
 from laps_wire.moqt.codepoints import registries
@@ -24,8 +21,8 @@ from laps_wire.moqt.setup import (
 )
 from laps_wire.moqt.structures import Token
 from laps_wire.moqt.versions import Draft
+from testkit.moqt import option_values
 from testkit.properties import check_any_bytes, check_prefixes, check_round_trip
-from testkit.strategies import values_of
 
 D16, D18 = Draft.D16, Draft.D18
 DRAFTS = pytest.mark.parametrize("draft", list(Draft))
@@ -208,7 +205,7 @@ def test_the_implementation_may_be_any_bytes() -> None:
 @given(data=st.data())
 def test_round_trips(draft: Draft, from_client: bool, data: st.DataObject) -> None:
     codec = SetupOptionsCodec(draft, from_client)
-    options: Any = data.draw(values_of(codec, draft.integers))
+    options = data.draw(option_values(codec))
 
     def write(value: SetupOptions) -> bytes:
         return encode(value, draft, from_client=from_client)
