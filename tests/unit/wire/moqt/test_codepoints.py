@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -60,3 +61,13 @@ def test_numbers_that_changed_their_meaning() -> None:
     assert PUBLISH_DONE_CODES[Draft.D16].TOO_FAR_BEHIND == PUBLISH_DONE_CODES[Draft.D18].EXPIRED
     assert STREAM_RESET_CODES[Draft.D16].UNKNOWN_OBJECT_STATUS == 0x4
     assert STREAM_RESET_CODES[Draft.D18].UNKNOWN_OBJECT_STATUS == 0x6
+
+
+def test_the_page_has_the_same_message_types() -> None:
+    page = (VECTORS.parent.parent / "docs" / "spec" / "moqt.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([A-Z_]+) \| `\w+` \| (0x\w+)? ?\| \(?(0x\w+)?\)? ?\|", page, flags=re.MULTILINE
+    )
+    for draft, column in ((Draft.D16, 1), (Draft.D18, 2)):
+        written = {row[0]: int(row[column], 16) for row in rows if row[column]}
+        assert written == registries(draft)["message_types"]

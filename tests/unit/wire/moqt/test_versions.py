@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from laps_wire.errors import IncompleteError
 from laps_wire.moqt.versions import Draft
 from laps_wire.varint import QUIC, VI64
 
@@ -30,3 +35,30 @@ def test_other_protocols_are_not_ours(alpn: str) -> None:
 def test_newer_is_larger() -> None:
     assert Draft.D16 < Draft.D18
     assert Draft(18) is Draft.D18
+
+
+# The integers of draft 16 against moqtap's vectors, which lie beside the repository, if at all
+
+MOQTAP = Path(__file__).resolve().parents[4].parent / "shared" / "vectors" / "moqt-draft16"
+
+
+def _moqtap_integers() -> list[Any]:
+    path = MOQTAP / "varint.json"
+    if not path.is_file():
+        return []
+    vectors = json.loads(path.read_text(encoding="utf-8"))["vectors"]
+    return [pytest.param(vector, id=vector["id"]) for vector in vectors]
+
+
+@pytest.mark.skipif(not MOQTAP.is_dir(), reason="the moqtap vectors are not beside the repository")
+@pytest.mark.parametrize("vector", _moqtap_integers())
+def test_moqtap_integers(vector: dict[str, Any]) -> None:
+    data = bytes.fromhex(vector["hex"])
+    integers = Draft.D16.integers
+    if "error" in vector:
+        with pytest.raises(IncompleteError):
+            integers.decode(data, 0, len(data))
+        return
+    value = int(vector["decoded"]["value"])
+    assert integers.decode(data, 0, len(data)) == (value, len(data))
+    assert (integers.encode(value) == data) is vector.get("canonical", True)
