@@ -53,6 +53,14 @@ def dropped(reassembler: Reassembler[Any]) -> dict[str, int]:
     return {drop.name: count for drop, count in reassembler.drops.items() if count}
 
 
+def test_the_default_limits() -> None:
+    limits = ReassemblyLimits()
+    assert (limits.max_object, limits.max_pieces, limits.max_total) == (4194304, 32767, 67108864)
+    assert (limits.max_age, limits.remember_time, limits.remember_count) == (5.0, 120.0, 4096)
+    # What real tables cost is measured below; these prices must stay above it.
+    assert (OBJECT_COST, PIECE_COST) == (768, 160)
+
+
 # Any split, any order, any repetition
 
 
