@@ -1,0 +1,44 @@
+"""What bytes say: decoding with a trace of every field, as text, as data, or as a guess."""
+
+from laps_wire.trace.conversation import (
+    Chunk,
+    Conversation,
+    Step,
+    parse_conversations,
+    play,
+    render_step,
+    step_dicts,
+)
+from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, Traced, decode
+from laps_wire.trace.guess import evidence, guess
+from laps_wire.trace.hextext import parse_hex
+from laps_wire.trace.jsonform import as_dicts
+from laps_wire.trace.protocols import PROTOCOLS
+from laps_wire.trace.reader import TracingReader
+from laps_wire.trace.text import render
+from laps_wire.trace.tree import Node, Record
+
+__all__ = [
+    "PROTOCOLS",
+    "Chunk",
+    "Conversation",
+    "Decoded",
+    "Fault",
+    "Node",
+    "Protocol",
+    "Record",
+    "Status",
+    "Step",
+    "Traced",
+    "TracingReader",
+    "as_dicts",
+    "decode",
+    "evidence",
+    "guess",
+    "parse_conversations",
+    "parse_hex",
+    "play",
+    "render",
+    "render_step",
+    "step_dicts",
+]

@@ -1,0 +1,162 @@
+"""Decoding with a trace: messages, and where and why the reading stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_wire.buffer import Reader
+from laps_wire.errors import RemoteError
+from laps_wire.trace.decode import Fault, Protocol, Status, decode
+from testkit.trace import DATAGRAM, GREETINGS, HELLO, UNIT, Greet, Mood
+
+
+def test_messages_one_after_the_other() -> None:
+    decoded = decode(GREETINGS, bytearray(HELLO * 2))
+    assert (decoded.status, decoded.used, decoded.data) == (Status.OK, 22, HELLO * 2)
+    assert [traced.name for traced in decoded.messages] == ["GREET", "GREET"]
+    assert decoded.messages[1].message == Greet((b"hi", b"you"), Mood.KEEN)
+    assert [(path, leaf.start) for path, leaf in decoded.messages[1].root.leaves()] == [
+        ("type", 11),
+        ("length", 12),
+        ("GREET.words.count", 13),
+        ("GREET.words[0].length", 14),
+        ("GREET.words[0]", 15),
+        ("GREET.words[1].length", 17),
+        ("GREET.words[1]", 18),
+        ("GREET.mood", 21),
+    ]
+    notes = {path: leaf.note for path, leaf in decoded.messages[0].root.leaves()}
+    assert (notes["type"], notes["GREET.mood"]) == ("GREET", "KEEN")
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        # An enumeration without that member: the field is known, and where it is.
+        (
+            HELLO[:-1] + b"\x07",
+            Fault(Status.BAD, "GREET.mood", "7 is not one of: 0 CALM, 1 KEEN", 10, 11, 3),
+        ),
+        # A word over its limit: from its length on.
+        (
+            bytes.fromhex("01 03 01 09 00"),
+            Fault(Status.BAD, "GREET.words[0]", "length 9 is over the limit of 8", 3, 4, 3),
+        ),
+        # A count over the limit: the array itself.
+        (
+            bytes.fromhex("01 02 05 00"),
+            Fault(Status.BAD, "GREET.words", "count 5 is over the limit of 4", 2, 3, 3),
+        ),
+        # A body that ends inside a field: all that is left of the body.
+        (
+            bytes.fromhex("01 03 01 04 61 62 63 64"),
+            Fault(
+                Status.BAD,
+                "GREET.words[0]",
+                "truncated: 3 more byte(s) needed, 1 left",
+                4,
+                5,
+                3,
+            ),
+        ),
+        # Bytes behind the last field: those.
+        (
+            bytes.fromhex("01 04 00 01 ff ff"),
+            Fault(Status.BAD, "GREET", "2 byte(s) left over after the last field", 4, 6, 3),
+        ),
+        # An error that does not say where: the last field that was read.
+        (b"\x09\x00", Fault(Status.BAD, "type", "nobody says 9", 0, 1, 3)),
+    ],
+)
+def test_bad_bytes(data: bytes, fault: Fault) -> None:
+    decoded = decode(GREETINGS, data)
+    assert decoded.fault == fault
+    assert decoded.status is Status.BAD
+    assert decoded.messages[-1].message is None
+
+
+def test_messages_before_the_bad_one_are_kept() -> None:
+    decoded = decode(GREETINGS, HELLO + b"\x09")
+    assert [traced.message is None for traced in decoded.messages] == [False, True]
+    assert decoded.used == len(HELLO)
+    assert decoded.fault is not None
+    assert (decoded.fault.offset, str(decoded.fault)) == (11, "type: nobody says 9")
+
+
+@pytest.mark.parametrize(
+    ("cut", "path", "offset", "missing"),
+    [
+        (1, "length", 1, 1),
+        (2, "GREET.words.count", 2, 9),
+        (3, "GREET.words[0].length", 3, 8),
+        (5, "GREET.words[0]", 4, 6),
+        (10, "GREET.mood", 10, 1),
+    ],
+)
+def test_a_message_that_is_cut(cut: int, path: str, offset: int, missing: int) -> None:
+    decoded = decode(GREETINGS, HELLO[:cut])
+    reason = f"the input ends here, at least {missing} more byte(s) belong to it"
+    assert decoded.fault == Fault(Status.INCOMPLETE, path, reason, offset, cut, missing=missing)
+    assert decoded.status.value == 3
+    assert (decoded.used, decoded.messages[0].message) == (0, None)
+    assert decoded.messages[0].root.end == offset
+
+
+def test_a_fault_in_a_part_that_is_cut_may_not_be_one() -> None:
+    """Nobody knows what the rest says: it is incomplete first of all."""
+    decoded = decode(GREETINGS, bytes.fromhex("01 20 05"))
+    assert decoded.status is Status.INCOMPLETE
+    assert decoded.fault is not None
+    assert (decoded.fault.path, decoded.fault.missing) == ("GREET.words", 31)
+
+
+def test_a_part_that_is_cut_and_reads_well_is_still_cut() -> None:
+    protocol = Protocol("p", "", lambda r: r.sub(r.u8("size"), "body").rest("body"))
+    decoded = decode(protocol, b"\x05ab")
+    assert decoded.fault is not None
+    assert (decoded.fault.status, decoded.fault.missing) == (Status.INCOMPLETE, 3)
+    assert decoded.messages[0].message is None
+    assert decoded.fault.path == "message"
+    framed = decode(GREETINGS, bytes.fromhex("01 03 00 00"))
+    assert framed.fault is not None
+    assert (framed.fault.path, framed.fault.offset) == ("GREET", 4)
+
+
+def test_a_unit_is_all_of_the_input() -> None:
+    assert decode(UNIT, b"\x02ab").status is Status.OK
+    assert decode(UNIT, b"\x03ab").status is Status.INCOMPLETE
+    over = decode(UNIT, b"\x01ab")
+    assert over.fault == Fault(
+        Status.BAD, "unit", "1 byte(s) left over after the last field", 2, 3, 3
+    )
+
+
+def test_a_datagram_is_never_incomplete() -> None:
+    assert decode(DATAGRAM, b"\x02ab").status is Status.OK
+    short = decode(DATAGRAM, b"\x03ab")
+    assert short.fault is not None
+    assert (short.fault.status, short.fault.path) == (Status.BAD, "content")
+
+
+def test_no_bytes() -> None:
+    decoded = decode(GREETINGS, b"")
+    assert (decoded.status, decoded.messages) == (Status.INCOMPLETE, ())
+    assert str(decoded.fault) == "there are no bytes"
+
+
+def test_an_error_before_anything_was_read() -> None:
+    def refuse(reader: Reader) -> None:
+        raise RemoteError(f"not today at {reader.pos}")
+
+    decoded = decode(Protocol("p", "", refuse), b"\x01")
+    assert decoded.fault == Fault(Status.BAD, "", "not today at 0", 0, 0, 1)
+
+
+def test_a_reader_that_reads_nothing_is_a_mistake_of_ours() -> None:
+    with pytest.raises(AssertionError, match="p: a message of no bytes"):
+        decode(Protocol("p", "", lambda _: None), b"\x01")
+
+
+def test_names_of_messages() -> None:
+    assert decode(UNIT, b"\x02ab").messages[0].name == "bytes"
+    assert decode(UNIT, b"\x03ab").messages[0].name == "message"

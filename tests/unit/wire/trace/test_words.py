@@ -1,0 +1,90 @@
+"""Names for numbers that messages keep as numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_wire.moqt.versions import Draft
+from laps_wire.trace.tree import Node
+from laps_wire.trace.words import CPP, LAPS2, MOQT, Words, apply_words
+
+D16, D18 = MOQT[Draft.D16], MOQT[Draft.D18]
+
+
+def note(words: Words, path: str, value: object, before: str = "") -> str:
+    """The note on a leaf at ``path``."""
+    *outer, label = path.split(".")
+    leaf = Node(label, 0, 1, value, before)
+    node = leaf
+    for name in reversed(outer):
+        node = Node(name, 0, 1, children=[node])
+    apply_words(Node("", 0, 1, children=[node]), words)
+    return leaf.note
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "value", "name"),
+    [
+        (D16, "REQUEST_ERROR.error_code", 0x0, "INTERNAL_ERROR"),
+        (D16, "object[3].object status", 0x3, "END_OF_GROUP"),
+        (D16, "PUBLISH_DONE.status_code", 0x6, "TOO_FAR_BEHIND"),
+        (D16, "PUBLISH_DONE.status_code", 0xFFFF, ""),
+        (D16, "SUBGROUP_HEADER.type", 0x10, "SUBGROUP_ID_ZERO"),
+        (D16, "SUBGROUP_HEADER.type", 0x15, "SUBGROUP_ID_PRESENT|EXTENSIONS"),
+        (
+            D16,
+            "SUBGROUP_HEADER.type",
+            0x3A,
+            "SUBGROUP_ID_IS_FIRST_OBJECT|END_OF_GROUP|DEFAULT_PRIORITY",
+        ),
+        (D18, "SUBGROUP_HEADER.type", 0x50, "SUBGROUP_ID_ZERO|FIRST_OBJECT"),
+        (D16, "SUBGROUP_HEADER.type", 0x16, ""),  # the reserved mode
+        (D16, "OBJECT_DATAGRAM.type", 0x00, ""),
+        (D16, "OBJECT_DATAGRAM.type", 0x25, "EXTENSIONS|ZERO_OBJECT_ID|STATUS"),
+        (D18, "OBJECT_DATAGRAM.type", 0x132B3E29, "PADDING"),
+        (D16, "item[0].serialization flags", 0x1F, "SUBGROUP_PRESENT|OBJECT_ID|GROUP_ID|PRIORITY"),
+        (D16, "item[0].serialization flags", 0x01, "SUBGROUP_PRIOR"),
+        (D16, "item[0].serialization flags", 0x63, "EXTENSIONS|DATAGRAM"),
+        (D16, "item[0].serialization flags", 0x8C, "NON_EXISTENT"),
+        (D16, "item[0].serialization flags", 0x90, ""),
+        (LAPS2, "CHALLENGE.version", 0x0201, "2.1"),
+        (LAPS2, "CONNECT_REFUSED.code", 0x1, "INTERNAL_ERROR"),
+        (LAPS2, "SUBSCRIBE_RESPONSE.code", 1, "POLICY"),
+        (LAPS2, "SNS_REFUSED.code", 1, "NOT_ADVERTISED"),
+        (LAPS2, "code", 1, ""),
+        (LAPS2, "PROOF.evidence.scheme", 3, "SHARED_KEY"),
+        (LAPS2, "CONNECT.parameters.id", 0x1C, "IMPLEMENTATION"),
+        (LAPS2, "DATA_HEADER.kind and flags", 0x10, "STREAM"),
+        (LAPS2, "DATA_HEADER.kind and flags", 0x21, "DATAGRAM|OVERLAP"),
+        (LAPS2, "DATA_HEADER.format", 18, "MOQT_18"),
+        (CPP, "CONNECT_RESPONSE.error", 2, "NOT_AUTHORIZED"),
+        (CPP, "ANNOUNCE_INFO_ADVERTISED.info.flags", 1, "NAMESPACE"),
+        (CPP, "ANNOUNCE_INFO_WITHDRAWN.info.flags", 0, "TRACK"),
+        (CPP, "STREAM_HEADER.type", 2, "NEW_STREAM"),
+        (CPP, "DATAGRAM_HEADER.type", 0, "DATAGRAM"),
+    ],
+)
+def test_a_number_and_its_name(words: Words, path: str, value: int, name: str) -> None:
+    assert note(words, path, value) == name
+
+
+def test_items_of_lists() -> None:
+    for index in (0, 17):
+        assert note(LAPS2, f"CONNECT.features[{index}]", 2) == "PROBES"
+        assert note(LAPS2, f"CONNECT.schemes[{index}]", 1) == "TLS"
+        assert note(LAPS2, f"CONNECT.versions[{index}]", 0x0200) == "2.0"
+
+
+def test_a_note_that_is_there_stays() -> None:
+    assert note(D16, "error_code", 0, "mine") == "mine"
+
+
+def test_only_numbers_have_names() -> None:
+    assert note(D16, "error_code", b"\x00") == ""
+
+
+def test_the_longest_end_of_a_path_counts() -> None:
+    words: Words = {"code": lambda _: "any", "B.code": lambda _: "of b"}
+    assert note(words, "A.code", 1) == "any"
+    assert note(words, "A.B.code", 1) == "of b"
+    assert note({}, "A.code", 1) == ""
