@@ -29,8 +29,9 @@ from laps_wire.moqt.session.events import (
 )
 from laps_wire.moqt.session.handshake import own_options
 from laps_wire.moqt.session.ids import OwnRequestIds, PeerRequestIds, RequestCredit
+from laps_wire.moqt.session.recent import Recent
 from laps_wire.moqt.session.refusals import Refusal
-from laps_wire.moqt.session.requests import Recent, Request, Requests
+from laps_wire.moqt.session.requests import Request, Requests
 from laps_wire.moqt.session.state import Control, Signal, State
 from laps_wire.moqt.session.streams import Stream, Streams
 from laps_wire.moqt.session.tokens import OwnTokens, TokenCache

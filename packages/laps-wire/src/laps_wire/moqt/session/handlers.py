@@ -182,7 +182,11 @@ class Handlers:
         if stream is not None:
             stream.request = request
         core.requests.add(request)
-        if why is not None:
+        if stream is not None and stream.stopped is not None:
+            # It was cancelled before it arrived: nobody needs to hear of it.
+            request.apply_theirs(Signal.CANCEL)
+            core.end(request, abrupt=core.cancelled)
+        elif why is not None:
             core.refuse(request, message, why)
         elif not isinstance(tokens, Refusal):
             core.events.append(

@@ -37,27 +37,34 @@ class Inbound:
 
     def data(self, stream_id: int, data: bytes, *, fin: bool) -> None:
         """Bytes on a stream, and perhaps its end."""
-        if not self._core.closed:
-            stream = self._core.streams.incoming(stream_id)
+        if self._core.closed:
+            return
+        stream = self._core.streams.incoming(stream_id)
+        if stream is not None:
             self._guard(lambda: self._on_data(stream, data, fin=fin))
 
     def reset(self, stream_id: int, code: int) -> None:
         """The peer abandoned its half of a stream."""
-        core = self._core
-        if core.closed:
-            return
-        if opened_by(stream_id) is core.role:
-            stream = core.streams.find(stream_id)
-        else:
-            stream = core.streams.incoming(stream_id)
+        stream = self._touched(stream_id)
         if stream is not None:
             self._guard(lambda: self._on_reset(stream, code))
 
     def stop(self, stream_id: int, code: int) -> None:
         """The peer asks us to abandon our half of a stream."""
-        stream = self._core.streams.find(stream_id)
-        if not self._core.closed and stream is not None:
+        stream = self._touched(stream_id)
+        if stream is not None:
             self._guard(lambda: self._on_stop(stream, code))
+
+    def _touched(self, stream_id: int) -> Stream | None:
+        """The stream that is meant; one of ours that is not known belongs to the data plane.
+
+        Frames overtake each other, so this may be the first that is heard of a stream of the peer.
+        """
+        if self._core.closed:
+            return None
+        if opened_by(stream_id) is self._core.role:
+            return self._core.streams.find(stream_id)
+        return self._core.streams.incoming(stream_id)
 
     def _guard(self, action: Callable[[], None]) -> None:
         """Do it; what the peer did wrong closes the session."""
@@ -91,6 +98,8 @@ class Inbound:
             if stream.stream_id is not None and not is_unidirectional(stream.stream_id):
                 message_type, _ = core.draft.integers.decode(buffer, 0, len(buffer))
                 core.shape.first_message(stream, message_type)
+                if stream.purpose is Purpose.CONTROL and stream.stopped is not None:
+                    raise ProtocolViolation("the control stream was refused with STOP_SENDING")
                 return
             kind = peek_stream_kind(buffer, core.draft)
         except IncompleteError:
@@ -198,6 +207,8 @@ class Inbound:
         core = self._core
         if stream.purpose is Purpose.CONTROL:
             raise ProtocolViolation("the control stream was refused with STOP_SENDING")
+        if stream.request is None:
+            stream.stopped = code
         self._cancelled(stream, code)
         core.streams.reset(stream, core.cancelled)
 

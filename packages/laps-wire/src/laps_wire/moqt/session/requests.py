@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.moqt.messages import (
@@ -29,15 +29,14 @@ from laps_wire.moqt.messages import (
     TrackStatus,
 )
 from laps_wire.moqt.session.events import RequestMessage
+from laps_wire.moqt.session.recent import Recent
 from laps_wire.moqt.session.state import Actor, Kind, Migration, Signal, State, advance
 from laps_wire.moqt.session.streams import Stream
 from laps_wire.moqt.structures import SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
-__all__ = ["KINDS", "Recent", "Request", "Requests", "prefix_of", "track_of"]
-
-V = TypeVar("V")
+__all__ = ["KINDS", "Request", "Requests", "prefix_of", "track_of"]
 
 KINDS: dict[type[RequestMessage], Kind] = {
     Subscribe: Kind.SUBSCRIBE,
@@ -195,30 +194,6 @@ class Request:
         # The tables let the peer do in our state whatever they let it do in its own.
         self.state = self.state if state is None else state
         return True
-
-
-class Recent(Generic[V]):
-    """A dictionary that forgets its oldest entry when it is full."""
-
-    __slots__ = ("_entries", "_limit")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._entries: dict[int, V] = {}
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: int) -> V | None:
-        """What was put under ``key``, if it is remembered."""
-        return self._entries.get(key)
-
-    def put(self, key: int, value: V) -> None:
-        """Remember ``value``."""
-        self._entries.pop(key, None)
-        self._entries[key] = value
-        if len(self._entries) > self._limit:
-            del self._entries[next(iter(self._entries))]
 
 
 class Requests:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from laps_wire.errors import StateError
 from laps_wire.moqt.session.actions import (
@@ -31,11 +31,15 @@ from laps_wire.moqt.session.actions import (
     StreamRef,
 )
 from laps_wire.moqt.session.config import Role
+from laps_wire.moqt.session.recent import Recent
 
 if TYPE_CHECKING:
     from laps_wire.moqt.session.requests import Request
 
-__all__ = ["Purpose", "Stream", "Streams", "is_unidirectional", "opened_by"]
+__all__ = ["MAX_FORGOTTEN", "Purpose", "Stream", "Streams", "is_unidirectional", "opened_by"]
+
+MAX_FORGOTTEN: Final = 1024
+"""How many streams that are over are remembered, so that nothing late makes them new again."""
 
 
 def opened_by(stream_id: int) -> Role:
@@ -79,12 +83,14 @@ class Stream:
     """The request that lives on this stream."""
     finished: bool = False
     """Whether the peer's FIN came while its bytes were still held back."""
+    stopped: int | None = None
+    """The code of a STOP_SENDING that came before the stream said what it is for."""
 
 
 class Streams:
     """All streams of a session, and the actions on them."""
 
-    __slots__ = ("_actions", "_by_id", "_by_ref", "_over", "_role", "_serial")
+    __slots__ = ("_actions", "_by_id", "_by_ref", "_forgotten", "_over", "_role", "_serial")
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -92,6 +98,8 @@ class Streams:
         self._by_ref: dict[StreamRef, Stream] = {}
         self._by_id: dict[int, Stream] = {}
         self._actions: list[Action] = []
+        self._forgotten: Recent[bool] = Recent(MAX_FORGOTTEN)
+        """Ids of streams that were forgotten, for a STOP_SENDING may come late."""
         self._over: list[Stream] = []
         """Streams whose last actions were not handed out yet, or are being carried out."""
 
@@ -152,10 +160,13 @@ class Streams:
         """The stream with this id, if the session knows it."""
         return self._by_id.get(stream_id)
 
-    def incoming(self, stream_id: int) -> Stream:
-        """The stream that bytes of the peer belong to; a new one of the peer's is noted."""
+    def incoming(self, stream_id: int) -> Stream | None:
+        """The stream that something from the peer belongs to; a new one of the peer's is noted.
+
+        None if the session is done with the stream.
+        """
         stream = self._by_id.get(stream_id)
-        if stream is not None:
+        if stream is not None or self._forgotten.get(stream_id):
             return stream
         if opened_by(stream_id) is self._role:
             raise StateError(f"stream {stream_id} is ours, but bind_stream was not called for it")
@@ -207,6 +218,7 @@ class Streams:
         del self._by_ref[stream.ref]
         if stream.stream_id is not None:
             del self._by_id[stream.stream_id]
+            self._forgotten.put(stream.stream_id, True)
 
     def _forget_if_over(self, stream: Stream) -> None:
         if not stream.sending and not stream.receiving:

@@ -1,0 +1,235 @@
+"""The tables themselves: what the drafts' diagrams say, and what must hold for any table."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from laps_wire.moqt.session.state import (
+    CONTROL,
+    MIGRATION,
+    TABLES,
+    Actor,
+    Control,
+    ControlSignal,
+    Kind,
+    Migration,
+    Signal,
+    State,
+    Table,
+    advance,
+)
+from laps_wire.moqt.versions import Draft
+
+REQ, RESP = Actor.REQUESTER, Actor.RESPONDER
+P, E, F, D, T = State.PENDING, State.ESTABLISHED, State.FAILING, State.DATA_ENDED, State.TERMINATED
+
+ALL = [
+    pytest.param(draft, kind, id=f"{draft.name}-{kind.name}")
+    for draft, tables in TABLES.items()
+    for kind in tables
+]
+
+
+def table_of(draft: Draft, kind: Kind) -> Table:
+    return TABLES[draft][kind]
+
+
+def states_of(table: Table) -> set[State]:
+    """Every state that can be reached from PENDING."""
+    reached, todo = {P}, [P]
+    while todo:
+        state = todo.pop()
+        for (before, _, _), after in table.items():
+            if before is state and after not in reached:
+                reached.add(after)
+                todo.append(after)
+    return reached
+
+
+def test_each_draft_has_its_requests() -> None:
+    assert set(TABLES[Draft.D16]) == set(Kind) - {Kind.SUBSCRIBE_TRACKS}
+    assert set(TABLES[Draft.D18]) == set(Kind)
+
+
+def test_actors_have_each_other() -> None:
+    assert REQ.other is RESP
+    assert RESP.other is REQ
+
+
+# The drafts' diagram of a subscription (moq-transport-16, 5.1)
+
+
+@pytest.mark.parametrize("draft", list(Draft))
+@pytest.mark.parametrize(
+    ("kind", "row", "after"),
+    [
+        (Kind.SUBSCRIBE, (P, RESP, Signal.OK), E),
+        (Kind.SUBSCRIBE, (P, RESP, Signal.ERROR), T),
+        (Kind.SUBSCRIBE, (P, REQ, Signal.CANCEL), T),
+        (Kind.SUBSCRIBE, (E, REQ, Signal.CANCEL), T),
+        (Kind.SUBSCRIBE, (E, RESP, Signal.DONE), T),
+        (Kind.SUBSCRIBE, (E, REQ, Signal.UPDATE), E),
+        (Kind.SUBSCRIBE, (E, RESP, Signal.UPDATE_OK), E),
+        (Kind.SUBSCRIBE, (E, RESP, Signal.UPDATE_ERROR), F),
+        (Kind.SUBSCRIBE, (F, RESP, Signal.DONE), T),
+        (Kind.SUBSCRIBE, (P, RESP, Signal.DONE), None),
+        (Kind.SUBSCRIBE, (P, REQ, Signal.OK), None),
+        (Kind.SUBSCRIBE, (E, RESP, Signal.OK), None),
+        (Kind.SUBSCRIBE, (E, RESP, Signal.ERROR), None),
+        (Kind.SUBSCRIBE, (E, REQ, Signal.DONE), None),
+        (Kind.SUBSCRIBE, (E, RESP, Signal.UPDATE), None),
+        (Kind.SUBSCRIBE, (P, RESP, Signal.UPDATE_OK), None),
+        (Kind.PUBLISH, (P, RESP, Signal.OK), E),
+        (Kind.PUBLISH, (P, RESP, Signal.ERROR), T),
+        (Kind.PUBLISH, (P, REQ, Signal.DONE), T),
+        (Kind.PUBLISH, (E, REQ, Signal.DONE), T),
+        (Kind.PUBLISH, (E, RESP, Signal.CANCEL), T),
+        (Kind.PUBLISH, (E, REQ, Signal.UPDATE), E),
+        (Kind.PUBLISH, (E, RESP, Signal.UPDATE), E),
+        (Kind.PUBLISH, (E, REQ, Signal.UPDATE_ERROR), F),
+        (Kind.PUBLISH, (E, RESP, Signal.UPDATE_ERROR), F),
+        (Kind.PUBLISH, (F, REQ, Signal.DONE), T),
+        (Kind.PUBLISH, (E, RESP, Signal.DONE), None),
+        (Kind.PUBLISH, (P, RESP, Signal.UPDATE), None),
+        (Kind.FETCH, (P, RESP, Signal.OK), E),
+        (Kind.FETCH, (E, REQ, Signal.CANCEL), T),
+        (Kind.FETCH, (P, RESP, Signal.DATA_END), D),
+        (Kind.FETCH, (D, RESP, Signal.OK), T),
+        (Kind.FETCH, (D, RESP, Signal.ERROR), T),
+        (Kind.FETCH, (E, REQ, Signal.DATA_END), T),
+        (Kind.FETCH, (E, RESP, Signal.UPDATE_ERROR), E),
+        (Kind.FETCH, (E, RESP, Signal.DONE), None),
+        (Kind.TRACK_STATUS, (P, RESP, Signal.OK), T),
+        (Kind.TRACK_STATUS, (P, REQ, Signal.UPDATE), None),
+        (Kind.PUBLISH_NAMESPACE, (P, RESP, Signal.OK), E),
+        (Kind.PUBLISH_NAMESPACE, (E, REQ, Signal.CANCEL), T),
+        (Kind.PUBLISH_NAMESPACE, (E, RESP, Signal.CANCEL), T),
+        (Kind.PUBLISH_NAMESPACE, (E, RESP, Signal.NAMESPACE), None),
+        (Kind.SUBSCRIBE_NAMESPACE, (E, RESP, Signal.NAMESPACE), E),
+        (Kind.SUBSCRIBE_NAMESPACE, (P, RESP, Signal.NAMESPACE), None),
+        (Kind.SUBSCRIBE_NAMESPACE, (E, REQ, Signal.NAMESPACE), None),
+        (Kind.SUBSCRIBE_NAMESPACE, (E, RESP, Signal.BLOCKED), None),
+    ],
+)
+def test_rows_of_both_drafts(
+    draft: Draft, kind: Kind, row: tuple[State, Actor, Signal], after: State | None
+) -> None:
+    assert advance(draft, kind, *row) is after
+
+
+@pytest.mark.parametrize(
+    ("draft", "kind", "row", "after"),
+    [
+        # No message of draft 16 cancels a subscription for its publisher, or before PUBLISH_OK.
+        (Draft.D16, Kind.SUBSCRIBE, (E, RESP, Signal.CANCEL), None),
+        (Draft.D16, Kind.PUBLISH, (P, RESP, Signal.CANCEL), None),
+        (Draft.D16, Kind.PUBLISH_NAMESPACE, (P, RESP, Signal.CANCEL), None),
+        (Draft.D16, Kind.SUBSCRIBE, (E, REQ, Signal.FIN), None),
+        (Draft.D18, Kind.SUBSCRIBE, (E, RESP, Signal.CANCEL), T),
+        (Draft.D18, Kind.PUBLISH, (P, RESP, Signal.CANCEL), T),
+        (Draft.D18, Kind.PUBLISH, (P, REQ, Signal.CANCEL), T),
+        # A failed update of a namespace request ends it only in draft 18 (10.9.1).
+        (Draft.D16, Kind.PUBLISH_NAMESPACE, (E, RESP, Signal.UPDATE_ERROR), E),
+        (Draft.D18, Kind.PUBLISH_NAMESPACE, (E, RESP, Signal.UPDATE_ERROR), T),
+        (Draft.D16, Kind.SUBSCRIBE_NAMESPACE, (E, RESP, Signal.UPDATE_ERROR), E),
+        (Draft.D18, Kind.SUBSCRIBE_NAMESPACE, (E, RESP, Signal.UPDATE_ERROR), T),
+        # What a FIN means.
+        (Draft.D16, Kind.SUBSCRIBE_NAMESPACE, (E, REQ, Signal.FIN), T),
+        (Draft.D18, Kind.SUBSCRIBE_TRACKS, (E, RESP, Signal.FIN), T),
+        (Draft.D18, Kind.SUBSCRIBE_TRACKS, (E, RESP, Signal.BLOCKED), E),
+        (Draft.D18, Kind.SUBSCRIBE_TRACKS, (E, RESP, Signal.NAMESPACE), None),
+        (Draft.D18, Kind.SUBSCRIBE, (E, REQ, Signal.FIN), E),
+        (Draft.D18, Kind.SUBSCRIBE, (E, RESP, Signal.FIN), T),
+        (Draft.D18, Kind.PUBLISH, (E, REQ, Signal.FIN), T),
+        (Draft.D18, Kind.PUBLISH, (E, RESP, Signal.FIN), E),
+        (Draft.D18, Kind.PUBLISH, (P, RESP, Signal.FIN), T),
+        (Draft.D18, Kind.FETCH, (E, RESP, Signal.FIN), E),
+        (Draft.D18, Kind.FETCH, (D, RESP, Signal.FIN), T),
+        (Draft.D18, Kind.TRACK_STATUS, (P, REQ, Signal.FIN), P),
+        (Draft.D18, Kind.PUBLISH_NAMESPACE, (E, REQ, Signal.FIN), T),
+        (Draft.D18, Kind.PUBLISH_NAMESPACE, (E, RESP, Signal.FIN), E),
+    ],
+)
+def test_rows_of_one_draft(
+    draft: Draft, kind: Kind, row: tuple[State, Actor, Signal], after: State | None
+) -> None:
+    assert advance(draft, kind, *row) is after
+
+
+# Any table
+
+
+@pytest.mark.parametrize(("draft", "kind"), ALL)
+def test_nothing_leaves_terminated_and_every_row_can_be_reached(draft: Draft, kind: Kind) -> None:
+    table = table_of(draft, kind)
+    reached = states_of(table)
+    for state, _, _ in table:
+        assert state is not T
+        assert state in reached
+
+
+@pytest.mark.parametrize(("draft", "kind"), ALL)
+def test_one_side_or_the_other_can_end_every_state(draft: Draft, kind: Kind) -> None:
+    table = table_of(draft, kind)
+    for state in states_of(table) - {T}:
+        enders = [row for row, after in table.items() if row[0] is state and after is T]
+        assert enders, state
+
+
+@pytest.mark.parametrize(("draft", "kind"), ALL)
+def test_exactly_one_reply(draft: Draft, kind: Kind) -> None:
+    table = table_of(draft, kind)
+    for (state, actor, signal), after in table.items():
+        if signal in (Signal.OK, Signal.ERROR):
+            assert actor is RESP
+            assert state in (P, D)
+            assert after not in (P, D)
+
+
+@pytest.mark.parametrize(("draft", "kind"), ALL)
+def test_signals_of_the_two_sides_commute(draft: Draft, kind: Kind) -> None:
+    """Acts that cross on the wire lead to the same state on both sides, unless one is an end."""
+    table = table_of(draft, kind)
+    # DATA_END crosses no wire: each side sees it for itself.
+    steps = [(a, signal) for _, a, signal in table if signal is not Signal.DATA_END]
+    for state in states_of(table) - {T}:
+        for one, other in product(steps, steps):
+            if one[0] is other[0]:
+                continue
+            first, second = table.get((state, *one)), table.get((state, *other))
+            if first in (None, T) or second in (None, T):
+                continue
+            assert first is not None
+            assert second is not None
+            # Each is still allowed after the other, and they meet.
+            assert table.get((first, *other)) is not None, (state, one, other)
+            assert table[first, *other] is table[second, *one], (state, one, other)
+
+
+@pytest.mark.parametrize(("draft", "kind"), ALL)
+def test_every_update_can_be_answered(draft: Draft, kind: Kind) -> None:
+    table = table_of(draft, kind)
+    for state, actor, signal in table:
+        if signal is Signal.UPDATE and state in (E, F):
+            assert (state, actor.other, Signal.UPDATE_OK) in table
+            assert (state, actor.other, Signal.UPDATE_ERROR) in table
+
+
+# Control streams
+
+
+def test_setup_comes_first_and_once() -> None:
+    assert CONTROL[Control.AWAITING_SETUP, ControlSignal.SETUP] is Control.OPEN
+    for signal in (ControlSignal.GOAWAY, ControlSignal.MESSAGE):
+        assert (Control.AWAITING_SETUP, signal) not in CONTROL
+    for control in (Control.OPEN, Control.LEAVING):
+        assert (control, ControlSignal.SETUP) not in CONTROL
+        assert CONTROL[control, ControlSignal.MESSAGE] is control
+
+
+def test_goaway_comes_once() -> None:
+    assert CONTROL[Control.OPEN, ControlSignal.GOAWAY] is Control.LEAVING
+    assert (Control.LEAVING, ControlSignal.GOAWAY) not in CONTROL
+    assert MIGRATION == {Migration.STAYING: Migration.LEAVING}
