@@ -91,6 +91,20 @@ def test_reserved_types_are_not_in_use(draft: Draft) -> None:
     assert not RESERVED[draft].keys() & {entry.type for entry in layouts_of(draft)}
 
 
+def test_reserved_types_are_those_of_the_drafts() -> None:
+    older = {
+        0x01: "SETUP of version 00",
+        0x40: "CLIENT_SETUP up to draft 10",
+        0x41: "SERVER_SETUP up to draft 10",
+    }
+    expected = {
+        D16: older | {0x2F00: "SETUP from draft 17 on"},
+        D18: older | {0x20: "CLIENT_SETUP up to draft 16", 0x21: "SERVER_SETUP up to draft 16"},
+    }
+    for draft, hints in expected.items():
+        assert RESERVED[draft] == hints
+
+
 def test_tables_are_made_once() -> None:
     assert layouts_of(D16) is layouts_of(D16)
     assert layouts_of(D16, frozenset({0x41})) is not layouts_of(D16)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +66,13 @@ def test_bytes() -> None:
     )
     assert encode(NO_OPTIONS, D16) == b"\x00"
     assert encode(NO_OPTIONS, D18) == b""
+
+
+def test_options_are_values() -> None:
+    assert hash(ALL) == hash(replace(ALL))
+    assert replace(ALL, path="/") != ALL
+    with pytest.raises(FrozenInstanceError):
+        ALL.path = "/"  # type: ignore[misc]
 
 
 @DRAFTS
