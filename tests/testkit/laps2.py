@@ -16,13 +16,13 @@ import testkit.names  # noqa: F401 - registers the strategies of names and node 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import DataKind
 from laps_wire.peering.laps2.data import DataHeader, encode_extensions
-from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe
+from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe, Words
 from laps_wire.peering.laps2.framing import UnknownMessage
 from laps_wire.peering.laps2.messages import LAYOUTS
 from laps_wire.peering.laps2.node import Degrees
 from laps_wire.peering.laps2.parameters import Parameters, ParametersCodec
 from laps_wire.varint import QUIC, IntegerCoding
-from testkit.strategies import register, values_of, varints
+from testkit.strategies import SHORT, register, values_of, varints
 
 
 @register(Maybe)
@@ -41,6 +41,11 @@ def _(codec: Ascending[Any], integers: IntegerCoding) -> SearchStrategy[tuple[An
 @register(Bits)
 def _(codec: Bits[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return st.integers(1, codec.mask).map(codec.flags)
+
+
+@register(Words)
+def _(codec: Words, integers: IntegerCoding) -> SearchStrategy[str]:
+    return st.text(st.characters(codec="utf-8"), max_size=min(codec.limit // 4, SHORT))
 
 
 @register(Degrees)

@@ -37,7 +37,7 @@ def table(anchor: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("enum", [*ENUMS, CloseCode, StreamCode])
 def test_the_page_lists_exactly_these(enum: type[IntEnum | IntFlag]) -> None:
-    anchor = "codes-" + re.sub(r"(?<!^)(?=[A-Z])", "-", enum.__name__).lower()
+    anchor = "laps2-codes-" + re.sub(r"(?<!^)(?=[A-Z])", "-", enum.__name__).lower()
     assert table(anchor) == {name: int(member) for name, member in enum.__members__.items()}
 
 

@@ -36,6 +36,8 @@ __all__ = [
     "Label",
     "Maybe",
     "Stamp",
+    "Words",
+    "readable",
 ]
 
 T = TypeVar("T")
@@ -132,6 +134,32 @@ class Bits(Generic[I]):
         writer.varint(int(value), field)
 
 
+def readable(data: bytes) -> str:
+    """Words for people out of any bytes: ``?`` stands for what is not UTF-8.
+
+    The result never needs more bytes than it came from, so a relay can always pass it on.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Text that only people read: bytes that are not UTF-8 do not end a session."""
+
+    limit: int
+
+    def read(self, reader: Reader, field: str) -> str:
+        """Read it."""
+        return readable(reader.prefixed(field, self.limit))
+
+    def write(self, writer: Writer, value: str, field: str) -> None:
+        """Write it."""
+        Text(self.limit).write(writer, value, field)
+
+
 # Structures
 
 
@@ -170,7 +198,7 @@ LABELS: Final = Array(LABEL, MAX_LABELS)
 """Policy labels, in the order in which the source put them."""
 CONTACTS: Final = Array(Text(MAX_CONTACT_BYTES), MAX_CONTACTS)
 """``host``, ``host:port`` or ``[IPv6]:port``, the preferred one first; port 33434 if none."""
-REASON: Final = Text(MAX_REASON_BYTES, lenient=True)
+REASON: Final = Words(MAX_REASON_BYTES)
 """Words for people."""
 NODE_SET: Final[Ascending[NodeId]] = Ascending(NODE_ID, MAX_TARGETS)
 """A set of node IDs, lowest first."""

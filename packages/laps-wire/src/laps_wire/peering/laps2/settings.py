@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.peering.laps2.codepoints import HashScheme, ParameterId
+from laps_wire.peering.laps2.fields import readable
 from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
 from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters
 
@@ -99,9 +100,7 @@ class Settings:
                 **{name: value for name, value in numbers.items() if value is not None},
                 hash_check=_u64(parameters, ParameterId.HASH_CHECK),
                 expected_node=_u64(parameters, ParameterId.EXPECTED_NODE),
-                implementation=(parameters.get(ParameterId.IMPLEMENTATION) or b"").decode(
-                    errors="backslashreplace"
-                ),
+                implementation=readable(parameters.get(ParameterId.IMPLEMENTATION) or b""),
             )
         except EncodeError as error:
             raise MalformedError(str(error), field="settings") from None
