@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from laps_wire.moqt.versions import Draft
+from laps_wire.trace.decode import decode
+from laps_wire.trace.protocols import PROTOCOLS
 from laps_wire.trace.tree import Node
-from laps_wire.trace.words import CPP, LAPS2, MOQT, Words, apply_words
+from laps_wire.trace.words import CPP, LAPS2, MOQT, QUICR, Words, apply_words
 
 D16, D18 = MOQT[Draft.D16], MOQT[Draft.D18]
 
@@ -60,6 +62,16 @@ def note(words: Words, path: str, value: object, before: str = "") -> str:
         (CPP, "CONNECT_RESPONSE.error", 2, "NOT_AUTHORIZED"),
         (CPP, "ANNOUNCE_INFO_ADVERTISED.info.flags", 1, "NAMESPACE"),
         (CPP, "ANNOUNCE_INFO_WITHDRAWN.info.flags", 0, "TRACK"),
+        # From the tables of messages: in lists, in what may be absent, in structures.
+        (D16, "SUBSCRIBE.parameters[1].GROUP_ORDER", 2, "DESCENDING"),
+        (LAPS2, "PROOF.mode", 2, "BOTH"),
+        (LAPS2, "NODE_ADVERTISE.nodes[7].node.relay_type", 0, "VIA"),
+        (LAPS2, "NODE_ADVERTISE.nodes[7].path[1].node_id", 1, "0.0:0.1"),
+        (LAPS2, "SNS_UPDATE.add[0]", 2**32, "0.1:0.0"),
+        (CPP, "CONNECT.mode", 1, "DATA"),
+        (CPP, "CONNECT_RESPONSE.node_info.node_type", 2, "STUB"),
+        (CPP, "SUBSCRIBE_NODE_SET_ADVERTISED.nodes[4]", 5, "0.0:0.5"),
+        (QUICR, "SUBSCRIBE_STREAM.intent", 0, "IMMEDIATE"),
         (CPP, "STREAM_HEADER.type", 2, "NEW_STREAM"),
         (CPP, "DATAGRAM_HEADER.type", 0, "DATAGRAM"),
     ],
@@ -88,3 +100,16 @@ def test_the_longest_end_of_a_path_counts() -> None:
     assert note(words, "A.code", 1) == "any"
     assert note(words, "A.B.code", 1) == "of b"
     assert note({}, "A.code", 1) == ""
+
+
+def test_a_message_that_broke_off_has_its_names() -> None:
+    """There is no message to ask, so the names come from its table."""
+    data = bytes.fromhex("0100010000002202b97e0ef037b17f890107")
+    (traced,) = decode(PROTOCOLS["laps-cpp"], data).messages
+    assert traced.message is None
+    assert {path: leaf.note for path, leaf in traced.root.leaves() if leaf.note} == {
+        "type": "CONNECT",
+        "CONNECT.mode": "BOTH",
+        "CONNECT.node_info.node_id": "47486.3824:14257.32649",
+        "CONNECT.node_info.node_type": "EDGE",
+    }

@@ -32,7 +32,7 @@ from laps_wire.quicr.named import PUBLISH
 from laps_wire.trace.decode import Protocol, Status, decode
 from laps_wire.trace.reader import TracingReader
 from laps_wire.trace.tree import Node
-from laps_wire.trace.words import CPP, LAPS2, MOQT
+from laps_wire.trace.words import CPP, LAPS2, MOQT, QUICR
 
 __all__ = ["PROTOCOLS"]
 
@@ -254,13 +254,14 @@ _ALL: Final = (
     ),
     *_moqt(Draft.D16),
     *_moqt(Draft.D18),
-    Protocol("quicr", "QuicR, control messages", read_quicr, weight=2),
+    Protocol("quicr", "QuicR, control messages", read_quicr, words=QUICR, weight=2),
     Protocol(
         "quicr-datagram",
         "QuicR, a datagram",
         _quicr_datagram,
         stream_of_messages=False,
         datagram=True,
+        words=QUICR,
     ),
 )
 

@@ -1,8 +1,9 @@
-"""Names for numbers that messages keep as numbers, because others than the known ones are allowed.
+"""Names for numbers, by the end of a field's path: ``PROOF.mode``, with ``[]`` for any index.
 
-A message whose field must be a member of an enumeration has the name itself. Open fields (error
-codes, features, authentication schemes) are plain integers there, and flags are single bits; their
-names are here, by the end of the field's path, with ``[]`` for any index.
+A whole message names most of its values itself (:mod:`laps_wire.trace.annotate`). These words are
+for the rest: for the fields of a message that broke off, whose names are read off its table, and
+for open fields (error codes, features, flags), which are plain integers in the message because
+others than the known ones are allowed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
+from laps_wire.layout import Array, Choice, Layout, Many
 from laps_wire.moqt.codepoints import (
+    FetchType,
+    GroupOrder,
     ObjectStatus,
     PublishDoneCodeD16,
     PublishDoneCodeD18,
@@ -21,8 +25,11 @@ from laps_wire.moqt.codepoints import (
 from laps_wire.moqt.data import datagram, fetch, subgroup
 from laps_wire.moqt.data.types import RangeKind
 from laps_wire.moqt.versions import Draft
-from laps_wire.peering.cpp.codepoints import ConnectError, DataType
+from laps_wire.nodeid import NodeId, NodeIdCodec
+from laps_wire.peering.cpp import messages as cpp
+from laps_wire.peering.cpp.codepoints import ConnectError, DataType, MessageType
 from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.laps2 import messages as laps2
 from laps_wire.peering.laps2.codepoints import (
     AuthScheme,
     DataKind,
@@ -32,9 +39,11 @@ from laps_wire.peering.laps2.codepoints import (
     SnsRefusal,
     SubscribeCode,
 )
+from laps_wire.peering.laps2.fields import Ascending, Maybe
+from laps_wire.quicr.control import LAYOUTS as QUICR_LAYOUTS
 from laps_wire.trace.tree import Node
 
-__all__ = ["CPP", "LAPS2", "MOQT", "Words", "apply_words"]
+__all__ = ["CPP", "LAPS2", "MOQT", "QUICR", "Words", "apply_words"]
 
 Words = Mapping[str, Callable[[int], str]]
 """The end of a path to a function that names a number, or gives an empty text."""
@@ -59,6 +68,33 @@ def apply_words(root: Node, words: Words) -> None:
 def _member(enum: type[IntEnum]) -> Callable[[int], str]:
     names = {int(member): member.name for member in enum}
     return lambda value: names.get(value, "")
+
+
+def _node_id(value: int) -> str:
+    return str(NodeId(value))
+
+
+def _of_tables(layouts: Mapping[Any, Layout[Any]]) -> dict[str, Callable[[int], str]]:
+    """The names that the tables of messages know: members of enumerations, and node ids."""
+    found: dict[str, Callable[[int], str]] = {}
+    for kind, layout in layouts.items():
+        _visit(layout, kind.name, found)
+    return found
+
+
+def _visit(codec: object, path: str, found: dict[str, Callable[[int], str]]) -> None:
+    match codec:
+        case Layout():
+            for name, inner in codec.table:
+                _visit(inner, f"{path}.{name}", found)
+        case Choice():
+            found[path] = _member(codec.enum)
+        case NodeIdCodec():
+            found[path] = _node_id
+        case Array() | Many() | Ascending():
+            _visit(codec.item, f"{path}[]", found)
+        case Maybe():
+            _visit(codec.value, path, found)
 
 
 def _bits(**masks: int) -> Callable[[int], str]:
@@ -123,6 +159,8 @@ def _moqt(draft: Draft) -> Words:
         "SUBGROUP_HEADER.type": _subgroup_type,
         "OBJECT_DATAGRAM.type": _datagram_type,
         "serialization flags": _fetch_flags,
+        "GROUP_ORDER": _member(GroupOrder),
+        "fetch_type": _member(FetchType),
     }
 
 
@@ -143,6 +181,7 @@ def _kind_and_flags(value: int) -> str:
 
 LAPS2: Final[Words] = {
     **MOQT[Draft.D16],
+    **_of_tables(laps2.LAYOUTS),
     "versions[]": _version,
     "CHALLENGE.version": _version,
     "features[]": _member(Feature),
@@ -158,9 +197,16 @@ LAPS2: Final[Words] = {
 
 CPP: Final[Words] = {
     **MOQT[Draft.D16],
+    **_of_tables(cpp.LAYOUTS),
+    **_of_tables({MessageType.CONNECT_RESPONSE: cpp.LAYOUTS[MessageType.CONNECT]}),
+    "nodes[]": _node_id,
     "CONNECT_RESPONSE.error": _member(ConnectError),
     "ANNOUNCE_INFO_ADVERTISED.info.flags": lambda value: "NAMESPACE" if value & 1 else "TRACK",
     "ANNOUNCE_INFO_WITHDRAWN.info.flags": lambda value: "NAMESPACE" if value & 1 else "TRACK",
     "STREAM_HEADER.type": _member(DataType),
     "DATAGRAM_HEADER.type": _member(DataType),
 }
+
+# QuicR
+
+QUICR: Final[Words] = _of_tables(QUICR_LAYOUTS)
