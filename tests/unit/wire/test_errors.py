@@ -40,6 +40,25 @@ def test_malformed_says_field_reason_and_place() -> None:
     assert error.code == 0x3
 
 
+@pytest.mark.parametrize(
+    ("field", "outers", "path"),
+    [
+        ("name", ["SUBSCRIBE"], "SUBSCRIBE.name"),
+        ("[1]", ["names", "SUBSCRIBE"], "SUBSCRIBE.names[1]"),
+        ("SUBSCRIBE", ["SUBSCRIBE"], "SUBSCRIBE"),
+        ("", ["SUBSCRIBE"], "SUBSCRIBE"),
+    ],
+)
+def test_malformed_collects_what_the_field_stands_in(
+    field: str, outers: list[str], path: str
+) -> None:
+    error = errors.MalformedError("bad", field=field)
+    for outer in outers:
+        error.inside(outer)
+    assert (error.field, error.path) == (field, path)
+    assert str(error) == f"{path}: bad"
+
+
 def test_incomplete_says_how_much_is_missing() -> None:
     assert errors.IncompleteError(3).needed == 3
     assert "3 more" in str(errors.IncompleteError(3))

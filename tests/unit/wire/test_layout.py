@@ -149,6 +149,15 @@ def test_what_a_writer_refuses(codec: FieldCodec[Any], value: Any, words: str) -
         codec.write(Writer(), value, "f")
 
 
+def test_a_fault_deep_inside_names_the_whole_way() -> None:
+    points = Array(POINT, 4)
+    with pytest.raises(MalformedError, match=r"^points\[1\]\.y: truncated") as caught:
+        points.read(Reader(b"\x02\x01\x02\x03"), "points")
+    assert caught.value.offset == 4
+    with pytest.raises(EncodeError, match=r"^points\[1\]\.y: .* does not fit"):
+        points.write(Writer(), (Point(1, 2), Point(1, 2**62)), "points")
+
+
 def test_lenient_text_escapes_what_is_not_utf_8() -> None:
     assert read(Text(9, lenient=True), b"\x03a\xffb") == ("a\\xffb", 4)
 

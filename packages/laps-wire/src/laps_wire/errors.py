@@ -91,14 +91,30 @@ class ProtocolViolation(RemoteError):  # noqa: N818 - the drafts' own name
 
 
 class MalformedError(ProtocolViolation):
-    """Bytes that can never become a message, however many follow."""
+    """Bytes that can never become a message, however many follow.
+
+    The message names the field with everything around it: ``SUBSCRIBE.parameters.count: ...``.
+    """
 
     def __init__(self, reason: str, *, field: str = "", offset: int | None = None) -> None:
-        where = f"{field}: " if field else ""
-        at = "" if offset is None else f" (at byte {offset})"
-        super().__init__(f"{where}{reason}{at}")
+        super().__init__(reason)
         self.reason = reason
         self.field = field
         """The field that was being read, as the specification names it."""
+        self.path = field
+        """The field and what it stands in, outermost first."""
         self.offset = offset
         """Where in the input the field starts, if known."""
+
+    def inside(self, outer: str) -> None:
+        """Say that the field stands in ``outer``; layouts do so on the way out."""
+        # An index goes on its array, a field behind a dot; a structure may have failed as a whole.
+        if not self.path or self.path == outer:
+            self.path = outer
+        else:
+            self.path = f"{outer}{self.path}" if self.path[0] == "[" else f"{outer}.{self.path}"
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        at = "" if self.offset is None else f" (at byte {self.offset})"
+        return f"{where}{self.reason}{at}"

@@ -26,6 +26,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from laps_wire.buffer import Reader, Writer
+from laps_wire.errors import EncodeError, MalformedError
 
 __all__ = [
     "BOOL8",
@@ -320,7 +321,11 @@ class Array(Generic[T]):
         if count > self.limit:
             reader.fail(field, f"count {count} is over the limit of {self.limit}", offset=start)
         # range() is lazy: a count that lies runs out of bytes, not of memory.
-        items = tuple(self.item.read(reader, f"[{index}]") for index in range(count))
+        try:
+            items = tuple([self.item.read(reader, f"[{index}]") for index in range(count)])
+        except MalformedError as error:
+            error.inside(field)
+            raise
         reader.leave()
         return items
 
@@ -329,8 +334,7 @@ class Array(Generic[T]):
         if len(value) > self.limit:
             writer.fail(field, f"{len(value)} items are over the limit of {self.limit}")
         self.count.write(writer, len(value), field)
-        for index, item in enumerate(value):
-            self.item.write(writer, item, f"{field}[{index}]")
+        _write_items(self.item, writer, value, field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,10 +348,14 @@ class Many(Generic[T]):
         """Read them."""
         reader.enter(field)
         items: list[T] = []
-        while not reader.at_end:
-            if len(items) == self.limit:
-                reader.fail(field, f"more than {self.limit} items")
-            items.append(self.item.read(reader, f"[{len(items)}]"))
+        try:
+            while not reader.at_end:
+                if len(items) == self.limit:
+                    reader.fail(field, f"more than {self.limit} items")
+                items.append(self.item.read(reader, f"[{len(items)}]"))
+        except MalformedError as error:
+            error.inside(field)
+            raise
         reader.leave()
         return tuple(items)
 
@@ -355,8 +363,16 @@ class Many(Generic[T]):
         """Write them."""
         if len(value) > self.limit:
             writer.fail(field, f"{len(value)} items are over the limit of {self.limit}")
-        for index, item in enumerate(value):
-            self.item.write(writer, item, f"{field}[{index}]")
+        _write_items(self.item, writer, value, field)
+
+
+def _write_items(codec: FieldCodec[T], writer: Writer, items: tuple[T, ...], field: str) -> None:
+    """Write items one after the other; a fault names the item."""
+    for index, item in enumerate(items):
+        try:
+            codec.write(writer, item, "")
+        except EncodeError as error:
+            raise EncodeError(f"{field}[{index}]{error}") from None
 
 
 class Layout(Generic[M]):
@@ -382,7 +398,11 @@ class Layout(Generic[M]):
         """Read a whole structure."""
         start = reader.pos
         reader.enter(field)
-        values = [codec.read(reader, name) for name, codec in self.table]
+        try:
+            values = [codec.read(reader, name) for name, codec in self.table]
+        except MalformedError as error:
+            error.inside(field)
+            raise
         reader.leave()
         try:
             return self.cls(*values)
@@ -391,8 +411,12 @@ class Layout(Generic[M]):
 
     def write(self, writer: Writer, value: M, field: str) -> None:
         """Write a whole structure."""
-        for (name, codec), item in zip(self.table, self._values(value), strict=True):
-            codec.write(writer, item, f"{field}.{name}")
+        # The path is put together only when something failed: a message has many good fields.
+        try:
+            for (name, codec), item in zip(self.table, self._values(value), strict=True):
+                codec.write(writer, item, name)
+        except EncodeError as error:
+            raise EncodeError(f"{field}.{error}") from None
 
 
 def _values_getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:

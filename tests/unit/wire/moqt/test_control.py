@@ -63,7 +63,7 @@ def test_our_vectors(draft: Draft, vector: dict[str, Any]) -> None:
         with pytest.raises(RemoteError) as caught:
             control.decode(data, draft)
         assert caught.value.code == int(vector["error"], 16)
-        assert str(caught.value).startswith(vector["reason"])
+        assert vector["reason"] in str(caught.value)
     else:
         message, used = control.decode(data + b"\xff", draft)
         assert used == len(data)
