@@ -10,8 +10,7 @@ def one_input(data: bytes) -> None:
     for coding in (QUIC, VI64):
         try:
             value, end = coding.decode(data, 0, len(data))
-        except IncompleteError as error:
-            assert error.needed >= 1
+        except IncompleteError:
             continue
         shortest = coding.encode(value)
         assert len(shortest) <= end <= len(data)

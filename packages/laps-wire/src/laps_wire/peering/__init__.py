@@ -1,1 +1,4 @@
-"""Peering between relays: ``laps-2``, the C++ relay's protocol, and the sessions of both."""
+"""Peering between relays: ``laps-2``, the C++ relay's protocol, and a session over either.
+
+See :mod:`laps_wire.peering.laps2`, :mod:`laps_wire.peering.cpp`, :mod:`laps_wire.peering.session`.
+"""
