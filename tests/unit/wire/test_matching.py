@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -289,6 +291,8 @@ class PrefixMachine(RuleBasedStateMachine):
         for who, session in self.sessions.items():
             assert len(session) == len(self.wanted[who])
             assert all(name in session for name in self.wanted[who])
+            assert session._lengths == Counter(name.length for name in self.wanted[who])
+        assert self.relay._lengths == Counter(name.length for name in self.relay._sessions)
 
 
 TestPrefixes = PrefixMachine.TestCase

@@ -83,7 +83,7 @@ def test_starts_of_streams_that_cannot_be(data: bytes, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"", "data header: truncated: 0 of 14 bytes"),
+        (b"", "data header: truncated: 0 of 14 bytes (at byte 0)"),
         (b"\x0e\x00" + bytes(11), "data header: truncated: 13 of 14 bytes"),
         (b"\x0d\x00" + bytes(12), "header_len: 13, but DATAGRAM has 14 bytes"),
         (b"\x0e\x02" + bytes(12), "type: 2 where 0 (DATAGRAM) belongs"),
@@ -194,6 +194,11 @@ def test_an_sns_id_that_does_not_fit_is_refused(sns_id: int) -> None:
     with pytest.raises(EncodeError, match=f"SNS ID {sns_id} does not fit 32 bits"):
         rewrite_sns_id(buffer, sns_id)
     assert buffer == coded("data_stream")
+
+
+@pytest.mark.parametrize("sns_id", [0, 0xFFFF_FFFF])
+def test_the_least_and_the_largest_sns_id(sns_id: int) -> None:
+    assert sns_id_at(with_sns_id(coded("data_datagram"), sns_id)) == sns_id
 
 
 def test_too_few_bytes_for_an_sns_id() -> None:
