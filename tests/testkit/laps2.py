@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,21 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import testkit.names  # noqa: F401 - registers the strategies of names and node IDs
+from laps_wire.layout import U64, Layout
+from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2.codepoints import DataKind
+from laps_wire.peering.laps2.codepoints import AnnounceKind, DataKind
 from laps_wire.peering.laps2.data import DataHeader, encode_extensions
 from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe, Words
 from laps_wire.peering.laps2.framing import UnknownMessage
+from laps_wire.peering.laps2.handshake import Connect, ConnectResponse
+from laps_wire.peering.laps2.information import AnnounceInfo
+from laps_wire.peering.laps2.limits import FINGERPRINT_BYTES
 from laps_wire.peering.laps2.messages import LAYOUTS
-from laps_wire.peering.laps2.node import Degrees
+from laps_wire.peering.laps2.node import Degrees, NodeSignature
 from laps_wire.peering.laps2.parameters import Parameters, ParametersCodec
 from laps_wire.varint import QUIC, IntegerCoding
+from testkit import strategies
 from testkit.strategies import SHORT, register, values_of, varints
 
 
@@ -56,6 +63,62 @@ def _(codec: Degrees, integers: IntegerCoding) -> SearchStrategy[float]:
 @register(ParametersCodec)
 def _(codec: ParametersCodec, integers: IntegerCoding) -> SearchStrategy[Parameters]:
     return parameters()
+
+
+# Structures whose fields depend on each other: drawn as they must be, not until they happen to fit.
+
+
+def _node_signatures(codec: Layout[Any]) -> SearchStrategy[NodeSignature]:
+    fingerprint = st.just(b"") | st.binary(min_size=FINGERPRINT_BYTES, max_size=FINGERPRINT_BYTES)
+    signed = st.builds(NodeSignature, varints().filter(bool), fingerprint, st.binary(max_size=8))
+    return st.builds(NodeSignature, st.just(0), fingerprint) | signed
+
+
+def _announces(codec: Layout[Any]) -> SearchStrategy[AnnounceInfo]:
+    table = dict(codec.table)
+
+    def build(drawn: tuple[Any, ...], kind: AnnounceKind, name: FullTrackName | None) -> Any:
+        source, stamp, hashes, name_hash, full_name_hash, rest = drawn
+        if name is not None:
+            hashes = tuple(range(len(name.namespace.fields)))
+            if kind is AnnounceKind.NAMESPACE:
+                name = FullTrackName(name.namespace, b"")
+        if kind is AnnounceKind.NAMESPACE:
+            name_hash = None
+        return AnnounceInfo(source, stamp, kind, hashes, name_hash, full_name_hash, name, rest)
+
+    drawn = st.tuples(
+        values_of(table["source"]),
+        values_of(table["stamp"]),
+        values_of(table["element_hashes"]),
+        values_of(U64),
+        values_of(U64),
+        parameters(),
+    )
+    return st.builds(build, drawn, st.sampled_from(AnnounceKind), values_of(table["plaintext"]))
+
+
+def _speaking_for_itself(codec: Layout[Any]) -> SearchStrategy[Any]:
+    def strategy(name: str, field: Any) -> SearchStrategy[Any]:
+        drawn = values_of(field)
+        return drawn.map(lambda info: replace(info, path=())) if name == "node_info" else drawn
+
+    return st.builds(codec.cls, *(strategy(name, field) for name, field in codec.table))
+
+
+_SPECIAL: dict[type, Callable[[Layout[Any]], SearchStrategy[Any]]] = {
+    NodeSignature: _node_signatures,
+    AnnounceInfo: _announces,
+    Connect: _speaking_for_itself,
+    ConnectResponse: _speaking_for_itself,
+}
+_any_layout = strategies._MAKERS[Layout]
+
+
+@register(Layout)
+def _(codec: Layout[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+    special = _SPECIAL.get(codec.cls)
+    return special(codec) if special else _any_layout(codec, integers)
 
 
 def parameters() -> SearchStrategy[Parameters]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import testkit.laps2  # noqa: F401 - registers strategies
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.nodeid import NodeId
+from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import LoadClass, RelayType
 from laps_wire.peering.laps2.fields import Stamp
 from laps_wire.peering.laps2.limits import MAX_HOPS
@@ -92,7 +92,7 @@ def test_a_location_by_hand() -> None:
 
 @given(
     values_of(NODE_INFO),
-    values_of(NODE_INFO).map(lambda info: info.node.node_id),
+    values_of(NODE_ID),
     st.integers(0, 2**40),
 )
 def test_a_hop_changes_nothing_that_the_node_said(
