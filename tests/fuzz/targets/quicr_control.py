@@ -21,7 +21,7 @@ def one_input(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    name = "00000000010000000800c000000003e8"
+    name = "000000000100000008003000000003e8"
     return [
         bytes.fromhex(text)
         for text in (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from laps_wire.quicr import MessageType, Response, SubscribeIntent
 from laps_wire.quicr.reassembly import Drop
+from laps_wire.shortname import CONFERENCE
 from testkit.quicr import VECTORS
 
 PAGE = (Path(__file__).parents[4] / "docs" / "spec" / "quicr.md").read_text(encoding="utf-8")
@@ -22,6 +23,12 @@ def test_every_vector_is_on_the_page_and_every_line_of_the_page_is_a_vector() ->
     ]
     assert len(vectors) > 35
     assert sorted(shown) == sorted(vectors)
+
+
+def test_the_example_name_is_what_the_page_says_it_is() -> None:
+    assert "resource 1, sender 2, source 3, time 1000" in PAGE
+    assert f"`{CONFERENCE.pack(1, 2, 3, 1000)}`" in PAGE
+    assert f"`{CONFERENCE.pack(1, 2, 3)}`" in PAGE
 
 
 def test_the_registry_on_the_page_is_ours() -> None:
