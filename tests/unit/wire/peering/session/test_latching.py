@@ -28,14 +28,14 @@ def encode(text: str) -> bytes:
     return bytes([len(text)]) + text.encode()
 
 
-def decode(data: bytearray) -> tuple[str, int]:
-    if not data:
-        raise IncompleteError(1)
-    if data[0] == 0xFF:
+def decode(data: bytes, pos: int) -> tuple[str, int]:
+    size = data[pos]
+    if size == 0xFF:
         raise MalformedError("255 begins no message")
-    if len(data) < data[0] + 1:
-        raise IncompleteError(data[0] + 1 - len(data))
-    return bytes(data[1 : data[0] + 1]).decode(), data[0] + 1
+    end = pos + 1 + size
+    if len(data) < end:
+        raise IncompleteError(end - len(data))
+    return data[pos + 1 : end].decode(), end
 
 
 def listener(*, fixed: bool = False) -> ControlStreams[str]:

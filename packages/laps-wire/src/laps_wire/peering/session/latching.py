@@ -32,7 +32,8 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from laps_wire.errors import IncompleteError, ProtocolViolation, StateError
+from laps_wire.errors import ProtocolViolation, StateError
+from laps_wire.peering.session.assembly import Assembler
 
 __all__ = [
     "MAX_STALE_STREAMS",
@@ -117,7 +118,7 @@ LatchItem: TypeAlias = "Received[M] | Moved | Lost | StreamEnding"
 class ControlStreams(Generic[M]):
     """The control stream of one connection, by stream id.
 
-    ``decode(data)`` gives ``(message, bytes used)`` or raises ``IncompleteError`` or a
+    ``decode(data, pos)`` gives ``(message, next pos)`` or raises ``IncompleteError`` or a
     ``RemoteError``; it must bound the size of a message by itself. ``admit(message)`` looks at the
     first message on a newer stream and raises a ``RemoteError`` if it may not open one.
 
@@ -148,7 +149,7 @@ class ControlStreams(Generic[M]):
     def __init__(
         self,
         role: Role,
-        decode: Callable[[bytearray], tuple[M, int]],
+        decode: Callable[[bytes, int], tuple[M, int]],
         *,
         admit: Callable[[M], None] = lambda _: None,
         fixed: bool = False,
@@ -161,8 +162,8 @@ class ControlStreams(Generic[M]):
         self.sending: int | None = None
         self._newest = -1
         self._waiting = False  # the newest stream is open, but is not latched yet
-        self._partial = bytearray()
-        self._candidate = bytearray()
+        self._partial = Assembler(decode)
+        self._candidate = Assembler(decode)
         self._ended = False  # the peer ended its half of the latched stream...
         self._finished = False  # ...with FIN, at the end of a message
         self._stale: set[int] = set()
@@ -259,19 +260,14 @@ class ControlStreams(Generic[M]):
         """Bytes of the latched stream."""
         if self._ended:
             return
-        self._partial += data
+        self._partial.feed(data)
         yield from self._messages()
         if fin:
             yield from self._end(finished=not self._partial)
 
     def _messages(self) -> Iterator[Received[M]]:
         """Every whole message of the latched stream."""
-        while self._partial:
-            try:
-                message, used = self._decode(self._partial)
-            except IncompleteError:
-                return
-            del self._partial[:used]
+        while (message := self._partial.next()) is not None:
             yield Received(message)
 
     def _end(self, *, finished: bool) -> Iterator[LatchItem[M]]:
@@ -313,16 +309,15 @@ class ControlStreams(Generic[M]):
                 self._candidate.clear()
                 yield from self._abandon(former, ended=False)
         self._waiting = True
-        self._candidate += data
-        try:
-            message, used = self._decode(self._candidate)
-        except IncompleteError:
+        self._candidate.feed(data)
+        message = self._candidate.next()
+        if message is None:
             if fin:
                 yield from self._ended_unused(stream_id)
             return
         if self.reading is not None:
             self._admit(message)
-        yield from self._move(stream_id, used)
+        yield from self._move(stream_id)
         yield Received(message)
         yield from self._messages()
         if fin:
@@ -336,13 +331,13 @@ class ControlStreams(Generic[M]):
         if self._role is Role.DIALLER or self._ended:
             yield Lost(stream_id)
 
-    def _move(self, stream_id: int, used: int) -> Iterator[LatchItem[M]]:
-        """The first message of a newer stream is there, ``used`` bytes long."""
+    def _move(self, stream_id: int) -> Iterator[LatchItem[M]]:
+        """The first message of a newer stream is there."""
         old, ended, discarded = self.reading, self._ended, len(self._partial)
         clean = self._finished
         self.reading = stream_id
-        self._partial, self._candidate = self._candidate, bytearray()
-        del self._partial[:used]
+        self._partial, self._candidate = self._candidate, self._partial
+        self._candidate.clear()
         self._ended = self._finished = self._waiting = False
         if self._role is Role.LISTENER:
             was_sending, self.sending = self.sending, stream_id

@@ -93,8 +93,10 @@ class SnsRejection:
     sns_id: int
     version: int
     code: SnsRefusal
+    targets: tuple[NodeId, ...] = ()
+    """The targets that get nothing; empty: the whole set."""
     removed: tuple[NodeId, ...] = ()
-    """The targets that it served until now."""
+    """The targets that were served until now."""
 
 
 # The sender's side
@@ -335,7 +337,10 @@ class SnsReceiver:
         if len(new.targets) > self.max_targets:
             self._sets.pop(new.sns_id, None)
             return SnsRejection(
-                new.sns_id, new.version, SnsRefusal.TOO_MANY_TARGETS, tuple(sorted(before))
+                new.sns_id,
+                new.version,
+                SnsRefusal.TOO_MANY_TARGETS,
+                removed=tuple(sorted(before)),
             )
         self._sets[new.sns_id] = new
         return SnsDiff.between(new.sns_id, new.version, before, new.targets)

@@ -1,0 +1,155 @@
+"""The laps-2 flavour: a kind for every message, an event for every one that informs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laps_wire.nodeid import NodeId
+from laps_wire.peering import laps2
+from laps_wire.peering.errors import MessageTooLargeError
+from laps_wire.peering.laps2 import Bases, SnsRefusal, Stamp
+from laps_wire.peering.laps2.messages import LAYOUTS
+from laps_wire.peering.session import events
+from laps_wire.peering.session.flavour import Flavour, SnsChange, SnsDescription, SnsEnd
+from laps_wire.peering.session.handshake import Laps2Handshake
+from laps_wire.peering.session.laps2 import LAPS2
+from laps_wire.peering.session.latching import Role
+from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
+from laps_wire.peering.session.state import Kind, Shape
+from testkit.peering_pair import config, node
+
+A, B, C = NodeId(1), NodeId(2), NodeId(3)
+FLAVOUR: Flavour = LAPS2  # it has everything that a flavour needs
+
+
+def test_what_it_is() -> None:
+    assert FLAVOUR.alpn == "laps-2"
+    assert FLAVOUR.shape is Shape.PROVED
+    assert not FLAVOUR.single_stream
+    assert not FLAVOUR.single_messages
+    assert FLAVOUR.checks_types
+    assert FLAVOUR.ordered_sns
+    assert FLAVOUR.first_sns_id == 1
+    assert isinstance(FLAVOUR.handshake(config(Role.DIALLER)), Laps2Handshake)
+
+
+def test_every_message_has_a_kind() -> None:
+    blank: Any
+    for layout in LAYOUTS.values():
+        blank = object.__new__(layout.cls)
+        assert isinstance(FLAVOUR.kind(blank), Kind), layout.cls
+    assert FLAVOUR.kind(laps2.UnknownMessage(0x21, b"")) is Kind.IGNORED
+    assert FLAVOUR.kind(object()) is None
+
+
+def test_every_kind_of_message_exists() -> None:
+    kinds = {FLAVOUR.kind(object.__new__(layout.cls)) for layout in LAYOUTS.values()}
+    assert kinds == set(Kind) - {Kind.IGNORED, Kind.ACCEPTED}
+
+
+RESPONSE = laps2.SubscribeResponse(A, 5, Stamp(1, 2), B, 0)
+PROBE = laps2.Probe(1, A, 2)
+ANSWER = laps2.ProbeResponse(1, A, 2, 3)
+NOTICE = laps2.PlanNotice(b"plan", 1, laps2.PlanState.ACTIVE)
+SUBSCRIBE = laps2.SubscribeInfo(A, Stamp(1, 1), (1,), 2, 3)
+SUBSCRIBE_END = laps2.SubscribeWithdrawal(A, Stamp(1, 2), 3)
+ANNOUNCE = laps2.AnnounceInfo(A, Stamp(1, 1), laps2.AnnounceKind.NAMESPACE, (1,), None, 3)
+ANNOUNCE_END = laps2.AnnounceWithdrawal(A, Stamp(1, 2), laps2.AnnounceKind.NAMESPACE, 3)
+
+
+@pytest.mark.parametrize(
+    ("message", "event"),
+    [
+        (
+            laps2.ConnectRefused(5, "no", 100, ("other",)),
+            events.Refused(code=5, reason="no", retry_after_ms=100, redirect=("other",)),
+        ),
+        (laps2.NodeAdvertise((node(1),)), events.NodesAdvertised(nodes=(node(1),))),
+        (laps2.NodeWithdraw((A, B)), events.NodesWithdrawn(nodes=(A, B))),
+        (
+            laps2.AnnounceAdvertise((ANNOUNCE,)),
+            events.AnnouncesAdvertised(announces=(ANNOUNCE,)),
+        ),
+        (
+            laps2.AnnounceWithdraw((ANNOUNCE_END,)),
+            events.AnnouncesWithdrawn(announces=(ANNOUNCE_END,)),
+        ),
+        (
+            laps2.SubscribeAdvertise((SUBSCRIBE,)),
+            events.SubscribesAdvertised(subscribes=(SUBSCRIBE,)),
+        ),
+        (
+            laps2.SubscribeWithdraw((SUBSCRIBE_END,)),
+            events.SubscribesWithdrawn(subscribes=(SUBSCRIBE_END,)),
+        ),
+        (RESPONSE, events.SubscribeAnswered(response=RESPONSE)),
+        (laps2.SyncRequest(Bases.NODES), events.SyncRequested(bases=Bases.NODES)),
+        (laps2.SyncBegin(Bases.SNS), events.SyncBegan(bases=Bases.SNS)),
+        (laps2.SyncEnd(Bases.ALL), events.SyncEnded(bases=Bases.ALL)),
+        (
+            laps2.SnsRefused(7, 2, 1, (A,)),
+            events.SnsRefusedByPeer(sns_id=7, version=2, code=1, targets=(A,)),
+        ),
+        (PROBE, events.ProbeReceived(probe=PROBE)),
+        (ANSWER, events.ProbeAnswered(response=ANSWER)),
+        (NOTICE, events.PlanNoticed(notice=NOTICE)),
+        (
+            laps2.Drain(2500, "upgrade", ("edge-2",)),
+            events.Draining(deadline=102.5, reason="upgrade", alternates=("edge-2",)),
+        ),
+        (laps2.Keepalive(), None),
+        (laps2.UnknownMessage(0x21, b""), None),
+    ],
+)
+def test_events(message: Any, event: events.Event | None) -> None:
+    assert FLAVOUR.event(100.0, message) == event
+
+
+def test_messages_of_the_session_itself() -> None:
+    assert FLAVOUR.refusal(5, "no", 10, ("x",)) == laps2.ConnectRefused(5, "no", 10, ("x",))
+    assert FLAVOUR.keepalive() == laps2.Keepalive()
+    assert FLAVOUR.latch(3) == laps2.ControlLatch(3)
+    assert FLAVOUR.generation(laps2.ControlLatch(3)) == 3
+    assert FLAVOUR.generation(laps2.Keepalive()) is None
+    assert FLAVOUR.drain(1.5, "why", ("x",)) == laps2.Drain(1500, "why", ("x",))
+    assert FLAVOUR.drain(-1.0, "", ()) == laps2.Drain(0)
+    assert FLAVOUR.sync(Bases.SNS, begin=True) == laps2.SyncBegin(Bases.SNS)
+    assert FLAVOUR.sync(Bases.SNS, begin=False) == laps2.SyncEnd(Bases.SNS)
+
+
+def test_bytes() -> None:
+    data = FLAVOUR.encode(laps2.Keepalive(), 65_536)
+    assert data == bytes.fromhex("0e0100")
+    assert FLAVOUR.decode(b"x" + data + b"rest", 1, 65_536) == (laps2.Keepalive(), 4)
+    with pytest.raises(MessageTooLargeError):
+        FLAVOUR.decode(data, 0, 0)
+
+
+def test_reading_sets() -> None:
+    assert list(FLAVOUR.read_sns(laps2.SnsAdvertise(7, 1, 2, (A, B)))) == [
+        SnsDescription(7, 1, (A, B), 2)
+    ]
+    assert list(FLAVOUR.read_sns(laps2.SnsUpdate(7, 2, (C,), (A,)))) == [
+        SnsChange(7, 2, (C,), (A,))
+    ]
+    assert list(FLAVOUR.read_sns(laps2.SnsWithdraw((7, 9)))) == [SnsEnd(7), SnsEnd(9)]
+
+
+def test_writing_sets() -> None:
+    steps = (SnsDiff(7, 1, (A, B)), SnsDiff(7, 2, (C,)))
+    now = SnsSet(7, 2, frozenset({A, B, C}), hops=4)
+    assert list(FLAVOUR.write_sns(steps, now, whole=True)) == [
+        laps2.SnsAdvertise(7, 1, 4, (A, B)),
+        laps2.SnsUpdate(7, 2, (C,)),
+    ]
+    change = (SnsDiff(7, 3, (), (A,)),)
+    assert list(FLAVOUR.write_sns(change, now, whole=False)) == [laps2.SnsUpdate(7, 3, (), (A,))]
+    assert FLAVOUR.write_sns_end(7) == laps2.SnsWithdraw((7,))
+    assert FLAVOUR.write_sns_refusal(
+        SnsRejection(7, 3, SnsRefusal.TOO_MANY_SETS)
+    ) == laps2.SnsRefused(7, 3, SnsRefusal.TOO_MANY_SETS)
+    assert FLAVOUR.write_sns_refusal(
+        SnsRejection(7, 3, SnsRefusal.NOT_ADVERTISED, targets=(A, C))
+    ) == laps2.SnsRefused(7, 3, SnsRefusal.NOT_ADVERTISED, (A, C))
