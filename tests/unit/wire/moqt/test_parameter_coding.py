@@ -305,6 +305,18 @@ def test_the_session_narrows_the_scope() -> None:
     check_scope(Parameters(ignored=(KeyValue(8, 1),)), D16, Scope.UPDATE_OTHER)
 
 
+def test_draft_16_ends_the_session_for_updates_only() -> None:
+    # An answer is a message like others: what does not belong in it is ignored (9.2.2).
+    data = bytes.fromhex("02 08 01 01 02 0102")
+    parameters = decode(data, D16, Scope.REQUEST_OK)[0]
+    assert parameters == Parameters(expires=1, largest_object=Location(1, 2))
+    for scope in (Scope.NAMESPACE_OK, Scope.REQUEST_UPDATE_OK, Scope.TRACK_STATUS_OK):
+        check_scope(parameters, D16, scope)
+    for scope in (Scope.UPDATE_SUBSCRIPTION, Scope.UPDATE_FETCH, Scope.UPDATE_OTHER):
+        with pytest.raises(ProtocolViolation):
+            check_scope(parameters, D16, scope)
+
+
 # The properties of every codec
 
 

@@ -245,8 +245,11 @@ def check_scope(parameters: Parameters, draft: Draft, scope: Scope) -> None:
     """Refuse received parameters that do not belong in ``scope``.
 
     For the session: once it knows which request a REQUEST_UPDATE changes or a REQUEST_OK answers,
-    the narrower scope holds (moq-transport-16, 9.11; moq-transport-18, 10.2.1).
+    the narrower scope holds. Draft 18 ends the session for both (10.2.1), draft 16 for updates
+    alone (9.11): in any other message it ignores what does not belong there (9.2.2).
     """
+    if draft is Draft.D16 and scope not in _UPDATES:
+        return
     fault = _misplaced(parameters, draft, scope)
     if fault:
         raise ProtocolViolation(fault)
