@@ -258,6 +258,7 @@ class Lone:
     # The peer sends
 
     def raw(self, stream_id: int, data: bytes, *, fin: bool = False) -> None:
+        self.transmit()
         self.session.receive_stream_data(stream_id, data, fin)
         self.transmit()
 

@@ -19,7 +19,7 @@ def test_the_union_has_every_event() -> None:
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda cls: cls.__name__)
 def test_events_are_frozen_and_take_keywords_only(event: type) -> None:
-    names = [item.name for item in dataclasses.fields(event)]  # type: ignore[arg-type]
+    names = [item.name for item in dataclasses.fields(event)]
     with pytest.raises(TypeError):
         event(*names)
     value = event(**dict.fromkeys(names))

@@ -126,7 +126,7 @@ def test_reset_and_stop_end_both_directions() -> None:
     streams.reset(stream, 7)
     streams.stop(stream, 8)
     assert streams.drain() == [ResetStream(stream.ref, 7), StopSending(stream.ref, 8)]
-    assert (stream.purpose, stream.buffer) == (Purpose.IGNORED, b"")
+    assert (stream.purpose, bytes(stream.buffer)) == (Purpose.IGNORED, b"")
     streams.received_all(stream)
     streams.stop(stream, 8)
     assert streams.drain() == []

@@ -1,0 +1,489 @@
+"""What the peer's messages do: the ways that commands of our own cores do not go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.moqt.keyvalue import KeyValue
+from laps_wire.moqt.messages import (
+    Fetch,
+    FetchOk,
+    Goaway,
+    NamespaceDone,
+    NamespaceMessage,
+    Publish,
+    PublishBlocked,
+    PublishDone,
+    PublishNamespace,
+    RequestError,
+    RequestOk,
+    RequestUpdate,
+    StandaloneFetch,
+    Subscribe,
+    SubscribeNamespace,
+    SubscribeOk,
+    TrackStatus,
+)
+from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters, Scope
+from laps_wire.moqt.session import (
+    AuthToken,
+    GoawayReceived,
+    Kind,
+    NamespaceAdvertised,
+    NamespaceWithdrawn,
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestGoaway,
+    RequestReceived,
+    RequestRefused,
+    RequestRejected,
+    Role,
+    SessionLimits,
+    SetupReceived,
+    State,
+    TrackBlocked,
+    UpdateAccepted,
+    UpdateReceived,
+    UpdateRejected,
+)
+from laps_wire.moqt.session.handlers import update_scope
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Location, Redirect, Token
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName, Namespace
+from testkit.moqt_pair import Lone
+
+D16, D18 = Draft.D16, Draft.D18
+CLIENT, SERVER = Role.CLIENT, Role.SERVER
+NS = Namespace.of(b"a", b"b")
+TRACK, OTHER = FullTrackName(NS, b"one"), FullTrackName(NS, b"two")
+RANGE = StandaloneFetch(TRACK, Location(5, 0), Location(9, 0))
+BOTH = pytest.mark.parametrize("draft", [D16, D18])
+VIOLATION = 0x3
+
+
+def rid(draft: Draft, request_id: int) -> int | None:
+    return request_id if draft is D16 else None
+
+
+def asked(draft: Draft, command: Any) -> tuple[Lone, int]:
+    """A client that has made a request, and the stream on which its answers come."""
+    lone = Lone.established(draft, CLIENT)
+    command(lone.session)
+    own_stream = draft is D18 or lone.session.request_kind(0) is Kind.SUBSCRIBE_NAMESPACE
+    stream_id = lone.stream_of() if own_stream else lone.control_id
+    lone.sent()
+    return lone, stream_id
+
+
+# SETUP and GOAWAY
+
+
+@BOTH
+def test_setup_tells_options_and_tokens(draft: Draft) -> None:
+    lone = Lone(draft, SERVER)
+    options = SetupOptions(
+        path="/p",
+        authority="relay",
+        moqt_implementation="test",
+        authorization_tokens=(Token.register(1, 7, b"secret"), Token.use_value(0, b"x")),
+        unknown=(KeyValue(0x40, 5),),
+    )
+    lone.setup(options)
+    tokens = (AuthToken(7, b"secret"), AuthToken(0, b"x"))
+    assert lone.events() == [SetupReceived(options=options, tokens=tokens)]
+    # What SETUP registered can be used.
+    lone.request(Subscribe(0, TRACK, Parameters(authorization_tokens=(Token.use_alias(1),))))
+    (event,) = lone.events()
+    assert isinstance(event, RequestReceived)
+    assert event.tokens == (AuthToken(7, b"secret"),)
+
+
+@BOTH
+def test_setup_without_options_allows_nothing(draft: Draft) -> None:
+    lone = Lone.established(draft, CLIENT, SetupOptions())
+    core = lone.session._core
+    assert core.own_ids.maximum == (0 if draft is D16 else None)
+    assert core.own_tokens.limit_known
+
+
+def test_goaway_reaches_the_application() -> None:
+    lone = Lone.established(D18, CLIENT)
+    message = Goaway("moqt://else", 100, 0)
+    lone.control(message)
+    assert lone.events() == [GoawayReceived(message=message)]
+
+
+def test_goaway_for_a_request_that_is_over_is_checked_and_dropped() -> None:
+    lone, stream_id = asked(D18, lambda s: s.fetch(RANGE))
+    lone.on(stream_id, FetchOk(None, False, Location(9, 0)))
+    lone.session.fetch_ended(0)
+    lone.events()
+    lone.on(stream_id, Goaway())
+    assert lone.events() == []
+    lone.on(stream_id, Goaway())
+    assert lone.close_code == VIOLATION
+
+
+def test_goaway_for_a_request() -> None:
+    lone, stream_id = asked(D18, lambda s: s.subscribe(TRACK))
+    lone.on(stream_id, Goaway("moqt://else"))
+    assert lone.events() == [RequestGoaway(request_id=0, message=Goaway("moqt://else"))]
+    lone.on(stream_id, SubscribeOk(None, 1))
+    assert lone.session.request_state(0) is State.ESTABLISHED
+
+
+# Replies to what we cancelled
+
+
+def test_draft_16_drops_what_crossed_our_end() -> None:
+    lone, _ = asked(D16, lambda s: s.subscribe(TRACK))
+    lone.session.cancel(0)
+    lone.control(SubscribeOk(0, 7), PublishDone(0, 0, 0))
+    assert lone.events() == []
+    assert lone.close_code is None
+    # The alias that it would have had is free.
+    lone.session.subscribe(OTHER)
+    lone.control(SubscribeOk(2, 7))
+    assert lone.session.request_state(2) is State.ESTABLISHED
+
+
+def test_draft_16_drops_a_rejection_of_what_we_cancelled() -> None:
+    lone, _ = asked(D16, lambda s: s.subscribe(TRACK))
+    lone.session.cancel(0)
+    lone.control(RequestError(0, 0))
+    assert lone.events() == []
+    assert lone.close_code is None
+
+
+def test_draft_18_hears_nothing_on_a_stream_that_it_gave_up() -> None:
+    lone, stream_id = asked(D18, lambda s: s.subscribe(TRACK))
+    lone.session.cancel(0)
+    lone.on(stream_id, SubscribeOk(None, 7), SubscribeOk(None, 7), fin=True)
+    assert lone.events() == []
+    assert lone.close_code is None
+    assert lone.session.open_streams == 2
+
+
+# OK
+
+
+@BOTH
+def test_two_subscriptions_to_a_track_may_share_its_alias(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.subscribe(TRACK))
+    lone.request(Publish(1, TRACK, 7))
+    lone.on(stream_id, SubscribeOk(rid(draft, 0), 7))
+    assert lone.close_code is None
+    assert lone.session.request_state(0) is State.ESTABLISHED
+
+
+@BOTH
+def test_an_alias_is_free_again_after_the_end(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.subscribe(TRACK))
+    lone.on(stream_id, SubscribeOk(rid(draft, 0), 7), PublishDone(rid(draft, 0), 0, 0))
+    assert [type(event) for event in lone.events()] == [RequestAccepted, PublishEnded]
+    lone.request(Publish(1, OTHER, 7))
+    assert lone.close_code is None
+
+
+def test_draft_16_ignores_parameters_that_do_not_belong() -> None:
+    lone, _ = asked(D16, lambda s: s.publish_namespace(NS))
+    lone.control(RequestOk(0, Parameters(expires=5)))
+    assert lone.close_code is None
+    assert lone.session.request_state(0) is State.ESTABLISHED
+
+
+def test_a_track_status_has_track_properties_in_draft_18() -> None:
+    lone, stream_id = asked(D18, lambda s: s.track_status(TRACK))
+    ok = RequestOk(None, Parameters(expires=1), (KeyValue(0x04, 9),))
+    lone.on(stream_id, ok, fin=True)
+    assert lone.events() == [RequestAccepted(request_id=0, message=ok)]
+    assert lone.session.open_streams == 2
+
+
+def test_track_properties_in_an_update_ok() -> None:
+    lone, stream_id = asked(D18, lambda s: s.publish_namespace(NS))
+    lone.on(stream_id, RequestOk())
+    lone.session.update(0, NO_PARAMETERS)
+    lone.on(stream_id, RequestOk(None, NO_PARAMETERS, (KeyValue(0x04, 9),)))
+    assert lone.close_code == VIOLATION
+    assert "track properties in REQUEST_OK to a REQUEST_UPDATE" in lone.close_reason
+
+
+# Errors and redirects
+
+
+def test_a_redirect_to_a_client() -> None:
+    lone, stream_id = asked(D18, lambda s: s.publish_namespace(NS))
+    redirect = Redirect("moqt://else", FullTrackName(NS, b""))
+    error = RequestError(None, RequestErrorCode.REDIRECT, 0, "", redirect)
+    lone.on(stream_id, error)
+    assert lone.events() == [RequestRejected(request_id=0, message=error)]
+
+
+def test_a_redirect_of_a_server_stays_here() -> None:
+    lone = Lone.established(D18, SERVER)
+    request_id = lone.session.subscribe(TRACK)
+    redirect = Redirect("", OTHER)
+    error = RequestError(None, RequestErrorCode.REDIRECT, 0, "", redirect)
+    lone.on(lone.stream_of(), error)
+    assert lone.events() == [RequestRejected(request_id=request_id, message=error)]
+
+
+def test_an_unknown_error_code_is_an_error_all_the_same() -> None:
+    lone, stream_id = asked(D18, lambda s: s.subscribe(TRACK))
+    lone.on(stream_id, RequestError(None, 0x9D))
+    (event,) = lone.events()
+    assert isinstance(event, RequestRejected)
+
+
+# Updates of the peer
+
+
+@BOTH
+def test_an_update_changes_what_we_know(draft: Draft) -> None:
+    lone = Lone.established(draft, SERVER)
+    stream_id = lone.request(Subscribe(0, TRACK))
+    lone.session.accept_subscribe(0, 7)
+    lone.events()
+    tokens = (Token.use_value(0, b"x"),)
+    parameters = Parameters(forward=False, authorization_tokens=tokens)
+    update = RequestUpdate(2, rid(draft, 0), parameters)
+    lone.on(stream_id, update)
+    assert lone.events() == [
+        UpdateReceived(request_id=0, update_id=2, message=update, tokens=(AuthToken(0, b"x"),))
+    ]
+    request = lone.session._core.requests.get(0)
+    assert request is not None
+    assert not request.forward
+
+
+@BOTH
+def test_a_bad_token_fails_the_update(draft: Draft) -> None:
+    lone = Lone.established(draft, SERVER)
+    stream_id = lone.request(PublishNamespace(0, NS))
+    lone.session.accept(0)
+    lone.events()
+    lone.sent()
+    twice = Parameters(authorization_tokens=(Token.use_value(0, b"x"),) * 2)
+    lone.on(stream_id, RequestUpdate(2, rid(draft, 0), twice))
+    (event,) = lone.events()
+    assert isinstance(event, RequestRefused)
+    assert (event.request_id, event.error_code) == (0, RequestErrorCode.MALFORMED_AUTH_TOKEN)
+    error = RequestError(
+        rid(draft, 2),
+        RequestErrorCode.MALFORMED_AUTH_TOKEN,
+        0,
+        "the same token twice in one message",
+    )
+    assert lone.sent() == {stream_id: [error] if draft is D16 else [error, "fin"]}
+
+
+@BOTH
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_bad_token_before_our_reply_fails_the_request(draft: Draft, ended: bool) -> None:
+    lone = Lone.established(draft, SERVER)
+    stream_id = lone.request(Fetch(0, RANGE))
+    if ended:
+        lone.session.fetch_ended(0)
+    twice = Parameters(authorization_tokens=(Token.use_value(0, b"x"),) * 2)
+    lone.on(stream_id, RequestUpdate(2, rid(draft, 0), twice))
+    assert lone.session.open_requests == ()
+    (sent,) = lone.sent().values()
+    assert isinstance(sent[0], RequestError)
+    assert sent[0].request_id == rid(draft, 0)
+    if draft is D16:
+        # The update gets its answer too.
+        assert sent[1].request_id == 2
+
+
+def test_a_new_prefix_that_overlaps_ends_the_subscription() -> None:
+    lone = Lone.established(D18, SERVER)
+    lone.request(SubscribeNamespace(0, Namespace.of(b"x")))
+    stream_id = lone.request(SubscribeNamespace(2, NS))
+    for request_id in (0, 2):
+        lone.session.accept(request_id)
+    lone.sent()
+    lone.events()
+    update = RequestUpdate(4, None, Parameters(track_namespace_prefix=Namespace.of(b"x", b"y")))
+    lone.on(stream_id, update)
+    (event,) = lone.events()
+    assert isinstance(event, RequestRefused)
+    assert event.error_code == RequestErrorCode.PREFIX_OVERLAP
+    assert lone.session.open_requests == (0,)
+    # Its own old prefix is no obstacle.
+    lone.on(0, RequestUpdate(6, None, Parameters(track_namespace_prefix=Namespace.of(b"x", b"y"))))
+    (event,) = lone.events()
+    assert isinstance(event, UpdateReceived)
+
+
+def test_too_many_updates_end_a_request_in_draft_18() -> None:
+    lone = Lone.established(D18, SERVER, limits=SessionLimits(max_updates=2))
+    stream_id = lone.request(PublishNamespace(0, NS))
+    lone.session.accept(0)
+    lone.sent()
+    lone.on(stream_id, RequestUpdate(2), RequestUpdate(4))
+    assert lone.session.open_requests == (0,)
+    lone.on(stream_id, RequestUpdate(6))
+    assert lone.events()[-1] == RequestCancelled(
+        request_id=0, code=0x9, reason="too many updates wait for an answer", by_peer=False
+    )
+    assert lone.sent() == {stream_id: [("reset", 0x9), ("stop", 0x9)]}
+    assert lone.session._core.updates == {}
+
+
+def test_draft_16_limits_updates_by_their_ids() -> None:
+    lone = Lone.established(D16, SERVER, limits=SessionLimits(max_updates=1))
+    lone.request(PublishNamespace(0, NS))
+    lone.control(RequestUpdate(2, 0), RequestUpdate(4, 0))
+    assert lone.session.open_requests == (0,)
+
+
+def test_an_update_of_what_we_ended() -> None:
+    for draft in (D16, D18):
+        lone = Lone.established(draft, SERVER)
+        stream_id = lone.request(Subscribe(0, TRACK))
+        lone.session.accept_subscribe(0, 7)
+        lone.session.publish_done(0, 0, 0)
+        lone.sent()
+        lone.events()
+        lone.on(stream_id, RequestUpdate(2, rid(draft, 0)))
+        assert lone.events() == []
+        late = RequestError(2, 0, 0, "the request is over")
+        assert lone.sent() == ({stream_id: [late]} if draft is D16 else {})
+
+
+# Answers to our updates
+
+
+@BOTH
+def test_answers_to_updates_of_what_we_ended_are_dropped(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.fetch(RANGE))
+    lone.on(stream_id, FetchOk(rid(draft, 0), False, Location(9, 0)))
+    first, second = (lone.session.update(0, NO_PARAMETERS) for _ in range(2))
+    lone.session.fetch_ended(0)
+    lone.events()
+    lone.on(stream_id, RequestOk(rid(draft, first)))
+    lone.on(stream_id, RequestError(rid(draft, second), 0))
+    assert lone.events() == []
+    assert lone.close_code is None
+
+
+@BOTH
+def test_a_failed_update_of_a_fetch_leaves_its_data_to_tell(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.fetch(RANGE))
+    lone.on(stream_id, FetchOk(rid(draft, 0), False, Location(9, 0)))
+    update_id = lone.session.update(0, NO_PARAMETERS)
+    lone.events()
+    error = RequestError(rid(draft, update_id), 0)
+    lone.on(stream_id, error)
+    assert lone.events() == [UpdateRejected(request_id=0, update_id=update_id, message=error)]
+    assert lone.session.request_state(0) is State.ESTABLISHED
+
+
+@BOTH
+def test_an_update_ok(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.publish_namespace(NS))
+    lone.on(stream_id, RequestOk(rid(draft, 0)))
+    update_id = lone.session.update(0, NO_PARAMETERS)
+    lone.events()
+    ok = RequestOk(rid(draft, update_id))
+    lone.on(stream_id, ok)
+    assert lone.events() == [UpdateAccepted(request_id=0, update_id=update_id, message=ok)]
+
+
+# Namespaces
+
+
+@BOTH
+def test_too_many_namespaces_end_our_subscription(draft: Draft) -> None:
+    lone = Lone.established(draft, CLIENT, limits=SessionLimits(max_namespaces=2))
+    lone.session.subscribe_namespace(NS)
+    stream_id = lone.stream_of()
+    names = [Namespace.of(name) for name in (b"1", b"2", b"3")]
+    lone.sent()
+    lone.on(stream_id, RequestOk(rid(draft, 0)), *(NamespaceMessage(name) for name in names))
+    code = 0x9 if draft is D18 else 0x0
+    assert [type(event) for event in lone.events()] == [
+        RequestAccepted,
+        NamespaceAdvertised,
+        NamespaceAdvertised,
+        NamespaceWithdrawn,
+        NamespaceWithdrawn,
+        RequestCancelled,
+    ]
+    assert lone.sent() == {stream_id: [("reset", code), ("stop", code)]}
+
+
+@BOTH
+def test_namespaces_for_what_we_cancelled_gracefully_are_dropped(draft: Draft) -> None:
+    lone = Lone.established(draft, CLIENT)
+    lone.session.subscribe_namespace(NS)
+    stream_id = lone.stream_of()
+    lone.on(stream_id, RequestOk(rid(draft, 0)))
+    lone.session.cancel(0)
+    lone.events()
+    lone.on(stream_id, NamespaceMessage(Namespace.of(b"c")))
+    assert lone.events() == []
+
+
+def test_namespace_done_needs_its_namespace() -> None:
+    lone = Lone.established(D18, CLIENT)
+    lone.session.subscribe_namespace(NS)
+    lone.on(
+        lone.stream_of(), RequestOk(), NamespaceMessage(Namespace()), NamespaceDone(Namespace())
+    )
+    assert lone.close_code is None
+    lone.on(lone.stream_of(), NamespaceDone(Namespace()))
+    assert lone.close_code == VIOLATION
+
+
+def test_publish_blocked_joins_the_prefix() -> None:
+    lone = Lone.established(D18, CLIENT)
+    lone.session.subscribe_tracks(NS)
+    lone.on(lone.stream_of(), RequestOk(), PublishBlocked(FullTrackName(Namespace(), b"n")))
+    assert lone.events()[-1] == TrackBlocked(request_id=0, track=FullTrackName(NS, b"n"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        FullTrackName(Namespace((b"x",) * 31), b""),
+        FullTrackName(Namespace.of(b"x" * 2000), b"y" * 2096),
+    ],
+)
+def test_publish_blocked_with_an_impossible_name(name: FullTrackName) -> None:
+    lone = Lone.established(D18, CLIENT)
+    lone.session.subscribe_tracks(NS)
+    lone.on(lone.stream_of(), RequestOk(), PublishBlocked(name))
+    assert lone.close_code == VIOLATION
+    assert "together" in lone.close_reason
+
+
+# Scopes
+
+
+def test_which_parameters_an_update_may_carry() -> None:
+    assert update_scope(Kind.SUBSCRIBE) is Scope.UPDATE_SUBSCRIPTION
+    assert update_scope(Kind.PUBLISH) is Scope.UPDATE_SUBSCRIPTION
+    assert update_scope(Kind.FETCH) is Scope.UPDATE_FETCH
+    assert update_scope(Kind.SUBSCRIBE_TRACKS) is Scope.UPDATE_PREFIX
+    assert update_scope(Kind.PUBLISH_NAMESPACE) is Scope.UPDATE_OTHER
+
+
+# STOP_SENDING before the request
+
+
+def test_a_request_that_was_cancelled_before_it_arrived() -> None:
+    for draft, message in ((D18, TrackStatus(0, TRACK)), (D16, SubscribeNamespace(0, NS))):
+        lone = Lone.established(draft, SERVER)
+        stream_id = 0 if draft is D18 else 4
+        lone.session.receive_stop_sending(stream_id, 1)
+        lone.on(stream_id, message)
+        assert lone.events() == []
+        assert lone.session.open_requests == ()
+        assert lone.close_code is None
