@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -72,9 +73,18 @@ _PCHAR: Final = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
 _PATH: Final = re.compile(rf"(?:/{_PCHAR}*)*(?:\?(?:{_PCHAR}|[/?])*)?")
 _NAME: Final = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
 _AUTHORITY: Final = re.compile(
-    rf"(?:(?:{_NAME}|:)*@)?(?:\[[0-9A-Fa-f:.]+\]|\[v[0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+\]"
+    rf"(?:(?:{_NAME}|:)*@)?"
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\]|\[[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+\]"
     rf"|{_NAME}+)(?::[0-9]*)?"
 )
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +97,23 @@ class UriPart:
     def read(self, reader: Reader, field: str) -> str:
         """Read it."""
         text = reader.rest(field).decode("ascii", errors="backslashreplace")
-        if not self.pattern.fullmatch(text):
+        if not self._fits(text):
             raise self.error(f"{field}: not what RFC 3986 allows: {text[:80]!r}")
         return text
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
-        if not self.pattern.fullmatch(value):
+        if not self._fits(value):
             writer.fail(field, f"not what RFC 3986 allows: {value[:80]!r}")
         writer.raw(value.encode("ascii"))
+
+    def _fits(self, text: str) -> bool:
+        found = self.pattern.fullmatch(text)
+        if found is None:
+            return False
+        # The pattern only knows the letters of an IPv6 address.
+        address = found.groupdict().get("ipv6")
+        return address is None or _is_ipv6(address)
 
 
 @dataclass(frozen=True, slots=True)
