@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -116,6 +117,24 @@ def test_memory_follows_what_arrived() -> None:
     over = b"\x30\x01\x02\x00" + D16.integers.encode(MAX_OBJECT_SIZE + 1)
     with pytest.raises(ObjectTooLargeError):
         ObjectCollector(SubgroupParser(D16)).feed(over)
+
+
+def test_memory_does_not_follow_how_often_something_arrived() -> None:
+    # A peer chooses how a payload is cut: two bytes at a time must not cost an object each.
+    size = 1 << 16
+    collector = ObjectCollector(SubgroupParser(D16))
+    collector.feed(b"\x30\x01\x02\x00" + D16.integers.encode(size))
+    tracemalloc.start()
+    try:
+        for _ in range(size // 2 - 1):
+            assert collector.feed(b"xy") == []
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size - 2 <= held < 4 * size
+    assert collector.feed(b"zz") == [
+        MoqObject(ObjectHeader(2, 0, 0, None, size), b"xy" * (size // 2 - 1) + b"zz")
+    ]
 
 
 def test_a_held_header_is_bounded_and_read_in_linear_time() -> None:

@@ -176,13 +176,14 @@ class ObjectCollector:
     rest of the stream.
     """
 
-    __slots__ = ("_header", "_pieces", "limit", "parser")
+    __slots__ = ("_first", "_header", "_more", "limit", "parser")
 
     def __init__(self, parser: StreamParser, *, limit: int = MAX_OBJECT_SIZE) -> None:
         self.parser = parser
         self.limit = limit
         self._header = _NO_OBJECT
-        self._pieces: list[bytes] = []
+        self._first = b""  # most payloads come in one piece, which is then not copied again
+        self._more = bytearray()  # all other pieces: a peer may send them two bytes at a time
 
     def feed(
         self, data: ByteSource, into: list[CollectedItem] | None = None
@@ -208,9 +209,15 @@ class ObjectCollector:
                 raise ObjectTooLargeError(event.payload_length, self.limit)
             self._header = event
         elif isinstance(event, memoryview):
-            self._pieces.append(bytes(event))
+            if self._first:
+                self._more += event
+            else:
+                self._first = bytes(event)
         elif event is OBJECT_END:
-            items.append(MoqObject(self._header, b"".join(self._pieces)))
-            self._pieces.clear()
+            payload, self._first = self._first, b""
+            if self._more:
+                payload += self._more
+                self._more.clear()
+            items.append(MoqObject(self._header, payload))
         else:
             items.append(event)
