@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from targets import _moqt_session
-
 from laps_wire.moqt.versions import Draft
+
+from . import _moqt_session
 
 
 def one_input(data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -24,6 +25,7 @@ from laps_wire.moqt.session import (
     State,
     Terminated,
 )
+from laps_wire.moqt.session.ids import MAX_GAPS
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
@@ -144,3 +146,75 @@ def test_close_is_the_last_action() -> None:
     lone.session.publish_namespace(Namespace.of(b"a"))
     lone.session.close()
     assert isinstance(lone.session.poll_transmit()[-1], CloseSession)
+
+
+# The page about it
+
+PAGE = Path(__file__).parents[5] / "docs" / "explanation" / "moqt-session.md"
+
+
+class Connection:
+    """A transport that notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.streams = 0
+        self.done: list[object] = []
+
+    def open_stream(self, unidirectional: bool) -> int:
+        self.streams += 1
+        return (self.streams - 1) << 2 | unidirectional << 1
+
+    def send(self, stream_id: int, data: bytes, fin: bool) -> None:
+        self.done.append(("send", stream_id, bool(data), fin))
+
+    def reset(self, stream_id: int, code: int) -> None:
+        self.done.append(("reset", stream_id, code))
+
+    def stop_sending(self, stream_id: int, code: int) -> None:
+        self.done.append(("stop", stream_id, code))
+
+    def close(self, code: int, reason: str) -> None:
+        self.done.append(("close", code, reason))
+
+    def take_over(self, stream_id: int, data: bytes, fin: bool) -> None:
+        self.done.append(("data", stream_id, data, fin))
+
+    def handle(self, event: Event) -> None:
+        self.done.append(type(event).__name__)
+
+
+def test_the_loop_that_the_page_shows_works() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    names = dict(vars(package))
+    exec(text.split("```python\n")[1].split("```")[0], names)  # noqa: S102 - it is our own page
+    after = names["after"]
+    connection = Connection()
+    session = Session(SessionConfig(draft=Draft.D18, role=Role.CLIENT))
+    session.subscribe(TRACK)
+    after(session, connection, connection, connection)
+    session.receive_stream_data(3, b"\xaf\x00\x00\x00")
+    session.receive_stream_data(7, b"\x10x", True)
+    session.cancel(0)
+    session.close(0, "bye")
+    after(session, connection, connection, connection)
+    assert connection.done == [
+        ("send", 2, True, False),
+        ("send", 4, True, False),
+        ("reset", 4, 1),
+        ("stop", 4, 1),
+        ("close", 0, "bye"),
+        "SetupReceived",
+        ("data", 7, b"\x10x", True),
+        "Terminated",
+    ]
+
+
+def test_the_page_names_every_command_event_and_state() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for state in State:
+        assert state.name in text
+    for name in ("accept_subscribe", "accept_fetch", "fetch_ended", "publish_done", "bind_stream"):
+        assert f"`{name}`" in text
+    assert "256" in text
+    assert SessionConfig(draft=Draft.D16, role=Role.CLIENT).limits.max_ended == 256
+    assert f"up to {MAX_GAPS[Draft.D16]} ids" in text
