@@ -124,6 +124,18 @@ def test_faults_are_named(change: dict[str, Any], where: str, reason: str) -> No
     assert len(caught.value.reason) < 120
 
 
+def test_what_is_shown_has_sixty_characters() -> None:
+    for size, shown in ((58, "x" * 58), (59, "x" * 56 + "...")):
+        with pytest.raises(TelemetryError) as caught:
+            from_plain(Item, {"size": "x" * size})
+        assert shown in caught.value.reason
+        assert len(caught.value.reason.partition(" is not")[0]) == 60
+    for size, quoted in ((60, False), (61, True)):
+        with pytest.raises(TelemetryError) as caught:
+            from_plain(Record, {**PLAIN, "named": {"k" * size: "x"}})
+        assert ("'" in caught.value.where) is quoted
+
+
 def test_the_place_of_a_whole_record() -> None:
     with pytest.raises(TelemetryError, match=r"^body: \[\] is not an object$"):
         from_plain(Record, [], "body")

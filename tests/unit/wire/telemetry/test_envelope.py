@@ -107,3 +107,10 @@ def test_faults_in_a_body_are_ours_when_writing() -> None:
     bad = PolicyApplied(plan_id="p", plan_version=2**63, outcome="accepted")
     with pytest.raises(EncodeError, match=r"body\.plan_version: .* 64 signed bits"):
         Event.of(bad, relay="r", boot=1, seq=1, ts_us=0).as_dict()
+
+
+def test_the_longest_sequence_number() -> None:
+    event = Event.of(BODY, relay="r", boot=1, seq=10**19 - 1, ts_us=0)
+    assert event.seq == 10**19 - 1
+    with pytest.raises(EncodeError, match="is not relay:boot:seq"):
+        Event.of(BODY, relay="r", boot=1, seq=10**19, ts_us=0)

@@ -160,3 +160,14 @@ def test_a_reader_that_reads_nothing_is_a_mistake_of_ours() -> None:
 def test_names_of_messages() -> None:
     assert decode(UNIT, b"\x02ab").messages[0].name == "bytes"
     assert decode(UNIT, b"\x03ab").messages[0].name == "message"
+
+
+def test_how_it_ended_is_the_exit_code() -> None:
+    assert {status.name: status.value for status in Status} == {"OK": 0, "BAD": 1, "INCOMPLETE": 3}
+
+
+def test_what_is_not_said_is_nothing() -> None:
+    fault = Fault(Status.BAD, "", "why", 0, 0)
+    assert (fault.code, fault.missing) == (None, 0)
+    assert decode(GREETINGS, b"").used == 0
+    assert (UNIT.weight, UNIT.datagram, GREETINGS.stream_of_messages) == (0, False, True)

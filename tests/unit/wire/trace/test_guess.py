@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laps_wire.trace.decode import decode
+from laps_wire.trace.decode import Protocol, decode
 from laps_wire.trace.guess import evidence, guess
 from laps_wire.trace.protocols import PROTOCOLS
+from laps_wire.trace.reader import TracingReader
 from testkit import laps2, moqt
 from testkit.trace import ALL, DATAGRAM, GREETINGS, HELLO, UNIT
 
@@ -36,7 +37,13 @@ def test_the_evidence() -> None:
     assert of("greet", HELLO[:3]) == 1  # too little
     assert of("greet", HELLO[:1]) == 1  # no name yet
     assert evidence(decode(PROTOCOLS["moqt-16-uni"], b"\x15")) == 1  # any byte begins a stream
-    assert evidence(decode(PROTOCOLS["moqt-16-uni"], bytes.fromhex("15c6563237cfe9cbb000"))) == 3
+    stream = bytes.fromhex("15c6563237cfe9cbb000")
+    uni = PROTOCOLS["moqt-16-uni"]
+    assert [evidence(decode(uni, stream[:size])) for size in (7, 8, 10)] == [1, 3, 3]
+    # Half of a message is enough, less is not.
+    half = bytes.fromhex("01 08 01 03 6162")
+    assert of("greet", half[:5]) == of("greet", half) == 3
+    assert of("greet", bytes.fromhex("01 0a 01 03 61")) == 1
     assert of("unit", b"\x01a") == 2
     assert of("unit", b"\x02a") == 1
     assert of("datagram", b"\x02a") == 0
@@ -52,12 +59,19 @@ def test_the_best_comes_first_and_ties_keep_their_order() -> None:
 
 
 def test_more_meaning_wins() -> None:
-    """The same bytes, both whole: one protocol explains more of them."""
-    data = bytes.fromhex("02 00 00")
-    assert decode(UNIT, data).fault is None
-    assert decode(DATAGRAM, data).fault is None
-    ranked = guess([UNIT, DATAGRAM, GREETINGS], data)
-    assert ranked[-1].protocol is GREETINGS
+    """The same bytes, whole in all of them: one explains more of them than another."""
+
+    def numbers(size: int) -> Protocol:
+        def read(reader: TracingReader) -> None:
+            reader.take(2, "anything")
+            for index in range(size):
+                reader.u8(f"number {index}")
+            reader.rest("the rest")
+
+        return Protocol(f"{size}", "", read, stream_of_messages=False)
+
+    ranked = guess([numbers(1), numbers(4), numbers(2)], bytes(8))
+    assert [decoded.protocol.name for decoded in ranked] == ["4", "2", "1"]
 
 
 def test_no_bytes_fit_nothing() -> None:

@@ -40,7 +40,8 @@ def test_a_message() -> None:
 def test_faults_are_with_the_last_message() -> None:
     first, bad = as_dicts(decode(GREETINGS, HELLO + b"\x09"))
     assert "error" not in first
-    assert bad["offset"] == 11
+    assert (first["offset"], first["length"]) == (0, 11)
+    assert (bad["offset"], bad["length"]) == (11, 1)
     assert bad["error"] == {
         "kind": "bad",
         "path": "type",

@@ -107,6 +107,15 @@ def test_a_part_that_is_cut_is_read_as_far_as_it_goes() -> None:
     assert seen(reader) == [("a", 0, 1, 1)]
 
 
+def test_a_part_that_is_there_to_the_last_byte_is_strict() -> None:
+    reader = TracingReader(b"\x01\x02", partial=True)
+    part = reader.sub(2, "part")
+    assert (part.partial, reader.record.missing) == (False, 0)
+    with pytest.raises(MalformedError, match="x: truncated"):
+        part.u32("x")
+    assert TracingReader(b"\x02ab").prefixed("at the limit", 2) == b"ab"
+
+
 def test_a_part_that_lies_about_itself_is_refused() -> None:
     reader = TracingReader(b"\x01\x02")
     with pytest.raises(MalformedError, match="part: truncated"):
