@@ -21,5 +21,7 @@ html_title = f"LAPS {release}"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 nitpicky = True
+# What a command prints is not a shell's language; the lexer's relaxed mode is what we want there.
+suppress_warnings = ["misc.highlighting_failure"]
 # Annotations of the standard library and of type variables have no page of ours to point to.
 nitpick_ignore_regex = [(r"py:.*", r".*")]
