@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from laps_wire.errors import StateError
+from laps_wire.errors import MalformedError, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2
 from laps_wire.peering.errors import PolicyError
@@ -189,6 +189,18 @@ def test_long_reasons_are_cut() -> None:
     assert closed.code == 0x11
 
 
+@pytest.mark.parametrize("before", [b"", laps2.encode(laps2.Keepalive())])
+def test_reasons_do_not_depend_on_chunks(before: bytes) -> None:
+    session = Pair().establish().listener
+    session.handle_stream_data(200.0, 0, before + bytes.fromhex("0e0105"))
+    assert session.poll_events()[-1] == Closed(
+        code=0x3, reason="id: truncated: 1 more byte(s) needed, 0 left"
+    )
+    session = Pair().establish().listener
+    session._fail(MalformedError("nowhere"))
+    assert session.poll_events()[-1] == Closed(code=0x3, reason="nowhere")
+
+
 # Out
 
 
@@ -246,6 +258,14 @@ def test_a_listener_moves_with_the_dialler_and_nothing_else() -> None:
     other.handle_stream_data(200.0, 4, laps2.encode(laps2.Keepalive()))
     assert other.poll_events()[-1] == Closed(
         code=0x3, reason="a new control stream that does not begin with CONTROL_LATCH"
+    )
+
+
+def test_nobody_moves_before_the_session_is_established() -> None:
+    session = half_way().listener
+    session.handle_stream_data(200.0, 4, laps2.encode(laps2.ControlLatch(1)))
+    assert session.poll_events()[-1] == Closed(
+        code=0x3, reason="a new control stream before the session is established"
     )
 
 

@@ -264,6 +264,26 @@ def test_what_the_session_does_not_carry_is_not_sent(mode: Mode, message: Any, w
     assert session.poll_transmit() is None
 
 
+def test_a_synchronisation_begins_and_ends_once() -> None:
+    pair = Pair().establish()
+    session = pair.dialler
+    with pytest.raises(StateError, match=r"Bases\.NODES.* has no place"):
+        session.send(pair.now, laps2.SyncEnd(Bases.NODES))
+    session.send(pair.now, laps2.SyncBegin(Bases.NODES | Bases.ANNOUNCES))
+    with pytest.raises(StateError, match=r"Bases\.NODES.* has no place"):
+        session.send(pair.now, laps2.SyncBegin(Bases.NODES | Bases.SUBSCRIBES))
+    session.send(pair.now, laps2.SyncEnd(Bases.NODES))
+    session.send(pair.now, laps2.SyncBegin(Bases.NODES))
+    # A move makes it void: it is to be begun anew, and not to be ended.
+    session.open_control_stream(pair.now, 4)
+    with pytest.raises(StateError, match="has no place"):
+        session.send(pair.now, laps2.SyncEnd(Bases.ANNOUNCES))
+    session.send(pair.now, laps2.SyncBegin(Bases.ANNOUNCES))
+    session.send(pair.now, laps2.SyncEnd(Bases.ANNOUNCES))
+    pair.run()
+    assert pair.listener.established
+
+
 def test_a_stub_is_kept_from_its_own_mistakes() -> None:
     stub = Pair(config(Role.DIALLER, node_info=node(0, RelayType.STUB))).establish().dialler
     with pytest.raises(StateError, match="node information from a Stub"):

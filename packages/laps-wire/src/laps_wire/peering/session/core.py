@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
-from laps_wire.errors import ProtocolViolation, RemoteError, StateError
+from laps_wire.errors import MalformedError, ProtocolViolation, RemoteError, StateError
 from laps_wire.peering.errors import CloseCode, ModeRefusedError, OverloadedError, PeeringError
 from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode, RelayType
 from laps_wire.peering.laps2.limits import MIN_MESSAGE_BYTES
@@ -64,7 +64,8 @@ class SessionCore:
         self._early_bytes = 0
         self._generation = 0
         self._latch_due = False
-        self._syncing = Bases(0)
+        self._syncing = Bases(0)  # bases of which the peer is in the middle of a synchronisation
+        self._sync_sent = Bases(0)  # and those of which our application is
         self._max_receive = self._max_send = MIN_MESSAGE_BYTES
         self._agreement: Agreement | None = None
         self._rights: Rights | None = None
@@ -141,6 +142,8 @@ class SessionCore:
         """The first message on a newer control stream: the dialler must say that it moves."""
         if self._config.role is Role.DIALLER:
             return
+        if not self._machine.established:
+            raise ProtocolViolation("a new control stream before the session is established")
         generation = self._flavour.generation(message)
         if generation is None:
             raise ProtocolViolation("a new control stream that does not begin with CONTROL_LATCH")
@@ -165,6 +168,7 @@ class SessionCore:
         under way may be lost (docs/spec/laps-2.md, 4.6 and 5.4).
         """
         bases = self._agreed_rights.bases_sent()
+        self._sync_sent = Bases(0)  # one that was begun on an older stream is void
         if bases & Bases.SNS:
             self._send_all_sets()
         if rest := bases & ~Bases.SNS:
@@ -314,4 +318,8 @@ def _common(asked: Mode, most: Mode) -> Mode:
 
 
 def _reason(error: RemoteError) -> str:
-    return str(error)[:MAX_REASON_CHARACTERS]
+    """The error's text, without an offset: it counts from where a chunk happened to begin."""
+    text = str(error)
+    if isinstance(error, MalformedError):
+        text = f"{error.field}: {error.reason}" if error.field else error.reason
+    return text[:MAX_REASON_CHARACTERS]

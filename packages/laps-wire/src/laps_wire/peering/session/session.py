@@ -159,9 +159,9 @@ class PeeringSession(SessionReceiver):
             raise StateError(f"{type(message).__name__} is not sent with send")
         self._check_can_send(kind)
         self._check_may_send(kind)
-        self._check_bases(self._flavour.event(now, message))
+        begun = self._check_bases(self._flavour.event(now, message))
         data = self._encode(message)
-        self._now = now
+        self._now, self._sync_sent = now, begun
         self._put(kind, data)
 
     def open_control_stream(self, now: float, stream_id: int) -> None:
@@ -262,15 +262,24 @@ class PeeringSession(SessionReceiver):
         if reason := self._agreed_rights.against_sending(kind):
             raise StateError(reason)
 
-    def _check_bases(self, event: Event | None) -> None:
-        """A synchronisation of the application is about what it may send or ask for."""
+    def _check_bases(self, event: Event | None) -> Bases:
+        """A synchronisation of the application is about what it may send or ask for.
+
+        Gives the bases of which it is in the middle after this. The session sends its sets by
+        itself, so they are never among them.
+        """
+        begun = self._sync_sent
         match event:
             case events.SyncRequested(bases=bases):
-                allowed = self._agreed_rights.bases_received()
-            case events.SyncBegan(bases=bases) | events.SyncEnded(bases=bases):
-                # The session sends its sets by itself.
-                allowed = self._agreed_rights.bases_sent() & ~Bases.SNS
+                wrong = bases & ~self._agreed_rights.bases_received()
+            case events.SyncBegan(bases=bases):
+                wrong = bases & ~(self._agreed_rights.bases_sent() & ~Bases.SNS & ~begun)
+                begun |= bases
+            case events.SyncEnded(bases=bases):
+                wrong = bases & ~begun
+                begun &= ~bases
             case _:
-                return
-        if wrong := bases & ~allowed:
+                return begun
+        if wrong:
             raise StateError(f"a synchronisation of {wrong!r} has no place here")
+        return begun
