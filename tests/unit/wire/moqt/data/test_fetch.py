@@ -32,6 +32,7 @@ from laps_wire.moqt.data.types import (
     MoqObject,
     ObjectHeader,
     ObjectStatus,
+    ObjectTooLargeError,
     RangeEnd,
     RangeKind,
 )
@@ -288,7 +289,7 @@ def test_draft_16_objects_out_of_order_make_the_track_malformed(
 def test_extensions_over_the_limit_are_refused_before_they_arrive() -> None:
     for size, fault in (
         (MAX_EXTENSIONS_SIZE, IncompleteError),
-        (MAX_EXTENSIONS_SIZE + 1, MalformedError),
+        (MAX_EXTENSIONS_SIZE + 1, ObjectTooLargeError),
     ):
         data = bytes.fromhex("3c000080") + D16.integers.encode(size)
         with pytest.raises(fault):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import laps_wire.moqt.data as public
+from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, IncompleteError, ProtocolViolation, RemoteError
 from laps_wire.moqt import codepoints
 from laps_wire.moqt.data.types import (
@@ -24,6 +25,7 @@ from laps_wire.moqt.data.types import (
     check_object,
     check_status,
     peek_stream_kind,
+    read_extensions,
     stream_kind,
 )
 from laps_wire.moqt.versions import Draft
@@ -128,7 +130,24 @@ def test_faults_say_what_happened() -> None:
     error = ObjectTooLargeError(20, 10)
     assert (error.size, error.limit, error.code) == (20, 10, 0x1)
     assert str(error) == "an object of 20 bytes is over the limit of 10"
+    assert not issubclass(ObjectTooLargeError, ProtocolViolation)
     assert TruncatedStreamError.code == 0x3
+
+
+def test_extensions_are_read_up_to_the_limit() -> None:
+    encode = Draft.D18.integers.encode
+    block = encode(MAX_EXTENSIONS_SIZE) + bytes(MAX_EXTENSIONS_SIZE)
+    reader = Reader(block + b"x", integers=Draft.D18.integers)
+    assert read_extensions(reader) == bytes(MAX_EXTENSIONS_SIZE)
+    assert reader.pos == len(block)
+    # Three values of the largest size are legal; we do not hold them, but blame nobody for it.
+    size = 3 * 65535
+    reader = Reader(encode(size), integers=Draft.D18.integers, partial=True)
+    with pytest.raises(
+        ObjectTooLargeError, match="an extension block of 196605 bytes is over the limit of 131072"
+    ) as caught:
+        read_extensions(reader)
+    assert caught.value.code == 0x1
 
 
 def test_ranges_carry_their_wire_values() -> None:

@@ -51,6 +51,7 @@ from laps_wire.moqt.data.types import (
     RangeEnd,
     RangeKind,
     check_object,
+    read_extensions,
 )
 from laps_wire.moqt.versions import Draft
 from laps_wire.varint import ByteSource
@@ -209,7 +210,7 @@ def read_fetch_item(reader: Reader, state: FetchState) -> ObjectHeader | RangeEn
 
     extensions = b""
     if flags & EXTENSIONS:
-        extensions = reader.prefixed("extensions", MAX_EXTENSIONS_SIZE)
+        extensions = read_extensions(reader)
     length = reader.varint("object payload length")
 
     if not state.in_order(group_id, object_id):

@@ -28,7 +28,6 @@ from typing import Final
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, ProtocolViolation, StateError
 from laps_wire.moqt.data.types import (
-    MAX_EXTENSIONS_SIZE,
     MoqObject,
     ObjectHeader,
     ObjectStatus,
@@ -36,6 +35,7 @@ from laps_wire.moqt.data.types import (
     SubgroupHeader,
     check_object,
     check_status,
+    read_extensions,
     stream_kind,
 )
 from laps_wire.moqt.versions import Draft
@@ -119,7 +119,7 @@ def read_object_header(
         reader.fail("object id delta", f"object id {object_id} is too large", offset=start)
     extensions = b""
     if header.has_extensions:
-        extensions = reader.prefixed("extensions", MAX_EXTENSIONS_SIZE)
+        extensions = read_extensions(reader)
     length = reader.varint("object payload length")
     status = ObjectStatus.NORMAL
     if not length:

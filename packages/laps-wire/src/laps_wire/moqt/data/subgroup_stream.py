@@ -19,6 +19,7 @@ from laps_wire.moqt.data.types import (
     ObjectStatus,
     SubgroupHeader,
     check_status,
+    extensions_too_large,
 )
 from laps_wire.moqt.versions import Draft
 from laps_wire.varint import QUIC, ByteSource
@@ -89,10 +90,7 @@ class SubgroupParser(StreamParser):
             else:
                 value, pos = decode(data, pos, end)
                 if value > MAX_EXTENSIONS_SIZE:
-                    raise MalformedError(
-                        f"length {value} is over the limit of {MAX_EXTENSIONS_SIZE}",
-                        field="extensions",
-                    )
+                    raise extensions_too_large(value)
                 stop = pos + value
                 if stop > end:
                     raise IncompleteError(stop - end)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import ClassVar, Final, NamedTuple
 
+from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, ProtocolViolation, RemoteError
 from laps_wire.moqt.codepoints import ObjectStatus
 from laps_wire.moqt.structures import Location
@@ -55,6 +56,7 @@ __all__ = [
     "check_object",
     "check_status",
     "peek_stream_kind",
+    "read_extensions",
     "stream_kind",
 ]
 
@@ -66,7 +68,8 @@ MAX_EXTENSIONS_SIZE: Final = 1 << 17
 """The longest extension block of one object that we take: two of the longest values and change.
 
 The drafts limit a single value (65535 bytes) but not their sum, and the block has to be held in
-memory until it is whole."""
+memory until it is whole. Since the limit is ours, a longer block is :class:`ObjectTooLargeError`
+on a stream; in a datagram it is a lie."""
 
 
 class ObjectHeader(NamedTuple):
@@ -174,13 +177,13 @@ class TruncatedStreamError(ProtocolViolation):
 
 
 class ObjectTooLargeError(RemoteError):
-    """An object over the limit that we hold in memory as a whole.
+    """An object, or its extension block, over the limit that we hold in memory as a whole.
 
     The drafts set no limit, so the peer may be right: give up the stream, not the session.
     """
 
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"an object of {size} bytes is over the limit of {limit}")
+    def __init__(self, size: int, limit: int, what: str = "an object") -> None:
+        super().__init__(f"{what} of {size} bytes is over the limit of {limit}")
         self.size = size
         self.limit = limit
 
@@ -198,6 +201,19 @@ def check_status(value: int, extensions: bytes) -> ObjectStatus:
         # Only Normal objects have any (moq-transport-16, 10.2.1.2; -18, 11.2.1.2).
         raise ProtocolViolation(f"an object with status {status.name} has extensions")
     return status
+
+
+def extensions_too_large(size: int) -> ObjectTooLargeError:
+    """What to raise for an extension block of more than :data:`MAX_EXTENSIONS_SIZE` bytes."""
+    return ObjectTooLargeError(size, MAX_EXTENSIONS_SIZE, "an extension block")
+
+
+def read_extensions(reader: Reader) -> bytes:
+    """Read an object's extension block on a stream, with the length before it."""
+    size = reader.varint("extensions.length")
+    if size > MAX_EXTENSIONS_SIZE:
+        raise extensions_too_large(size)
+    return reader.take(size, "extensions")
 
 
 def check_object(status: ObjectStatus, payload_length: int, extensions: bytes) -> None:
