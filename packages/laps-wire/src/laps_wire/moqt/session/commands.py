@@ -14,6 +14,7 @@ from laps_wire.moqt.messages import (
     Goaway,
     NamespaceDone,
     NamespaceMessage,
+    Publish,
     PublishBlocked,
     PublishDone,
     PublishOk,
@@ -55,8 +56,8 @@ class Commands(Asking):
         request = self._find(request_id)
         if request.kind in (Kind.SUBSCRIBE, Kind.FETCH):
             raise StateError(f"accept a {request.kind.value} with its own command")
-        if request.kind is Kind.PUBLISH:
-            self._check_no_pending_subscribe(request)
+        if isinstance(request.message, Publish):
+            self._check_no_pending_subscribe(request.message)
         message: OkMessage
         if request.kind is Kind.PUBLISH and core.draft is Draft.D16:
             message = PublishOk(request_id, parameters)
@@ -97,12 +98,11 @@ class Commands(Asking):
         message = FetchOk(reply_id, end_of_track, end_location, parameters, track_properties)
         self._say_ok(request, message)
 
-    def _check_no_pending_subscribe(self, request: Request) -> None:
+    def _check_no_pending_subscribe(self, publish: Publish) -> None:
         """Our own SUBSCRIBE must be over before PUBLISH_OK (moq-transport-16, 5.1)."""
-        if request.track is not None:
-            for other in self._core.requests.subscriptions(request.track, we_publish=False):
-                if other is not request:
-                    raise StateError(f"cancel our own SUBSCRIBE {other.id} to this track first")
+        for other in self._core.requests.subscriptions(publish.track, we_publish=False):
+            if other.id != publish.request_id:
+                raise StateError(f"cancel our own SUBSCRIBE {other.id} to this track first")
 
     def _say_ok(self, request: Request, message: OkMessage) -> None:
         core = self._core

@@ -144,6 +144,12 @@ class Core:
         """Streams whose bytes are held until SETUP comes."""
         self.events: list[Event] = []
 
+    def control_stream(self) -> Stream:
+        """The stream on which we send control messages."""
+        if self.control_out is None:
+            raise StateError("there is no control stream yet")
+        return self.control_out
+
     # Words and codes
 
     def encode(self, message: Message) -> bytes:

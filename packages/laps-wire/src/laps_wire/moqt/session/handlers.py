@@ -169,8 +169,7 @@ class Handlers:
     def on_request(self, message: RequestMessage, stream: Stream | None) -> None:
         """Take a request whose id was checked."""
         core = self.core
-        tokens = self.tokens_of(message.parameters)
-        why = tokens if isinstance(tokens, Refusal) else None
+        tokens, why = self.tokens_of(message.parameters)
         why = why or refusal(
             message,
             core.requests,
@@ -188,22 +187,22 @@ class Handlers:
             core.end(request, abrupt=core.cancelled)
         elif why is not None:
             core.refuse(request, message, why)
-        elif not isinstance(tokens, Refusal):
+        else:
             core.events.append(
                 RequestReceived(request_id=request.id, message=message, tokens=tokens)
             )
 
-    def tokens_of(self, parameters: Parameters) -> tuple[AuthToken, ...] | Refusal:
-        """Resolve the tokens of a message; what is wrong with one of them may only end that."""
+    def tokens_of(self, parameters: Parameters) -> tuple[tuple[AuthToken, ...], Refusal | None]:
+        """Resolve the tokens of a message; a malformed one only ends what it came with."""
         try:
-            return self.core.peer_tokens.resolve(parameters.authorization_tokens)
+            return self.core.peer_tokens.resolve(parameters.authorization_tokens), None
         except MalformedAuthToken as error:
-            return Refusal(RequestErrorCode.MALFORMED_AUTH_TOKEN, str(error))
+            return (), Refusal(RequestErrorCode.MALFORMED_AUTH_TOKEN, str(error))
 
     def on_update(self, request: Request, message: RequestUpdate) -> None:
         """Take an update whose id was checked."""
         core = self.core
-        tokens = self.tokens_of(message.parameters)
+        tokens, why = self.tokens_of(message.parameters)
         check_scope(message.parameters, core.draft, update_scope(request.kind))
         update_id = message.request_id
         if not request.apply_theirs(Signal.UPDATE):
@@ -213,7 +212,6 @@ class Handlers:
         request.their_updates.append(update_id)
         core.updates[update_id] = request
         prefix = message.parameters.track_namespace_prefix
-        why = tokens if isinstance(tokens, Refusal) else None
         if why is None and prefix is not None:
             request.prefixes[update_id] = prefix
             why = overlap(request.kind, prefix, core.requests, request.id)
@@ -224,7 +222,7 @@ class Handlers:
         ):
             # In draft 16 MAX_REQUEST_ID is the limit.
             core.give_up(request, "too many updates wait for an answer")
-        elif not isinstance(tokens, Refusal):
+        else:
             if request.is_subscription:
                 request.note_parameters(message)
             core.events.append(

@@ -84,7 +84,7 @@ class Inbound:
         if stream.purpose in (Purpose.CONTROL, Purpose.REQUEST):
             stream.buffer += data
             self._read(stream, fin=fin)
-        elif fin and stream.receiving:
+        elif fin:
             self._core.streams.received_all(stream)
             if stream.purpose is Purpose.UNKNOWN:
                 # It ended before it began: no message, so nothing to object to.
@@ -95,7 +95,7 @@ class Inbound:
         core = self._core
         buffer = bytes(stream.buffer)
         try:
-            if stream.stream_id is not None and not is_unidirectional(stream.stream_id):
+            if not is_unidirectional(core.streams.stream_id(stream.ref)):
                 message_type, _ = core.draft.integers.decode(buffer, 0, len(buffer))
                 core.shape.first_message(stream, message_type)
                 if stream.purpose is Purpose.CONTROL and stream.stopped is not None:
@@ -112,12 +112,13 @@ class Inbound:
         elif kind is StreamKind.PADDING:
             stream.purpose = Purpose.IGNORED
             stream.buffer.clear()
-        elif stream.stream_id is not None:
+        else:
+            stream_id = core.streams.stream_id(stream.ref)
             stream.purpose = Purpose.IGNORED
-            core.streams.hand_over(stream)
             stream.receiving = False
+            core.streams.hand_over(stream)
             core.events.append(
-                DataStreamOpened(stream_id=stream.stream_id, kind=kind, data=buffer, fin=fin)
+                DataStreamOpened(stream_id=stream_id, kind=kind, data=buffer, fin=fin)
             )
 
     # Messages
@@ -130,7 +131,7 @@ class Inbound:
         waiting = core.control is Control.AWAITING_SETUP
         if fin or len(stream.buffer) >= stream.wanted:
             self._read_messages(stream)
-        if fin and not core.closed:
+        if fin:
             self._on_fin(stream)
         if waiting and core.control is not Control.AWAITING_SETUP:
             self._release()
@@ -140,7 +141,7 @@ class Inbound:
         core = self._core
         data = bytes(stream.buffer)
         pos = 0
-        while stream.purpose is not Purpose.IGNORED and not core.closed:
+        while stream.purpose is not Purpose.IGNORED:
             try:
                 message, pos = core.codec.decode(data, pos=pos)
             except IncompleteError as error:
@@ -156,8 +157,7 @@ class Inbound:
             raise ProtocolViolation("the control stream was closed")
         if stream.purpose is Purpose.REQUEST and stream.buffer:
             raise ProtocolViolation("a stream ends in the middle of a message")
-        if stream.receiving:
-            core.streams.received_all(stream)
+        core.streams.received_all(stream)
         request = stream.request if stream.purpose is Purpose.REQUEST else None
         if request is not None and request.shadow is not State.TERMINATED:
             self._handlers.on_fin(request)
@@ -186,8 +186,6 @@ class Inbound:
         core = self._core
         early, core.early = core.early, []
         for stream in early:
-            if core.closed:
-                return
             self._read(stream, fin=stream.finished)
 
     # Ends
@@ -199,8 +197,7 @@ class Inbound:
         if stream in core.early:
             core.early.remove(stream)
         stream.buffer.clear()
-        if stream.receiving:
-            core.streams.received_all(stream)
+        core.streams.received_all(stream)
         self._cancelled(stream, code)
 
     def _on_stop(self, stream: Stream, code: int) -> None:

@@ -120,6 +120,13 @@ class Request:
         return KINDS[type(self.message)]
 
     @property
+    def own_stream(self) -> Stream:
+        """The stream that it has for itself, where it must have one."""
+        if self.stream is None:
+            raise StateError(f"{self.kind.value} {self.id} has no stream of its own")
+        return self.stream
+
+    @property
     def track(self) -> FullTrackName | None:
         """The track that it names."""
         return track_of(self.message)

@@ -93,9 +93,7 @@ class Shape16:
             self._setup = core.encode(ServerSetup(core.options))
 
     def _control(self, data: bytes) -> None:
-        # Before there is a control stream nothing gets here: MAX_REQUEST_ID is 0 until SETUP.
-        if self._core.control_out is not None:
-            self._core.streams.send(self._core.control_out, data)
+        self._core.streams.send(self._core.control_stream(), data)
 
     def send_control(self, message: Message) -> None:
         """Send a message on the control stream."""
@@ -143,7 +141,7 @@ class Shape16:
         core = self._core
         if data:
             self._control(data)
-        elif request.stream is not None:
+        elif request.stream is not None:  # a TRACK_STATUS has none, and ends without a word
             core.streams.finish(request.stream)
             core.streams.stop(request.stream, core.cancelled if code is None else code)
 
@@ -253,11 +251,10 @@ class Shape16:
         self._core.credit.spend(request_id)
         self._core.peer_ids.use(request_id, ordered=ordered)
 
-    def _find(self, message: Message, request_id: int | None) -> Request | None:
+    def _find(self, message: Message, named: int | None) -> Request | None:
         """The request that a message names, be it over; None if that was long ago."""
         core = self._core
-        if request_id is None:
-            raise ProtocolViolation(f"{message_name(type(message))} without a request id")
+        request_id = _id(named)
         request = core.requests.get(request_id) or core.requests.ended.get(request_id)
         if request is None and not (
             core.own_ids.used(request_id) or core.peer_ids.used(request_id)
@@ -287,21 +284,20 @@ class Shape16:
     def _on_answer(self, message: RequestOk | RequestError) -> None:
         """REQUEST_OK or REQUEST_ERROR: to an update, or to a request."""
         core, handlers = self._core, self._handlers
-        request_id = message.request_id
-        if request_id is not None:
-            updated = core.updates.get(request_id)
-            if updated is not None and core.own_ids.used(request_id):
-                if isinstance(message, RequestOk):
-                    handlers.on_update_ok(updated, request_id, message)
-                else:
-                    handlers.on_update_error(updated, request_id, message)
-                return
-            answer_due = core.recent_updates.get(request_id)
-            if answer_due is not None:
-                if not answer_due:
-                    raise ProtocolViolation(f"a second answer to update {request_id}")
-                core.recent_updates.put(request_id, False)
-                return
+        request_id = _id(message.request_id)
+        updated = core.updates.get(request_id)
+        if updated is not None and core.own_ids.used(request_id):
+            if isinstance(message, RequestOk):
+                handlers.on_update_ok(updated, request_id, message)
+            else:
+                handlers.on_update_error(updated, request_id, message)
+            return
+        answer_due = core.recent_updates.get(request_id)
+        if answer_due is not None:
+            if not answer_due:
+                raise ProtocolViolation(f"a second answer to update {request_id}")
+            core.recent_updates.put(request_id, False)
+            return
         request = self._find(message, request_id)
         if request is None:
             return
@@ -324,7 +320,7 @@ class Shape16:
                 self._expect(message, request, _SUBSCRIPTIONS)
             case FetchCancel():
                 self._expect(message, request, (Kind.FETCH,))
-            case PublishNamespaceDone() | PublishNamespaceCancel():
+            case _:
                 self._expect(message, request, (Kind.PUBLISH_NAMESPACE,))
                 if request.ours != isinstance(message, PublishNamespaceCancel):
                     raise ProtocolViolation(
@@ -361,6 +357,11 @@ class Shape16:
         maximum = core.credit.grant(core.peer_ids.count)
         if maximum is not None:
             self.send_control(MaxRequestId(maximum))
+
+
+def _id(named: int | None) -> int:
+    """A request id that draft 16 always has: the messages are those of both drafts."""
+    return -1 if named is None else named
 
 
 def _misplaced(message: Message, where: str) -> ProtocolViolation:

@@ -87,8 +87,7 @@ class Shape18:
 
     def send_control(self, message: Message) -> None:
         """Send a message on our control stream."""
-        if self._core.control_out is not None:
-            self._core.streams.send(self._core.control_out, self._core.encode(message))
+        self._core.streams.send(self._core.control_stream(), self._core.encode(message))
 
     def send_request(self, request: Request, data: bytes) -> None:
         """Send a request on a stream of its own."""
@@ -99,8 +98,7 @@ class Shape18:
 
     def send(self, request: Request, data: bytes, *, fin: bool = False) -> None:
         """Send on the request's stream."""
-        if request.stream is not None:
-            self._core.streams.send(request.stream, data, fin=fin)
+        self._core.streams.send(request.own_stream, data, fin=fin)
 
     def send_update(self, request: Request, data: bytes, *, fin: bool = False) -> None:
         """Send on the request's stream."""
@@ -113,10 +111,9 @@ class Shape18:
     def send_cancel(self, request: Request, data: bytes, code: int | None) -> None:  # noqa: ARG002
         """End both directions of the request's stream (moq-transport-18, 3.3.2)."""
         core = self._core
-        if request.stream is not None:
-            code = core.cancelled if code is None else code
-            core.streams.reset(request.stream, code)
-            core.streams.stop(request.stream, code)
+        code = core.cancelled if code is None else code
+        core.streams.reset(request.own_stream, code)
+        core.streams.stop(request.own_stream, code)
 
     def grant(self) -> None:
         """Nothing to grant: QUIC's MAX_STREAMS limits requests."""

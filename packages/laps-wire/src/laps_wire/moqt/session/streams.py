@@ -172,10 +172,6 @@ class Streams:
             raise StateError(f"stream {stream_id} is ours, but bind_stream was not called for it")
         return self._new(stream_id, sending=not is_unidirectional(stream_id), receiving=True)
 
-    def owned(self) -> list[Stream]:
-        """All streams, oldest first."""
-        return list(self._by_ref.values())
-
     # Our half
 
     def send(self, stream: Stream, data: bytes, *, fin: bool = False) -> None:
@@ -210,15 +206,16 @@ class Streams:
 
     def received_all(self, stream: Stream) -> None:
         """Note the end of the peer's half: its FIN or RESET_STREAM."""
-        stream.receiving = False
-        self._forget_if_over(stream)
+        if stream.receiving:
+            stream.receiving = False
+            self._forget_if_over(stream)
 
     def hand_over(self, stream: Stream) -> None:
         """Forget a stream that the data plane takes over."""
+        stream_id = self.stream_id(stream.ref)
         del self._by_ref[stream.ref]
-        if stream.stream_id is not None:
-            del self._by_id[stream.stream_id]
-            self._forgotten.put(stream.stream_id, True)
+        del self._by_id[stream_id]
+        self._forgotten.put(stream_id, True)
 
     def _forget_if_over(self, stream: Stream) -> None:
         if not stream.sending and not stream.receiving:
