@@ -228,3 +228,9 @@ def test_draft_16_answers_updates_one_by_one() -> None:
     assert list(lone.session._core.updates) == [2]
     lone.session.accept(2)
     assert lone.session._core.updates == {}
+
+
+def test_a_server_of_draft_16_has_no_control_stream_at_first() -> None:
+    core = Core(SessionConfig(draft=D16, role=SERVER))
+    with pytest.raises(StateError, match="no control stream yet"):
+        core.control_stream()

@@ -487,3 +487,151 @@ def test_a_request_that_was_cancelled_before_it_arrived() -> None:
         assert lone.events() == []
         assert lone.session.open_requests == ()
         assert lone.close_code is None
+
+
+# Faults that are found here; test_violations has all of them
+
+
+def breaks(lone: Lone, *words: str, code: int = VIOLATION) -> None:
+    assert lone.close_code == code, lone.close_reason
+    for word in words:
+        assert word in lone.close_reason
+
+
+@BOTH
+def test_a_control_stream_that_begins_wrong(draft: Draft) -> None:
+    lone = Lone.established(draft, CLIENT)
+    goaway = Goaway(request_id=None if draft is D16 else 0)
+    lone.control(goaway, goaway)
+    breaks(lone, "GOAWAY on a control stream that is leaving")
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "word"),
+    [
+        (Goaway(request_id=2), 0x4, "GOAWAY names request 2"),
+        (Goaway("moqt://else", 0, 1), VIOLATION, "new session URI"),
+    ],
+)
+def test_a_goaway_that_cannot_be(message: Goaway, code: int, word: str) -> None:
+    lone = Lone.established(D18, SERVER)
+    lone.control(message)
+    breaks(lone, word, code=code)
+
+
+def test_a_goaway_of_a_request_that_cannot_be() -> None:
+    lone, stream_id = asked(D18, lambda s: s.subscribe(TRACK))
+    lone.on(stream_id, Goaway(request_id=1))
+    breaks(lone, "with a request id")
+
+
+@BOTH
+def test_an_ok_of_the_wrong_kind(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.subscribe(TRACK))
+    lone.on(stream_id, FetchOk(rid(draft, 0), False, Location(9, 0)))
+    breaks(lone, "FETCH_OK in reply to SUBSCRIBE 0")
+
+
+def test_redirects_that_cannot_be() -> None:
+    lone = Lone.established(D18, SERVER)
+    lone.session.subscribe(TRACK)
+    redirect = Redirect("moqt://else", TRACK)
+    lone.on(lone.stream_of(), RequestError(None, RequestErrorCode.REDIRECT, 0, "", redirect))
+    breaks(lone, "connect URI")
+    lone, stream_id = asked(D18, lambda s: s.publish_namespace(NS))
+    lone.on(stream_id, RequestError(None, RequestErrorCode.REDIRECT, 0, "", Redirect("", TRACK)))
+    breaks(lone, "with a track name")
+
+
+@BOTH
+def test_a_namespace_that_cannot_be(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.subscribe_namespace(NS))
+    lone.on(stream_id, RequestOk(rid(draft, 0)), NamespaceMessage(Namespace((b"x",) * 31)))
+    breaks(lone, "prefix and suffix together")
+
+
+@BOTH
+def test_a_namespace_comes_and_goes(draft: Draft) -> None:
+    lone, stream_id = asked(draft, lambda s: s.subscribe_namespace(NS))
+    suffix, whole = Namespace.of(b"c"), Namespace.of(b"a", b"b", b"c")
+    lone.on(stream_id, RequestOk(rid(draft, 0)), NamespaceMessage(suffix), NamespaceDone(suffix))
+    assert lone.events()[1:] == [
+        NamespaceAdvertised(request_id=0, namespace=whole),
+        NamespaceWithdrawn(request_id=0, namespace=whole),
+    ]
+
+
+# More ends
+
+
+def test_a_request_refused_by_the_session_is_not_the_applications() -> None:
+    lone = Lone.established(D18, SERVER)
+    lone.request(Subscribe(0, TRACK))
+    lone.events()
+    lone.request(Subscribe(2, TRACK))
+    assert [type(event) for event in lone.events()] == [RequestRefused]
+
+
+def test_a_prefix_moves_with_its_answer() -> None:
+    lone, stream_id = asked(D18, lambda s: s.subscribe_namespace(NS))
+    lone.on(stream_id, RequestOk(), NamespaceMessage(Namespace.of(b"c")))
+    prefix = Namespace.of(b"z")
+    lone.session.update(0, Parameters(track_namespace_prefix=prefix))
+    lone.events()
+    lone.on(stream_id, RequestOk())
+    assert lone.events()[1:] == [
+        NamespaceWithdrawn(request_id=0, namespace=Namespace.of(b"a", b"b", b"c"))
+    ]
+
+
+def test_a_failed_update_ends_a_namespace_request() -> None:
+    lone, stream_id = asked(D18, lambda s: s.publish_namespace(NS))
+    lone.on(stream_id, RequestOk())
+    lone.session.update(0, NO_PARAMETERS)
+    lone.events()
+    lone.on(stream_id, RequestError(None, 0))
+    assert [type(event) for event in lone.events()] == [UpdateRejected, RequestCancelled]
+
+
+@pytest.mark.parametrize("message", [NamespaceMessage(NS), PublishBlocked(TRACK)])
+def test_words_behind_a_graceful_end_are_dropped(message: Any) -> None:
+    # Nothing of ours ends these requests gracefully but the session's own peer could see it so:
+    # a request that is over, its stream still read.
+    lone = Lone.established(D18, CLIENT)
+    if isinstance(message, NamespaceMessage):
+        lone.session.subscribe_namespace(NS)
+    else:
+        lone.session.subscribe_tracks(NS)
+    stream_id = lone.stream_of()
+    lone.on(stream_id, RequestOk())
+    request = lone.session._core.requests.get(0)
+    assert request is not None
+    request.state = State.TERMINATED
+    lone.session._core.end(request)
+    lone.events()
+    lone.on(stream_id, message)
+    assert lone.events() == []
+    assert lone.close_code is None
+
+
+@BOTH
+def test_the_peer_cancels(draft: Draft) -> None:
+    lone = Lone.established(draft, SERVER)
+    stream_id = lone.request(SubscribeNamespace(0, NS))
+    lone.events()
+    lone.session.receive_stream_reset(stream_id, 5)
+    assert lone.events() == [RequestCancelled(request_id=0, code=5)]
+    stream_id = lone.request(SubscribeNamespace(2, NS))
+    lone.events()
+    lone.raw(stream_id, b"", fin=True)
+    assert lone.events() == [RequestCancelled(request_id=2, reason="its stream was closed")]
+
+
+def test_a_cancel_that_crosses_our_end_is_dropped() -> None:
+    lone = Lone.established(D18, SERVER)
+    stream_id = lone.request(Fetch(0, RANGE))
+    lone.session.accept_fetch(0, Location(9, 0))
+    lone.session.fetch_ended(0)
+    lone.events()
+    lone.session.receive_stop_sending(stream_id, 1)
+    assert lone.events() == []

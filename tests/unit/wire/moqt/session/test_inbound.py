@@ -20,6 +20,7 @@ from laps_wire.moqt.messages import (
     Message,
     PublishNamespace,
     RequestOk,
+    RequestUpdate,
     Setup,
     StandaloneFetch,
     Subscribe,
@@ -392,3 +393,75 @@ def test_memory_is_linear_in_what_arrives(draft: Draft, data: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert peak <= 128 * 1024 + 600 * 3 * len(data)
+
+
+# Faults that are found here; test_violations has all of them
+
+
+@BOTH
+def test_a_control_stream_stays_open_and_alone(draft: Draft) -> None:
+    def closed(lone: Lone) -> None:
+        lone.raw(lone.control_id, b"", fin=True)
+
+    def was_reset(lone: Lone) -> None:
+        lone.session.receive_stream_reset(lone.control_id, 0)
+
+    def refused(lone: Lone) -> None:
+        own = lone.control_id if draft is D16 else lone.stream_of(0)
+        lone.session.receive_stop_sending(own, 0)
+
+    def second(lone: Lone) -> None:
+        if draft is D16:
+            lone.bidi(ClientSetup())
+        else:
+            lone.on(lone.peer.next_id(unidirectional=True), Setup())
+
+    for fault in (closed, was_reset, refused, second):
+        lone = Lone.established(draft, SERVER)
+        fault(lone)
+        assert lone.close_code == SessionCode.PROTOCOL_VIOLATION, fault
+
+
+def test_a_control_stream_that_was_refused_before_it_came() -> None:
+    lone = Lone(D16, SERVER)
+    lone.session.receive_stop_sending(0, 1)
+    lone.on(0, ClientSetup())
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
+    assert "STOP_SENDING" in lone.close_reason
+
+
+@BOTH
+def test_a_stream_that_ends_inside_a_message(draft: Draft) -> None:
+    lone = Lone.established(draft, SERVER)
+    data = encode(SubscribeNamespace(0, NS), draft)
+    lone.raw(40, data[:-1], fin=True)
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
+    assert "middle of a message" in lone.close_reason
+
+
+def test_a_held_stream_may_come_in_pieces() -> None:
+    lone = Lone(D18, SERVER)
+    data = encode(Subscribe(0, TRACK), D18)
+    for piece in (data[:1], data[1:4], data[4:]):
+        lone.raw(0, piece)
+    lone.setup(SetupOptions())
+    assert lone.session.open_requests == (0,)
+
+
+def test_what_follows_in_the_same_piece_goes_with_the_request() -> None:
+    # The third update is one too many: the request is given up, and so are the bytes behind it.
+    lone = Lone.established(D18, SERVER, limits=SessionLimits(max_updates=2))
+    updates = [RequestUpdate(number) for number in (2, 4, 6)]
+    lone.bidi(PublishNamespace(0, NS), *updates, Subscribe(8, TRACK))
+    assert lone.close_code is None
+    assert lone.session.open_requests == ()
+
+
+def test_nothing_is_heard_after_the_end() -> None:
+    lone = Lone.established(D18, SERVER)
+    lone.session.close()
+    lone.events()
+    lone.session.receive_stream_data(0, encode(Subscribe(0, TRACK), D18))
+    lone.session.receive_stream_reset(0, 0)
+    lone.session.receive_stop_sending(0, 0)
+    assert lone.events() == []

@@ -18,9 +18,11 @@ from laps_wire.moqt.messages import (
     TrackStatus,
 )
 from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session.config import Role
 from laps_wire.moqt.session.events import RequestMessage
 from laps_wire.moqt.session.requests import Request, Requests, prefix_of, track_of
 from laps_wire.moqt.session.state import Actor, Kind, Signal, State
+from laps_wire.moqt.session.streams import Purpose, Streams
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
@@ -233,3 +235,12 @@ def test_all_is_forgotten_with_the_session() -> None:
     assert (len(requests), requests.theirs) == (0, 0)
     assert requests.subscriptions(TRACK, we_publish=False) == []
     assert requests.alias_holder(7, OTHER, we_publish=False) is None
+
+
+def test_not_every_request_has_a_stream() -> None:
+    request = make(Subscribe(0, TRACK))
+    with pytest.raises(StateError, match="SUBSCRIBE 0 has no stream of its own"):
+        _ = request.own_stream
+    request = make(Subscribe(0, TRACK), draft=Draft.D18)
+    request.stream = Streams(Role.CLIENT).open(Purpose.REQUEST, unidirectional=False)
+    assert request.own_stream is request.stream

@@ -18,6 +18,7 @@ from laps_wire.moqt.session import (
     Event,
     Kind,
     OpenStream,
+    RequestCancelled,
     Role,
     Session,
     SessionConfig,
@@ -98,6 +99,14 @@ def test_a_lost_connection(draft: Draft) -> None:
     lone.session.receive_connection_lost()
     assert lone.events() == [Terminated(code=0, reason="", by_peer=True)]
     assert lone.session.poll_transmit() == []
+
+
+def test_ends_of_streams_reach_the_session() -> None:
+    lone = Lone.established(Draft.D18, Role.CLIENT)
+    for end in (lone.session.receive_stream_reset, lone.session.receive_stop_sending):
+        request_id = lone.session.subscribe(TRACK)
+        end(lone.stream_of(), 5)
+        assert lone.events() == [RequestCancelled(request_id=request_id, code=5)]
 
 
 def test_streams_are_bound_by_the_shell() -> None:

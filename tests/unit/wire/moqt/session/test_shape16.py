@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from laps_wire.moqt.codepoints import SessionCode
@@ -16,6 +18,7 @@ from laps_wire.moqt.messages import (
     Publish,
     PublishDone,
     PublishNamespace,
+    PublishNamespaceCancel,
     PublishNamespaceDone,
     PublishOk,
     RequestError,
@@ -39,6 +42,7 @@ from laps_wire.moqt.session import (
     RequestReceived,
     Role,
     SendData,
+    Session,
     SessionLimits,
     SetupReceived,
     State,
@@ -314,3 +318,108 @@ def test_an_update_that_fails_on_the_control_stream() -> None:
     lone.control(RequestError(update_id, 0))
     assert lone.session.request_state(0) is State.ESTABLISHED
     assert lone.session._core.updates == {}
+
+
+# Faults that are found here; test_violations has all of them
+
+
+def breaks(lone: Lone, *words: str) -> None:
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
+    for word in words:
+        assert word in lone.close_reason
+
+
+@pytest.mark.parametrize(
+    ("messages", "word"),
+    [
+        ([NamespaceMessage(NS)], "NAMESPACE does not belong on the control stream"),
+        ([SubscribeOk(0, 1)], "SUBSCRIBE_OK for request 0, which does not exist"),
+        ([Fetch(0, RANGE), Unsubscribe(0)], "UNSUBSCRIBE for FETCH 0"),
+        ([Subscribe(0, TRACK), FetchCancel(0)], "FETCH_CANCEL for SUBSCRIBE 0"),
+        ([Fetch(0, RANGE), PublishDone(0, 0, 0)], "PUBLISH_DONE for FETCH 0"),
+        ([PublishNamespace(0, NS), PublishNamespaceCancel(0, 0)], "from the wrong side of 0"),
+        ([MaxRequestId(5)], "it must grow"),
+    ],
+)
+def test_faults_on_the_control_stream(messages: list[Message], word: str) -> None:
+    lone = established(SERVER)
+    lone.control(*messages)
+    breaks(lone, word)
+
+
+@pytest.mark.parametrize(
+    ("message", "word"),
+    [
+        (RequestUpdate(2, 8), "REQUEST_UPDATE of 8 on the stream of 0"),
+        (Subscribe(2, TRACK), "SUBSCRIBE does not belong"),
+        (RequestOk(0), "REQUEST_OK does not belong"),
+    ],
+)
+def test_faults_on_a_namespace_stream(message: Message, word: str) -> None:
+    lone = established(SERVER)
+    stream_id = lone.request(SubscribeNamespace(0, NS))
+    lone.on(stream_id, message)
+    breaks(lone, word)
+
+
+def test_a_reply_on_the_wrong_stream() -> None:
+    lone = established(CLIENT)
+    lone.session.subscribe_namespace(NS)
+    lone.on(lone.stream_of(), RequestOk(2))
+    breaks(lone, "a reply to 2 on the stream of 0")
+    lone = established(CLIENT)
+    lone.session.subscribe_namespace(NS)
+    lone.control(RequestOk(0))
+    breaks(lone, "its request has its own")
+
+
+def test_a_stream_that_begins_wrong() -> None:
+    lone = established(SERVER)
+    lone.bidi(TrackStatus(0, TRACK))
+    breaks(lone, "begins with message type 0xD")
+
+
+# The rest of the messages
+
+
+def test_more_requests_are_allowed() -> None:
+    lone = established(CLIENT)
+    lone.control(MaxRequestId(300))
+    assert lone.session._core.own_ids.maximum == 300
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda s: s.fetch(RANGE), FetchCancel(0)),
+        (lambda s: s.publish_namespace(NS), PublishNamespaceDone(0)),
+        (lambda s: s.subscribe(TRACK), Unsubscribe(0)),
+        (lambda s: s.track_status(TRACK), None),
+    ],
+)
+def test_the_words_that_cancel(ask: Callable[[Session], int], message: Message | None) -> None:
+    lone = established(CLIENT)
+    ask(lone.session)
+    lone.sent()
+    lone.session.cancel(0)
+    assert lone.sent() == ({} if message is None else {0: [message]})
+
+
+def test_a_namespace_is_revoked() -> None:
+    lone = established(SERVER)
+    lone.control(PublishNamespace(0, NS))
+    lone.session.accept(0)
+    lone.sent()
+    lone.session.cancel(0, code=0x1, reason="expired")
+    assert lone.sent()[0][0] == PublishNamespaceCancel(0, 0x1, "expired")
+    lone = established(SERVER)
+    lone.session.publish_namespace(NS)
+    lone.control(RequestOk(1), PublishNamespaceCancel(1, 0x20, "bye"))
+    assert lone.events()[1:] == [RequestCancelled(request_id=1, code=0x20, reason="bye")]
+
+
+def test_a_subscription_ends_with_publish_done() -> None:
+    lone = established(CLIENT)
+    lone.session.subscribe(TRACK)
+    lone.control(SubscribeOk(0, 7), PublishDone(0, 0, 0))
+    assert lone.session.open_requests == ()

@@ -301,3 +301,38 @@ def test_a_first_message_that_is_no_request_is_refused_even_if_it_got_so_far(ser
     server.session._core.shape.first_message(stream, 0x3)
     with pytest.raises(Exception, match="REQUEST_OK does not belong on a new request stream"):
         server.session._core.shape.on_message(stream, RequestOk())
+
+
+# Faults that are found here; test_violations has all of them
+
+
+def breaks(lone: Lone, *words: str) -> None:
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
+    for word in words:
+        assert word in lone.close_reason
+
+
+def test_faults_on_the_control_stream(server: Lone, client: Lone) -> None:
+    server.control(Subscribe(0, TRACK))
+    breaks(server, "SUBSCRIBE does not belong on a control stream")
+    client.control(Goaway())
+    breaks(client, "without a request id")
+
+
+def test_goaway_on_both_kinds_of_streams(client: Lone) -> None:
+    client.session.subscribe(TRACK)
+    client.on(client.stream_of(), Goaway("moqt://else"))
+    client.control(Goaway("moqt://else", 5, 2))
+    assert len(client.events()) == 2
+    assert client.close_code is None
+
+
+def test_a_stream_that_begins_wrong(server: Lone) -> None:
+    server.bidi(RequestOk())
+    breaks(server, "begins with message type 0x7")
+
+
+def test_an_answer_to_nothing(server: Lone) -> None:
+    stream_id = server.bidi(Subscribe(0, TRACK))
+    server.on(stream_id, RequestOk())
+    breaks(server, "REQUEST_OK on the stream of SUBSCRIBE 0, where nothing waits")
