@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, IncompleteError, MalformedError, RemoteError
+from laps_wire.peering.errors import UnknownKindError
 from laps_wire.peering.laps2.codepoints import DataKind, PayloadFormat
 from laps_wire.peering.laps2.data import (
     FLAG_OVERLAP,
@@ -84,7 +85,7 @@ def test_vectors_both_ways(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", named("data_errors"))
 def test_what_must_be_refused(vector: dict[str, Any]) -> None:
     for read in (decode, slow):
-        with pytest.raises(MalformedError) as caught:
+        with pytest.raises(RemoteError) as caught:
             read(bytes.fromhex(vector["hex"]))
         assert caught.value.code == vector["code"]
         assert vector["words"] in str(caught.value)
@@ -94,9 +95,9 @@ def test_a_position_inside_a_buffer() -> None:
     data = b"xyz" + encode_data_header(HEADER._replace(extensions=b"\x01\x00")) + b"payload"
     assert decode_data_header(data, 3) == HEADER._replace(extensions=b"\x01\x00")
     assert sns_id_at(data, 3) == 1
-    with pytest.raises(MalformedError) as caught:
-        decode_data_header(b"xyz\x18\x30", 3)
-    assert caught.value.offset == 4
+    with pytest.raises(IncompleteError) as short:
+        decode_data_header(b"xyz" + encode_data_header(HEADER)[:-1], 3)
+    assert short.value.needed == 1
     with pytest.raises(MalformedError) as caught:
         decode_data_header(b"xyz\x17", 3)
     assert caught.value.offset == 3
@@ -105,8 +106,9 @@ def test_a_position_inside_a_buffer() -> None:
 def test_a_bad_beginning_is_seen_at_once() -> None:
     with pytest.raises(MalformedError):
         decode_data_header(b"\x17")
-    with pytest.raises(MalformedError):
-        decode_data_header(b"\x18\x00")
+    with pytest.raises(UnknownKindError) as unknown:
+        decode_data_header(b"\x18\xf1")
+    assert unknown.value.kind == 15
     with pytest.raises(IncompleteError) as caught:
         decode_data_header(b"\x18\x10")
     assert caught.value.needed == 22
@@ -133,6 +135,11 @@ def test_a_bad_beginning_is_seen_at_once() -> None:
 def test_what_does_not_fit(changes: dict[str, Any]) -> None:
     with pytest.raises(EncodeError):
         encode_data_header(HEADER._replace(**changes))
+
+
+def test_extensions_that_are_too_long_are_named() -> None:
+    with pytest.raises(EncodeError, match="extensions of 232 bytes do not fit"):
+        encode_data_header(HEADER._replace(extensions=bytes(232)))
 
 
 def test_the_longest_header() -> None:

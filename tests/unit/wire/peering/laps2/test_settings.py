@@ -20,6 +20,22 @@ NUMBERS = module._NUMBERS
 u64 = st.integers(0, 2**64 - 1)
 
 
+# Default, least and greatest value, as the page has them.
+EXPECTED = {
+    "unknown_sns_ms": (1_000, 0, 60_000),
+    "unknown_sns_bytes": (1_048_576, 0, 2**32),
+    "max_message_size": (65_536, 65_536, 1_048_576),
+    "hold_ms": (15_000, 0, 86_400_000),
+    "max_sns_targets": (4_096, 1, 65_536),
+    "max_sns_sets": (65_536, 0, 2**32 - 1),
+    "max_nodes": (65_536, 0, 2**62 - 1),
+    "max_announces": (1_048_576, 0, 2**62 - 1),
+    "max_subscribes": (16_777_216, 0, 2**62 - 1),
+    "hash_scheme": (1, 0, 2**62 - 1),
+    "batch_ms": (20, 0, 10_000),
+}
+
+
 @st.composite
 def any_settings(draw: st.DrawFn) -> Settings:
     values: dict[str, Any] = {
@@ -36,6 +52,13 @@ def any_settings(draw: st.DrawFn) -> Settings:
 @given(any_settings())
 def test_identity(settings: Settings) -> None:
     assert Settings.from_parameters(settings.to_parameters()) == settings
+
+
+def test_every_default_and_both_ends() -> None:
+    assert set(EXPECTED) == set(NUMBERS)
+    for name, (default, low, high) in EXPECTED.items():
+        assert getattr(Settings(), name) == default
+        assert NUMBERS[name][1:] == (low, high)
 
 
 def test_defaults_cost_nothing() -> None:
