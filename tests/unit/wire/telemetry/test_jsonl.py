@@ -89,7 +89,16 @@ def test_no_word_of_a_peer_breaks_a_line(words: str) -> None:
         (GOOD.replace('"p"', '"\\ud800"'), "half a surrogate pair"),
         (GOOD.replace('"boot":1', '"boot":1,"\\udc00":1'), "half a surrogate pair"),
         (GOOD.replace('"boot":1', '"boot":1,"x":["\\ud800"]'), "half a surrogate pair"),
+        (GOOD.replace('"boot":1', '"boot":1,"x":"\ud800"'), "half a surrogate pair"),
         ("[" * 100_000, f"nested deeper than {MAX_DEPTH}"),
+        (
+            GOOD.replace('"boot":1', f'"boot":1,"x":{"[" * 32}{"]" * 32}'),
+            f"nested deeper than {MAX_DEPTH}",
+        ),
+        (
+            GOOD.replace('"boot":1', '"boot":1,"x":' + '{"y":' * 32 + "1" + "}" * 32),
+            f"nested deeper than {MAX_DEPTH}",
+        ),
         (
             GOOD.replace('"boot":1', f'"boot":1,"x":{"[" * 40}{"]" * 40}'),
             f"nested deeper than {MAX_DEPTH}",
@@ -105,7 +114,8 @@ def test_bad_lines(line: str | bytes, reason: str) -> None:
 
 
 def test_what_is_allowed_up_to_the_limits() -> None:
-    deep = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
+    assert MAX_DEPTH == 32
+    deep = "[" * 31 + '"x"' + "]" * 31
     assert load_line(GOOD.replace('"boot":1', f'"boot":1,"x":{deep}')).extra
     longest = GOOD.replace('"ts_us":5', f'"x":{"9" * 40},"ts_us":5')
     assert load_line(longest).extra == {"x": int("9" * 40)}
@@ -167,9 +177,9 @@ def test_unknown_fields_that_cannot_be_written(data: dict[str, Any], reason: str
 
 def test_what_could_not_be_read_again_is_not_written() -> None:
     deep: list[Any] = []
-    for _ in range(MAX_DEPTH):
+    for _ in range(MAX_DEPTH - 2):
         deep = [deep]
     with pytest.raises(EncodeError, match="nested deeper"):
         dump_line(unknown({"x": deep}))
-    fits = unknown({"x": deep[0][0][0]})
+    fits = unknown({"x": deep[0]})
     assert load_line(dump_line(fits)) == fits

@@ -23,7 +23,7 @@ MAX_LINE: Final = 1 << 20
 """The longest line, in bytes or characters, that is read or written."""
 
 MAX_DEPTH: Final = 32
-"""How deep objects and arrays may nest; ours are four deep."""
+"""How many objects and arrays may stand in each other, the event itself included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,10 @@ def _integer(digits: str) -> int:
 
 def _check_values(plain: object) -> None:
     """``ValueError`` for half a surrogate pair or for too deep a nesting."""
-    todo: list[tuple[object, int]] = [(plain, 0)]
+    todo: list[tuple[object, int]] = [(plain, 1)]
     while todo:
         value, depth = todo.pop()
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH and isinstance(value, dict | list | tuple):
             raise ValueError(f"nested deeper than {MAX_DEPTH}")
         if isinstance(value, str):
             try:
