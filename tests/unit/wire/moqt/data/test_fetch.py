@@ -318,7 +318,16 @@ def test_the_writer_leans_on_all_it_can() -> None:
     assert write(1, 8, 1, 2) == b"\x09\x01\x00"
     assert write(1, 9, 1, 2, b"", b"\x3c\x00") == b"\x21\x02\x3c\x00\x00"
     assert writer.range_end(RangeEnd(RangeKind.UNKNOWN, 2, 3)) == b"\x41\x0c\x02\x03\x00"
-    assert write(2, 4, 1, 2) == b"\x01\x00"
+    # Draft 16 does not say what stands prior to an object behind a range: no id leans on it.
+    assert write(2, 4, 1, 2) == b"\x0d\x02\x04\x00"
+    assert write(2, 5, 1, 2) == b"\x01\x00"
+
+
+def test_draft_18_says_that_ids_lean_on_a_range() -> None:
+    writer = FetchWriter(FetchHeader(4), D18)
+    assert writer.object(*an_object(1, 9, 1, 2)) == bytes.fromhex("1f0101090200")
+    assert writer.range_end(RangeEnd(RangeKind.UNKNOWN, 2, 3)) == bytes.fromhex("810c020300")
+    assert writer.object(*an_object(2, 4, 1, 2)) == b"\x01\x00"
 
 
 def test_the_writer_refuses_and_remembers_nothing_of_it() -> None:

@@ -27,7 +27,7 @@
 
 The first object can lean on nothing. Behind a range the group and object ids are the range's, the
 subgroup id and priority those of the last object (moq-transport-18, 11.4.4.2); draft 16 does not
-say, and we read it the same way. An object sent as a datagram leaves no subgroup id to lean on.
+say: we read it the same way, and write both ids. A datagram leaves no subgroup id to lean on.
 
 The figures of both drafts have a payload length in every item, so a range has one, and it is zero.
 Some implementations leave it out: ``range_length=False`` speaks with them.
@@ -119,6 +119,11 @@ class FetchState:
         """Of the last object."""
         self.last_group: int | None = None
         self.last_object = 0
+
+    @property
+    def behind_range(self) -> bool:
+        """Whether the prior item is a range that ends elsewhere than at the last object."""
+        return (self.group_id, self.object_id) != (self.last_group, self.last_object)
 
     def in_order(self, group_id: int, object_id: int) -> bool:
         """Whether an object may follow the last one (moq-transport-16, 2.4.2, 1 to 4)."""
@@ -358,7 +363,8 @@ class FetchWriter:
         if not (0 <= group_id <= limit and 0 <= object_id <= limit):
             raise EncodeError(f"{group_id}:{object_id} is out of range")
         prior = state.group_id
-        if prior is None:
+        if prior is None or (state.draft < Draft.D18 and state.behind_range):
+            # Draft 16 does not say what is prior behind a range: both ids, and all readers agree.
             return GROUP_ID | OBJECT_ID, group_id, object_id
         flags = 0
         group, object_ = group_id, object_id
