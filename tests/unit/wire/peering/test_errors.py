@@ -33,7 +33,7 @@ def test_the_tree_is_drawn_with_its_codes() -> None:
     drawn = dict(re.findall(r"── (\w+) +(0x[0-9a-f]+)", errors.__doc__ or ""))
     expected = {cls.__name__: cls.code for cls in CLASSES}
     expected["PeeringError"] = PeeringError.code
-    expected |= {"ProtocolViolation": 3, "MalformedError": 3}
+    expected |= {"ProtocolViolation": 3, "MalformedError": 3, "UnknownKindError": 0x4C04}
     assert {name: int(code, 16) for name, code in drawn.items()} == expected
 
 
@@ -61,6 +61,16 @@ def test_errors_keep_what_they_saw() -> None:
     large = errors.MessageTooLargeError(70000, 65536)
     assert (large.size, large.limit, large.code) == (70000, 65536, 10)
     assert str(large) == "a message body of 70000 bytes, at most 65536 were agreed"
+
+
+def test_an_unknown_kind_ends_a_stream_and_not_the_session() -> None:
+    # (docs/spec/laps-2.md, 7.1): whoever closes sessions on violations must not close this one.
+    error = errors.UnknownKindError(3, {1: "STREAM", 2: "DATAGRAM"})
+    assert (error.kind, error.code) == (3, StreamCode.UNKNOWN_KIND)
+    assert str(error) == "kind: 3 is not one of: 1 STREAM, 2 DATAGRAM"
+    assert isinstance(error, RemoteError)
+    assert not isinstance(error, (ProtocolViolation, PeeringError))
+    assert "UnknownKindError" in errors.__all__
 
 
 def test_stream_codes_leave_room_for_those_of_publishers() -> None:

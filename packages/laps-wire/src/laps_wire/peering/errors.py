@@ -23,15 +23,17 @@
     │   ├── WrongNodeError            0x13  somebody else was meant to be reached
     │   ├── SnsViolationError         0x14  an SNS ID or version that breaks the rules
     │   └── BadNodeError              0x15  node information that cannot be true
-    └── ProtocolViolation             0x3   (laps_wire.errors)
-        └── MalformedError            0x3   (laps_wire.errors)
+    ├── ProtocolViolation             0x3   (laps_wire.errors)
+    │   └── MalformedError            0x3   (laps_wire.errors)
+    └── UnknownKindError              0x4c04  ends one stream or datagram; the session goes on
 
-Every class can be raised by us (we close with its code) and can describe what the peer closed with
-(:func:`error_class`). 0x0 is a close without any error and has no class.
+Every class but the last can be raised by us (we close with its code) and can describe what the peer
+closed with (:func:`error_class`). 0x0 is a close without any error and has no class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum, unique
 from typing import ClassVar, Final
 
@@ -57,6 +59,7 @@ __all__ = [
     "StaleEpochError",
     "StreamCode",
     "SupersededError",
+    "UnknownKindError",
     "UnknownMessageError",
     "VersionMismatchError",
     "WrongNodeError",
@@ -241,6 +244,20 @@ class BadNodeError(PeeringError):
     """Node information that cannot be true: a bad signature, or our own ID under another key."""
 
     code: ClassVar[int] = CloseCode.BAD_NODE
+
+
+class UnknownKindError(RemoteError):
+    """A data header of a kind that we do not know: a later version may have more of them.
+
+    The stream is stopped with ``code`` and the datagram is dropped; the session goes on.
+    """
+
+    code: ClassVar[int] = StreamCode.UNKNOWN_KIND
+
+    def __init__(self, kind: int, known: Mapping[int, str]) -> None:
+        names = ", ".join(f"{number} {name}" for number, name in known.items())
+        super().__init__(f"kind: {kind} is not one of: {names}")
+        self.kind = kind
 
 
 _BY_CODE: Final[dict[int, type[RemoteError]]] = {

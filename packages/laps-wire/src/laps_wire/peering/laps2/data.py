@@ -35,6 +35,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, IncompleteError, MalformedError
+from laps_wire.peering.errors import UnknownKindError
 from laps_wire.peering.laps2.codepoints import DataKind, PayloadFormat
 from laps_wire.peering.laps2.limits import (
     DATA_HEADER_BYTES,
@@ -67,6 +68,7 @@ FLAG_OVERLAP: Final = 0x1
 _HEADER: Final = struct.Struct(">BBBBIQII")
 _U32: Final = struct.Struct(">I")
 _KINDS: Final = {int(kind): kind for kind in DataKind}
+_KIND_NAMES: Final = {int(kind): kind.name for kind in DataKind}
 _MAX_U32: Final = 0xFFFF_FFFF
 
 WritableBuffer: TypeAlias = "bytearray | memoryview"
@@ -151,7 +153,7 @@ def decode_data_header(data: ByteSource, pos: int = 0) -> DataHeader:
     """Read the header at ``pos``; the payload begins at ``pos + header.size``.
 
     On a stream more bytes may come, hence ``IncompleteError``; for a datagram that is malformed,
-    as :func:`split` says.
+    as :func:`split` says. ``UnknownKindError`` ends the stream or the datagram only.
     """
     available = len(data) - pos
     if available < 1:
@@ -162,7 +164,7 @@ def decode_data_header(data: ByteSource, pos: int = 0) -> DataHeader:
             f"{size} bytes, at least {DATA_HEADER_BYTES} belong", field="header length", offset=pos
         )
     if available >= 2 and data[pos + 1] >> 4 not in _KINDS:
-        raise _unknown_kind(data[pos + 1] >> 4, pos)
+        raise UnknownKindError(data[pos + 1] >> 4, _KIND_NAMES)
     if available < size:
         raise IncompleteError(size - available)
     _, kind, priority, payload_format, sns_id, track, context, ttl_ms = _HEADER.unpack_from(
@@ -184,11 +186,6 @@ def decode_data_header(data: ByteSource, pos: int = 0) -> DataHeader:
     )
 
 
-def _unknown_kind(kind: int, pos: int) -> MalformedError:
-    known = ", ".join(f"{int(member)} {member.name}" for member in DataKind)
-    return MalformedError(f"{kind} is not one of: {known}", field="kind", offset=pos + 1)
-
-
 def read_data_header(reader: Reader) -> DataHeader:
     """Read a header field by field: the slow way, which a tracing reader can draw."""
     start = reader.pos
@@ -199,7 +196,7 @@ def read_data_header(reader: Reader) -> DataHeader:
         )
     kind = reader.u8("kind and flags")
     if kind >> 4 not in _KINDS:
-        raise _unknown_kind(kind >> 4, start)
+        raise UnknownKindError(kind >> 4, _KIND_NAMES)
     priority = reader.u8("priority")
     payload_format = reader.u8("format")
     return DataHeader(

@@ -26,6 +26,7 @@ from laps_wire.peering.laps2.fields import NODE_SET, Ascending
 from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_HOPS
 from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS, Parameters
 from laps_wire.peering.laps2.sns import FIRST_SNS_ID, MAX_SNS_ID
+from laps_wire.varint import QUIC_MAX
 
 __all__ = [
     "SNS_ADVERTISE",
@@ -46,7 +47,7 @@ class SnsAdvertise:
 
     sns_id: int
     set_version: int
-    """Grows with every advertise and update of this ID."""
+    """1 or more; grows with every advertise and update of this ID."""
     hops: int
     """0 from the o-relay; a Via writes one more than the set has that it came from."""
     targets: tuple[NodeId, ...]
@@ -98,10 +99,12 @@ class SnsRefused:
 SNS_ID: Final = Constrained(U32, FIRST_SNS_ID, MAX_SNS_ID)
 """The ID of a set, 32 bits as in data headers; 0 is no ID."""
 
+_VERSION: Final = Constrained(VARINT, 1, QUIC_MAX)  # 0 in SNS_REFUSED: a set that is not known
+
 SNS_ADVERTISE: Final = Layout(
     SnsAdvertise,
     ("sns_id", SNS_ID),
-    ("set_version", VARINT),
+    ("set_version", _VERSION),
     ("hops", Constrained(VARINT, 0, MAX_HOPS)),
     ("targets", NODE_SET),
     ("parameters", PARAMETERS),
@@ -109,7 +112,7 @@ SNS_ADVERTISE: Final = Layout(
 SNS_UPDATE: Final = Layout(
     SnsUpdate,
     ("sns_id", SNS_ID),
-    ("set_version", VARINT),
+    ("set_version", _VERSION),
     ("add", NODE_SET),
     ("remove", NODE_SET),
     ("parameters", PARAMETERS),
