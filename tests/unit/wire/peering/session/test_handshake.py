@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from laps_wire.errors import MalformedError, ProtocolViolation, RemoteError, StateError
+from laps_wire.errors import (
+    EncodeError,
+    MalformedError,
+    ProtocolViolation,
+    RemoteError,
+    StateError,
+)
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2
 from laps_wire.peering.errors import (
@@ -291,6 +297,12 @@ def test_response_that_is_refused(
 
 
 # Our own mistakes
+
+
+@pytest.mark.parametrize("info", [node(0), node(7, RelayType.STUB)])
+def test_node_ids_of_our_own(info: laps2.NodeInfo) -> None:
+    with pytest.raises(EncodeError, match="0 is for Stubs"):
+        dialler(node_info=info)
 
 
 def test_proof_misuse_is_local() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from laps_wire.errors import IncompleteError, MalformedError, ProtocolViolation, StateError
+from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.session.latching import (
     MAX_STALE_STREAMS,
     ControlStreams,
@@ -333,15 +334,16 @@ def test_malformed_bytes_are_raised_after_what_preceded_them(stream_id: int) -> 
     assert seen[-1] == B
 
 
-def test_too_many_abandoned_streams_are_a_violation() -> None:
+def test_too_many_abandoned_streams_end_the_session() -> None:
     control = listener()
     newest = 4 * (MAX_STALE_STREAMS + 2)
     run(control.receive(newest, encode("a")))
     for number in range(MAX_STALE_STREAMS):
         run(control.receive(4 * number, b"x"))
     assert control.stale == MAX_STALE_STREAMS
-    with pytest.raises(ProtocolViolation, match="abandoned"):
+    with pytest.raises(LimitExceededError, match="abandoned") as caught:
         run(control.receive(4 * MAX_STALE_STREAMS, b"x"))
+    assert caught.value.code == 0xB
 
 
 def test_misuse_is_local() -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Protocol, TypeAlias
 
+from laps_wire.errors import EncodeError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import (
     VERSION_2_0,
@@ -20,7 +22,7 @@ from laps_wire.peering.laps2.codepoints import (
     Mode,
 )
 from laps_wire.peering.laps2.handshake import Evidence
-from laps_wire.peering.laps2.limits import SPKI_HASH_BYTES
+from laps_wire.peering.laps2.limits import AUTH_CHALLENGE_BYTES, SPKI_HASH_BYTES
 from laps_wire.peering.laps2.node import NodeInfo
 from laps_wire.peering.laps2.settings import Settings
 from laps_wire.peering.session.events import Agreement, AuthenticationRequired, Event
@@ -70,6 +72,21 @@ class SessionConfig:
     spki_hash: bytes = bytes(SPKI_HASH_BYTES)
     """SHA-256 of the listener's TLS key, as this side of the TLS handshake sees it."""
     handshake_seconds: float = HANDSHAKE_SECONDS
+    """How long each step of the handshake may take."""
+
+    def __post_init__(self) -> None:
+        """Refuse here what would otherwise fail in the middle of a handshake."""
+        for name, size in (("challenge", AUTH_CHALLENGE_BYTES), ("spki_hash", SPKI_HASH_BYTES)):
+            if len(getattr(self, name)) != size:
+                raise EncodeError(f"{name}: {len(getattr(self, name))} bytes where {size} belong")
+        for name in ("versions", "features", "schemes"):
+            values = getattr(self, name)
+            if any(left >= right for left, right in pairwise(values)):
+                raise EncodeError(f"{name}: {values} must strictly ascend")
+            if not values and name != "features":
+                raise EncodeError(f"{name}: at least one is needed")
+        if self.node_info.path:
+            raise EncodeError("node_info: a node that speaks for itself has an empty path")
 
 
 # What a message about subscriber node sets means

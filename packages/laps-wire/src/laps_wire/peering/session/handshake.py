@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from laps_wire.errors import ProtocolViolation, StateError
+from laps_wire.errors import EncodeError, ProtocolViolation, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2
 from laps_wire.peering.errors import (
@@ -51,6 +51,8 @@ class Laps2Handshake:
     def __init__(self, config: SessionConfig) -> None:
         self._config = config
         self._local = config.node_info.node
+        if (self._local.node_id == NO_NODE_ID) is not (self._local.relay_type is RelayType.STUB):
+            raise EncodeError("node ID 0 is for Stubs, and all Stubs have it")
         self._connect: laps2.Connect | None = None
         self._challenge: laps2.Challenge | None = None
         self._proof: laps2.Proof | None = None

@@ -33,6 +33,7 @@ from enum import Enum, unique
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from laps_wire.errors import ProtocolViolation, StateError
+from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.session.assembly import Assembler
 
 __all__ = [
@@ -50,7 +51,7 @@ __all__ = [
 M = TypeVar("M")
 
 MAX_STALE_STREAMS: Final = 64
-"""How many abandoned streams that the peer has not ended yet we remember; more is a violation."""
+"""How many abandoned streams that the peer has not ended yet we remember; more ends the session."""
 
 
 @unique
@@ -298,7 +299,7 @@ class ControlStreams(Generic[M]):
 
     def _remember(self, stream_id: int) -> None:
         if len(self._stale) >= MAX_STALE_STREAMS:
-            raise ProtocolViolation(f"more than {MAX_STALE_STREAMS} abandoned control streams")
+            raise LimitExceededError(f"more than {MAX_STALE_STREAMS} abandoned control streams")
         self._stale.add(stream_id)
 
     def _consider(self, stream_id: int, data: bytes, *, fin: bool) -> Iterator[LatchItem[M]]:
