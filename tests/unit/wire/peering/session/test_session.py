@@ -331,6 +331,17 @@ def test_commands_before_the_session_is_established() -> None:
         session.connect(1.0)
 
 
+def test_closing() -> None:
+    pair = Pair().establish()
+    pair.listener.close(pair.now)
+    with pytest.raises(StateError, match="closed already"):
+        pair.listener.close(pair.now)
+    with pytest.raises(StateError, match="the session is closed"):
+        pair.listener.send(pair.now, laps2.Keepalive())
+    pair.run()
+    assert pair.events[DIALLER] == [Closed(code=0, by_peer=True)]
+
+
 # Control streams
 
 
