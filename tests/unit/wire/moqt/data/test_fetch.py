@@ -323,6 +323,12 @@ def test_the_writer_leans_on_all_it_can() -> None:
     assert write(2, 5, 1, 2) == b"\x01\x00"
 
 
+def test_draft_16_has_both_ids_behind_a_range_that_opens_the_stream() -> None:
+    writer = FetchWriter(FetchHeader(4), D16)
+    assert writer.range_end(RangeEnd(RangeKind.NON_EXISTENT, 2, 3)) == bytes.fromhex("408c020300")
+    assert writer.object(*an_object(2, 4, 0, 2)) == bytes.fromhex("1c02040200")
+
+
 def test_draft_18_says_that_ids_lean_on_a_range() -> None:
     writer = FetchWriter(FetchHeader(4), D18)
     assert writer.object(*an_object(1, 9, 1, 2)) == bytes.fromhex("1f0101090200")
