@@ -635,3 +635,14 @@ def test_a_cancel_that_crosses_our_end_is_dropped() -> None:
     lone.events()
     lone.session.receive_stop_sending(stream_id, 1)
     assert lone.events() == []
+
+
+def test_an_answer_frees_the_aliases_of_its_message() -> None:
+    for answer in (SubscribeOk(None, 1), RequestError(None, 0)):
+        options = SetupOptions(max_auth_token_cache_size=40)
+        lone = Lone.established(D18, CLIENT, options)
+        register = Parameters(authorization_tokens=(Token.register(1, 0, b"t"),))
+        lone.session.subscribe(TRACK, register)
+        lone.on(lone.stream_of(), answer)
+        use = Parameters(authorization_tokens=(Token.use_alias(1),))
+        assert lone.session.subscribe(OTHER, use) == 2

@@ -465,3 +465,13 @@ def test_nothing_is_heard_after_the_end() -> None:
     lone.session.receive_stream_reset(0, 0)
     lone.session.receive_stop_sending(0, 0)
     assert lone.events() == []
+
+
+def test_either_half_given_up_cancels_the_request() -> None:
+    for end in ("receive_stream_reset", "receive_stop_sending"):
+        lone = Lone.established(D18, SERVER)
+        stream_id = lone.bidi(Subscribe(0, TRACK))
+        lone.events()
+        getattr(lone.session, end)(stream_id, 6)
+        assert lone.events() == [RequestCancelled(request_id=0, code=6)]
+        assert ("reset", 1) in lone.sent()[stream_id]

@@ -305,6 +305,8 @@ class SessionMachine(RuleBasedStateMachine):
             lambda: session.publish_done(request_id, 0x2, 0),
             lambda: session.cancel(request_id),
             lambda: session.reject(request_id, RequestErrorCode.NOT_SUPPORTED),
+            # An accepted FETCH ends for its publisher with its data stream, in draft 16 only so.
+            lambda: session.fetch_ended(request_id),
         ]
         for way in ways:
             try:
