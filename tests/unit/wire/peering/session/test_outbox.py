@@ -66,6 +66,8 @@ def test_without_a_stream_messages_wait() -> None:
     outbox.adopt(4)
     assert outbox.waiting_bytes == 0
     assert drain(outbox) == [StreamData(4, b"firstabc")]
+    outbox.adopt(8)
+    assert outbox.poll() is None  # it left once
 
 
 def test_a_reset_takes_back_what_would_be_lost() -> None:
@@ -110,9 +112,9 @@ def test_clear() -> None:
     outbox.put(0, b"a")
     outbox.put(None, b"b")
     outbox.clear()
+    assert outbox.waiting_bytes == 0
     outbox.adopt(4)
     assert outbox.poll() is None
-    assert outbox.waiting_bytes == 0
 
 
 @given(st.lists(st.tuples(st.sampled_from([0, 4]), st.binary(min_size=1, max_size=5))))
