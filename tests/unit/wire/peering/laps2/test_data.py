@@ -170,17 +170,14 @@ def test_no_extensions_cost_nothing() -> None:
     assert HEADER.parameters is NO_PARAMETERS
 
 
-@pytest.mark.parametrize(
-    ("extensions", "words"),
-    [("05 00 05 00", "must strictly ascend"), ("05", "truncated"), ("05 02 00", "truncated")],
-)
-def test_extensions_that_are_malformed(extensions: str, words: str) -> None:
-    # Forwarding does not read them: only who wants to know finds out.
+@pytest.mark.parametrize("extensions", ["05 00 05 00", "05", "05 02 00", "03 00 05 02 00"])
+def test_extensions_that_are_malformed_are_absent(extensions: str) -> None:
+    # A relay far away wrote them, and those in between did not look: nobody closes a session.
     header = decode_data_header(
         encode_data_header(HEADER._replace(extensions=bytes.fromhex(extensions)))
     )
-    with pytest.raises(MalformedError, match=words):
-        header.parameters  # noqa: B018 - reading is the test
+    assert header.parameters == NO_PARAMETERS
+    assert header.extensions == bytes.fromhex(extensions)
 
 
 def test_extensions_that_do_not_fit() -> None:

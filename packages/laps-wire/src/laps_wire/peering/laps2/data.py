@@ -103,17 +103,20 @@ class DataHeader(NamedTuple):
 
     @property
     def parameters(self) -> Parameters:
-        """The extensions, read; ids ascend strictly, as everywhere."""
-        if not self.extensions:
-            return NO_PARAMETERS
+        """The extensions, read; none if they are malformed.
+
+        They come from a relay that may be far away, through others that do not read them, so they
+        are no reason to close the session with the neighbour (docs/spec/laps-2.md, 7.1).
+        """
         reader = Reader(self.extensions)
         entries: list[tuple[int, bytes]] = []
-        while not reader.at_end:
-            identifier = reader.varint("extension id")
-            if entries and identifier <= entries[-1][0]:
-                reader.fail("extensions", "ids must strictly ascend")
-            entries.append((identifier, reader.prefixed("extension", MAX_PARAMETER_BYTES)))
-        return Parameters(tuple(entries))
+        try:
+            while not reader.at_end:
+                identifier = reader.varint("extension id")
+                entries.append((identifier, reader.prefixed("extension", MAX_PARAMETER_BYTES)))
+            return Parameters(tuple(entries)) if entries else NO_PARAMETERS
+        except (MalformedError, EncodeError):  # cut short, or ids that do not ascend
+            return NO_PARAMETERS
 
 
 def encode_extensions(parameters: Parameters) -> bytes:
