@@ -64,7 +64,11 @@ def test_only_what_may_be_ignored_has_an_odd_type() -> None:
 
 def test_only_what_goes_end_to_end_has_an_odd_parameter() -> None:
     odd = {parameter for parameter in ParameterId if parameter % 2}
-    assert odd == {ParameterId.FULL_NAME_DIGEST, ParameterId.TRACE}
+    assert odd == {
+        ParameterId.FULL_NAME_DIGEST,
+        ParameterId.TRACE,
+        ParameterId.NODE_CREDENTIAL,
+    }
 
 
 @pytest.mark.parametrize(

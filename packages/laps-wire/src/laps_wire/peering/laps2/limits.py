@@ -98,12 +98,12 @@ MAX_TUPLE_ELEMENTS: Final = 32
 MAX_SUBSCRIBE_DATA_BYTES: Final = 16_384
 """The longest SUBSCRIBE or SUBSCRIBE_OK body that is carried along."""
 MAX_BATCH: Final = 1_024
-"""The most entries in one message."""
+"""The most entries, or SNS IDs, in one message."""
 
 # Subscriber node sets and data
 
 MAX_TARGETS: Final = 4_096
-"""The most node IDs in one message; a larger set is made by updates."""
+"""The most node IDs in one set of a message; a larger set is made by updates."""
 DATA_HEADER_BYTES: Final = 24
 """The size of a data header without extensions."""
 MAX_DATA_HEADER_BYTES: Final = 255
