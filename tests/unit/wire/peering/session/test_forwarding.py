@@ -235,3 +235,29 @@ def test_everything_returns_to_nothing() -> None:
     sizes = (len(state.sender), len(state.receiver), len(state.unknown), len(state._missed))
     assert sizes == (0, 0, 0, 0)
     assert list(state.clear()) == []
+
+
+def test_data_that_waits_for_a_set_that_ends_before_it_is_known() -> None:
+    state = forwarding()
+    receive(state, laps2.SnsAdvertise(8, 1, 0, (A,)))
+    state.receiver.moved()  # the advertisement of 7 may have been lost
+    assert state.hold(5.0, 7, "a", 10)[0] is SnsStanding.UNKNOWN
+    assert receive(state, laps2.SnsWithdraw((7,))) == [
+        DataDropped(dropped=(Dropped(7, "a", Drop.GONE),))
+    ]
+
+
+def test_a_set_that_came_after_all_may_be_missed_again() -> None:
+    state = ForwardingState(CPP_16, Settings(unknown_sns_ms=500), Settings())
+    missing = SnsRejection(9, 0, SnsRefusal.UNKNOWN_SET)
+    state.hold(5.0, 9, "a", 10)
+    assert list(state.expire(5.5))[-1] == missing
+    receive(state, cpp.SubscribeNodeSetAdvertised(9, 2, (A,)))
+    receive(state, cpp.SubscribeNodeSetWithdrawn(9))
+    state.hold(6.0, 9, "b", 10)
+    assert list(state.expire(6.5))[-1] == missing
+
+
+def test_the_buffer_is_as_we_told_the_peer() -> None:
+    state = forwarding(local=Settings(unknown_sns_ms=750, unknown_sns_bytes=12_345))
+    assert (state.unknown.seconds, state.unknown.max_bytes) == (0.75, 12_345)
