@@ -26,11 +26,14 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "tests" / "fuzz"
 CORPUS = FUZZ / "corpus"
 MAX_LEN = 4096
+#: Of what covered something new, the shortest are kept: they say the same in fewer bytes.
+KEPT_INPUTS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,9 @@ def child(name: str, directory: str, arguments: list[str]) -> None:
     """Inside the subprocess: hand one target to libFuzzer. Does not return."""
     import atheris  # noqa: PLC0415 - only the child needs it, and only where it installs
 
-    sys.path[:0] = [str(ROOT / "tests"), str(FUZZ)]
     with atheris.instrument_imports(include=["laps_wire"]):
-        module = importlib.import_module(f"targets.{name}")
-    atheris.Setup([name, directory, *arguments], module.one_input)
+        target = load(name)
+    atheris.Setup([name, directory, *arguments], target.one_input)
     atheris.Fuzz()
 
 
@@ -92,10 +94,16 @@ def number(pattern: str, text: str) -> int:
     return int(found[-1]) if found else 0
 
 
-def fuzz(name: str, seconds: int, *, keep: bool) -> Outcome:
+def load(name: str) -> Any:
+    """Import a target."""
+    for place in (FUZZ, ROOT / "tests"):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
+    return importlib.import_module(f"targets.{name}")
+
+
+def fuzz(name: str, seeds: list[bytes], seconds: int, *, keep: bool) -> Outcome:
     """Fuzz one target for ``seconds``."""
-    sys.path[:0] = [str(ROOT / "tests"), str(FUZZ)]
-    seeds = importlib.import_module(f"targets.{name}").seeds()
     with tempfile.TemporaryDirectory() as place:
         inputs = Path(place, "inputs")
         inputs.mkdir()
@@ -116,10 +124,8 @@ def fuzz(name: str, seconds: int, *, keep: bool) -> Outcome:
         if failed:
             write_corpus(name, {*read_corpus(name), *failed})
         elif keep:
-            merged = Path(place, "merged")
-            merged.mkdir()
-            libfuzzer(name, merged, str(inputs), "-merge=1", f"-max_len={MAX_LEN}")
-            write_corpus(name, {path.read_bytes() for path in merged.iterdir()})
+            found = sorted((path.read_bytes() for path in inputs.iterdir()), key=len)
+            write_corpus(name, {*read_corpus(name), *found[:KEPT_INPUTS]})
         note = ""
         if ended.returncode:
             reason = re.findall(r"^.*(?:Error|Exception).*$", output, re.MULTILINE)
@@ -134,13 +140,11 @@ def fuzz(name: str, seconds: int, *, keep: bool) -> Outcome:
         )
 
 
-def replay(name: str) -> Outcome:
+def replay(target: Any, name: str) -> Outcome:
     """Without atheris: run the seeds and the kept corpus once."""
-    sys.path[:0] = [str(ROOT / "tests"), str(FUZZ)]
-    module = importlib.import_module(f"targets.{name}")
-    inputs = {*module.seeds(), *read_corpus(name)}
+    inputs = {*target.seeds(), *read_corpus(name)}
     for item in inputs:
-        module.one_input(item)
+        target.one_input(item)
     return Outcome(name, True, len(inputs), 0, len(inputs), "replayed only: no atheris here")
 
 
@@ -165,10 +169,13 @@ def main(argv: list[str]) -> int:
     names = arguments.targets or known
     have_atheris = importlib.util.find_spec("atheris") is not None
 
+    # Imported here, one by one: modules that import each other deadlock in threads.
+    targets = {name: load(name) for name in names}
+
     def run(name: str) -> Outcome:
         if not have_atheris:
-            return replay(name)
-        return fuzz(name, arguments.seconds, keep=arguments.keep)
+            return replay(targets[name], name)
+        return fuzz(name, targets[name].seeds(), arguments.seconds, keep=arguments.keep)
 
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(max_workers=arguments.jobs) as pool:

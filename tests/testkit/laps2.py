@@ -19,7 +19,7 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import AnnounceKind, DataKind
 from laps_wire.peering.laps2.data import DataHeader, encode_extensions
-from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe, Words
+from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe
 from laps_wire.peering.laps2.framing import UnknownMessage
 from laps_wire.peering.laps2.handshake import Connect, ConnectResponse
 from laps_wire.peering.laps2.information import AnnounceInfo
@@ -29,7 +29,7 @@ from laps_wire.peering.laps2.node import Degrees, NodeSignature
 from laps_wire.peering.laps2.parameters import Parameters, ParametersCodec
 from laps_wire.varint import QUIC, IntegerCoding
 from testkit import strategies
-from testkit.strategies import SHORT, register, values_of, varints
+from testkit.strategies import register, values_of, varints
 
 
 @register(Maybe)
@@ -48,11 +48,6 @@ def _(codec: Ascending[Any], integers: IntegerCoding) -> SearchStrategy[tuple[An
 @register(Bits)
 def _(codec: Bits[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return st.integers(1, codec.mask).map(codec.flags)
-
-
-@register(Words)
-def _(codec: Words, integers: IntegerCoding) -> SearchStrategy[str]:
-    return st.text(st.characters(codec="utf-8"), max_size=min(codec.limit // 4, SHORT))
 
 
 @register(Degrees)

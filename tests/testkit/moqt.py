@@ -154,11 +154,6 @@ def _(codec: structures.TokenCodec, integers: IntegerCoding) -> SearchStrategy[T
     )
 
 
-@register(structures.LenientText)
-def _(codec: structures.LenientText, integers: IntegerCoding) -> SearchStrategy[str]:
-    return st.text(st.characters(codec="utf-8"), max_size=SHORT)
-
-
 @register(structures.FetchTargetCodec)
 def _(codec: structures.FetchTargetCodec, integers: IntegerCoding) -> SearchStrategy[Any]:
     location, number = values_of(structures.LOCATION, integers), varints(integers)
@@ -218,8 +213,8 @@ def _(codec: setup.UriPart, integers: IntegerCoding) -> SearchStrategy[str]:
     )
 
 
-@register(setup.Words)
-def _(codec: setup.Words, integers: IntegerCoding) -> SearchStrategy[str]:
+@register(setup.WordsToEnd)
+def _(codec: setup.WordsToEnd, integers: IntegerCoding) -> SearchStrategy[str]:
     return st.text(st.characters(codec="utf-8"), max_size=SHORT)
 
 

@@ -76,8 +76,8 @@ def _(codec: fields.Optional, integers: IntegerCoding) -> SearchStrategy[int | N
     return st.none() | values_of(codec.item, integers)
 
 
-@register(fields.ReasonPhrase)
-def _(codec: fields.ReasonPhrase, integers: IntegerCoding) -> SearchStrategy[str]:
+@register(fields.WordsOrEnd)
+def _(codec: fields.WordsOrEnd, integers: IntegerCoding) -> SearchStrategy[str]:
     return st.text(st.characters(codec="utf-8"), max_size=SHORT)
 
 

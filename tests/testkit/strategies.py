@@ -99,6 +99,11 @@ def _(codec: layout.Text, integers: IntegerCoding) -> SearchStrategy[str]:
     return st.text(st.characters(codec="utf-8"), max_size=min(codec.limit // 4, SHORT))
 
 
+@register(layout.Words)
+def _(codec: layout.Words, integers: IntegerCoding) -> SearchStrategy[str]:
+    return values_of(layout.Text(codec.limit), integers)
+
+
 @register(layout.Rest)
 def _(codec: layout.Rest, integers: IntegerCoding) -> SearchStrategy[bytes]:
     return st.binary(max_size=SHORT)

@@ -52,8 +52,12 @@ def one_input(data: bytes) -> None:
             again += writer.range_end(item)
         else:
             again += writer.object(item.header, item.payload)
-    if _read(again, draft, order, range_length=range_length) != read or len(again) > len(data):
+    if _read(again, draft, order, range_length=range_length) != read:
         raise AssertionError(f"{again.hex()} is not {data.hex()}")
+    # Behind a range of draft 16 we write both ids, where a peer may have left one out.
+    ranges = draft is Draft.D16 and any(isinstance(item, RangeEnd) for item in read[1])
+    if len(again) > len(data) and not ranges:
+        raise AssertionError(f"{again.hex()} is longer than {data.hex()}")
 
 
 def _read(

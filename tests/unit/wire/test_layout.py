@@ -31,6 +31,8 @@ from laps_wire.layout import (
     Many,
     Prefixed,
     Text,
+    Words,
+    readable,
 )
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 from testkit.strategies import values_of
@@ -67,6 +69,8 @@ SIZED: dict[str, FieldCodec[Any]] = {
     "prefixed": Prefixed(50),
     "prefixed u16": Prefixed(50, U16),
     "text": Text(50),
+    "text u16": Text(50, U16),
+    "words": Words(50),
     "array": Array(POINT, 4),
     "nested": Array(Array(U8, 3), 2, U8),
 }
@@ -138,6 +142,8 @@ def test_what_a_reader_refuses(codec: FieldCodec[Any], data: bytes, words: str) 
         (Prefixed(1), b"ab", "over the limit of 1"),
         (Text(1), "ab", "over the limit of 1"),
         (Text(9), "\ud800", "not encodable"),
+        (Words(1), "ab", "over the limit of 1"),
+        (Words(9), "\ud800", "not encodable"),
         (Array(U8, 1), (1, 2), "2 items are over the limit of 1"),
         (Many(U8, 1), (1, 2), "2 items are over the limit of 1"),
         (Array(U8, 1), (256,), r"f\[0\]: 256 does not fit"),
@@ -158,8 +164,24 @@ def test_a_fault_deep_inside_names_the_whole_way() -> None:
         points.write(Writer(), (Point(1, 2), Point(1, 2**62)), "points")
 
 
-def test_lenient_text_escapes_what_is_not_utf_8() -> None:
-    assert read(Text(9, lenient=True), b"\x03a\xffb") == ("a\\xffb", 4)
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"good \xc3\xa9", "good \u00e9"),
+        (b"a\xffb", "a?b"),
+        (b"a\xff\xc3b", "a??b"),
+        (b"\xc3\xa9\xff", "\u00e9?"),
+        (b"\xe2\x82", "?"),
+    ],
+)
+def test_words_are_readable_whatever_the_bytes(data: bytes, words: str) -> None:
+    assert readable(data) == words
+    assert read(Words(9), bytes([len(data)]) + data) == (words, len(data) + 1)
+
+
+@given(data=st.binary(max_size=60))
+def test_words_never_grow_so_that_they_can_be_passed_on(data: bytes) -> None:
+    assert len(readable(data).encode()) <= len(data)
 
 
 def test_a_table_must_match_its_dataclass() -> None:

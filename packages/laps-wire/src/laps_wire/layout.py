@@ -46,6 +46,9 @@ __all__ = [
     "Many",
     "Prefixed",
     "Text",
+    "Words",
+    "readable",
+    "utf8",
 ]
 
 T = TypeVar("T")
@@ -248,42 +251,60 @@ class Prefixed:
         writer.raw(value)
 
 
+def utf8(writer: Writer, value: str, field: str) -> bytes:
+    """The bytes of a text; lone surrogates are not text."""
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        writer.fail(field, f"not encodable as UTF-8: {error.reason}")
+
+
+def readable(data: bytes) -> str:
+    """Words for people out of any bytes: ``?`` stands for what is not UTF-8.
+
+    The result never needs more bytes than it came from, so a relay can always pass it on.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
-    """UTF-8 text behind its length in bytes.
-
-    ``lenient`` is for words that only people read (reason phrases): bytes that are not UTF-8 become
-    backslash escapes instead of ending the session.
-    """
+    """UTF-8 text behind its length in bytes; anything else is refused."""
 
     limit: int
     length: FieldCodec[int] = VARINT
-    lenient: bool = False
 
     def read(self, reader: Reader, field: str) -> str:
         """Read it."""
         start = reader.pos
-        size = self.length.read(reader, f"{field}.length")
-        if size > self.limit:
-            reader.fail(field, f"length {size} is over the limit of {self.limit}", offset=start)
-        data = reader.take(size, field)
+        data = Prefixed(self.limit, self.length).read(reader, field)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            if self.lenient:
-                return data.decode(errors="backslashreplace")
             reader.fail(field, f"not UTF-8: {error.reason}", offset=start)
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
-        try:
-            data = value.encode()
-        except UnicodeEncodeError as error:
-            writer.fail(field, f"not encodable as UTF-8: {error.reason}")
-        if len(data) > self.limit:
-            writer.fail(field, f"{len(data)} bytes are over the limit of {self.limit}")
-        self.length.write(writer, len(data), field)
-        writer.raw(data)
+        Prefixed(self.limit, self.length).write(writer, utf8(writer, value, field), field)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Text that only people read, such as a reason phrase: bad UTF-8 does not end a session."""
+
+    limit: int
+    length: FieldCodec[int] = VARINT
+
+    def read(self, reader: Reader, field: str) -> str:
+        """Read it."""
+        return readable(Prefixed(self.limit, self.length).read(reader, field))
+
+    def write(self, writer: Writer, value: str, field: str) -> None:
+        """Write it."""
+        Prefixed(self.limit, self.length).write(writer, utf8(writer, value, field), field)
 
 
 @dataclass(frozen=True, slots=True)

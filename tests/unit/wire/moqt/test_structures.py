@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import testkit.moqt  # noqa: F401 - registers the strategies
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
+from laps_wire.layout import readable
 from laps_wire.moqt.codepoints import AliasType, FilterType
 from laps_wire.moqt.structures import (
     LOCATION,
@@ -24,7 +25,6 @@ from laps_wire.moqt.structures import (
     AbsoluteJoiningFetch,
     FetchTargetCodec,
     FilterCodec,
-    LenientText,
     Location,
     Redirect,
     RelativeJoiningFetch,
@@ -171,7 +171,7 @@ def test_a_token_of_another_kind_is_refused() -> None:
 def test_words_that_are_not_utf8_never_grow() -> None:
     assert decode(REASON, b"\x04a\xff\xc3b")[0] == "a??b"
     worst = b"\xff" * MAX_REASON_LENGTH
-    text = LenientText.decode(worst)
+    text = readable(worst)
     assert text == "?" * MAX_REASON_LENGTH
     assert len(encode(REASON, text)) == 2 + MAX_REASON_LENGTH
 

@@ -21,11 +21,11 @@ from typing import Any, Final
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import ProtocolViolation, RemoteError
-from laps_wire.layout import VARINT, FieldCodec
+from laps_wire.layout import VARINT, FieldCodec, readable, utf8
 from laps_wire.moqt.codepoints import AliasType, SetupOptionType
 from laps_wire.moqt.errors import MalformedAuthority, MalformedPath
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues, read_value
-from laps_wire.moqt.structures import TOKEN, LenientText, Token
+from laps_wire.moqt.structures import TOKEN, Token
 from laps_wire.moqt.typed import Enclosed, Entry, read_entries, write_entries
 from laps_wire.moqt.versions import Draft
 
@@ -117,16 +117,16 @@ class UriPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordsToEnd:
     """Text up to the end of the reader that only people read."""
 
     def read(self, reader: Reader, field: str) -> str:
         """Read it."""
-        return LenientText.decode(reader.rest(field))
+        return readable(reader.rest(field))
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
-        writer.raw(LenientText.encode(writer, value, field))
+        writer.raw(utf8(writer, value, field))
 
 
 def _entry(
@@ -145,7 +145,7 @@ _ENTRIES: Final = (
     _entry(
         SetupOptionType.AUTHORITY, "authority", Enclosed(UriPart(_AUTHORITY, MalformedAuthority))
     ),
-    _entry(SetupOptionType.MOQT_IMPLEMENTATION, "moqt_implementation", Enclosed(Words())),
+    _entry(SetupOptionType.MOQT_IMPLEMENTATION, "moqt_implementation", Enclosed(WordsToEnd())),
 )
 _BY_DRAFT: Final[Mapping[Draft, Mapping[int, Entry]]] = MappingProxyType(
     {

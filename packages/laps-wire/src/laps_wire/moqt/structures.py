@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError
-from laps_wire.layout import VARINT, Choice, Layout, Text
+from laps_wire.layout import VARINT, Choice, Layout, Text, Words
 from laps_wire.moqt.codepoints import AliasType, FetchType, FilterType
 from laps_wire.names import NAMESPACE_PREFIX, FullTrackName, FullTrackNameCodec, Namespace
 from laps_wire.varint import VI64_MAX
@@ -36,7 +36,6 @@ __all__ = [
     "FetchTarget",
     "FetchTargetCodec",
     "FilterCodec",
-    "LenientText",
     "Location",
     "LocationCodec",
     "Redirect",
@@ -237,43 +236,7 @@ TOKEN: Final = TokenCodec()
 
 # Words
 
-
-@dataclass(frozen=True, slots=True)
-class LenientText:
-    """UTF-8 that only people read, behind its length.
-
-    A peer's bytes that are not UTF-8 do not end a session: what is ASCII stays and every other byte
-    becomes ``?``. Unlike an escape, that never gets longer, so a relay can pass the words on.
-    """
-
-    limit: int
-
-    def read(self, reader: Reader, field: str) -> str:
-        """Read it."""
-        return self.decode(reader.prefixed(field, self.limit))
-
-    def write(self, writer: Writer, value: str, field: str) -> None:
-        """Write it."""
-        writer.prefixed(self.encode(writer, value, field), field, self.limit)
-
-    @staticmethod
-    def encode(writer: Writer, value: str, field: str) -> bytes:
-        """The bytes of ``value``; lone surrogates are not text."""
-        try:
-            return value.encode()
-        except UnicodeEncodeError as error:
-            writer.fail(field, f"not encodable as UTF-8: {error.reason}")
-
-    @staticmethod
-    def decode(data: bytes) -> str:
-        """The text of ``data``, whatever it is."""
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return bytes(byte if byte < 0x80 else 0x3F for byte in data).decode("ascii")
-
-
-REASON: Final = LenientText(MAX_REASON_LENGTH)
+REASON: Final = Words(MAX_REASON_LENGTH)
 """A reason phrase."""
 
 URI: Final = Text(MAX_URI_LENGTH)

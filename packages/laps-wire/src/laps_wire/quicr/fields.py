@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.layout import FieldCodec
+from laps_wire.layout import FieldCodec, Words
 from laps_wire.quicr.codepoints import MAX_REASON, RESERVED_DATAGRAM_STREAM_ID, Flags
 from laps_wire.shortname import BITS, ShortName
 
@@ -258,33 +258,23 @@ class Optional:
 
 
 @dataclass(frozen=True, slots=True)
-class ReasonPhrase:
-    """Words for people behind their length; bytes that are not UTF-8 become escapes.
+class WordsOrEnd:
+    """Words for people as the last field of a message; no words are no bytes at all.
 
-    With ``optional``, no words are no bytes: the phrase is the last field of its message and the
-    message's length tells. An empty phrase reads like an absent one.
+    An empty phrase reads like an absent one.
     """
 
-    optional: bool
+    words: Words
 
     def read(self, reader: Reader, field: str) -> str:
         """Read it."""
-        if self.optional and reader.at_end:
-            return ""
-        words = reader.prefixed(field, MAX_REASON).decode(errors="backslashreplace")
-        # An escape is longer than its byte: cut, so that what was read can be written again.
-        return words.encode()[:MAX_REASON].decode(errors="ignore")
+        return "" if reader.at_end else self.words.read(reader, field)
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
-        if self.optional and not value:
-            return
-        try:
-            words = value.encode()
-        except UnicodeEncodeError as error:
-            writer.fail(field, f"not encodable as UTF-8: {error.reason}")
-        writer.prefixed(words, field, MAX_REASON)
+        if value:
+            self.words.write(writer, value, field)
 
 
-REASON: Final = ReasonPhrase(optional=False)
-REASON_OR_END: Final = ReasonPhrase(optional=True)
+REASON: Final = Words(MAX_REASON)
+REASON_OR_END: Final = WordsOrEnd(REASON)

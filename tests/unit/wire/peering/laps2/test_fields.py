@@ -28,7 +28,6 @@ from laps_wire.peering.laps2.fields import (
     Label,
     Maybe,
     Stamp,
-    readable,
 )
 from laps_wire.peering.laps2.limits import MAX_TARGETS
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
@@ -156,11 +155,3 @@ def test_a_restart_beats_every_sequence_of_the_life_before() -> None:
 def test_words_for_people_never_end_a_session() -> None:
     assert read(REASON, b"\x02\xff\x41")[0] == "?A"
     assert read(REASON, "\x03\ufffd".encode())[0] == "\ufffd"  # legal text stays as it is
-
-
-@given(st.binary(max_size=60))
-def test_any_words_can_be_passed_on(data: bytes) -> None:
-    # A reason that grew while it was made readable would not fit its field at the next hop.
-    words = readable(data)
-    assert len(words.encode()) <= len(data)
-    assert read(REASON, write(REASON, words))[0] == words

@@ -127,3 +127,14 @@ def test_clear() -> None:
     assert assembler.next() is None
     assembler.feed(encode(b"new"))
     assert assembler.next() == b"new"
+
+
+def test_messages_of_one_byte() -> None:
+    assembler: Assembler[int] = Assembler(lambda data, pos: (data[pos], pos + 1))
+    for number in (1, 2):
+        assembler.feed(bytes([number]))
+        assert assembler.next() == number
+        assert assembler.next() is None
+    assembler.clear()
+    assembler.feed(b"\x03")
+    assert assembler.next() == 3

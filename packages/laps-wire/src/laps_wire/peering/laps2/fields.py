@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.layout import BOOL8, U64, VARINT, Array, FieldCodec, Layout, Text
+from laps_wire.layout import BOOL8, U64, VARINT, Array, FieldCodec, Layout, Text, Words
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.limits import (
     MAX_CONTACT_BYTES,
@@ -36,8 +36,6 @@ __all__ = [
     "Label",
     "Maybe",
     "Stamp",
-    "Words",
-    "readable",
 ]
 
 T = TypeVar("T")
@@ -132,32 +130,6 @@ class Bits(Generic[I]):
         if value <= 0 or value & ~self.mask:
             writer.fail(field, f"{int(value):#x} is not in 1..{self.mask:#x}")
         writer.varint(int(value), field)
-
-
-def readable(data: bytes) -> str:
-    """Words for people out of any bytes: ``?`` stands for what is not UTF-8.
-
-    The result never needs more bytes than it came from, so a relay can always pass it on.
-    """
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode(errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Text that only people read: bytes that are not UTF-8 do not end a session."""
-
-    limit: int
-
-    def read(self, reader: Reader, field: str) -> str:
-        """Read it."""
-        return readable(reader.prefixed(field, self.limit))
-
-    def write(self, writer: Writer, value: str, field: str) -> None:
-        """Write it."""
-        Text(self.limit).write(writer, value, field)
 
 
 # Structures
