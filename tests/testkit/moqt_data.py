@@ -33,7 +33,6 @@ from laps_wire.moqt.versions import Draft
 from testkit.strategies import varints
 
 REPOSITORY = Path(__file__).parents[2]
-SHARED_VECTORS = REPOSITORY.parent / "shared" / "vectors" / "moqt-draft16" / "data-streams"
 
 DRAFTS = st.sampled_from(list(Draft))
 PRIORITIES = st.none() | st.integers(0, 255)
@@ -43,15 +42,6 @@ ENDS = st.sampled_from([ObjectStatus.END_OF_GROUP, ObjectStatus.END_OF_TRACK])
 
 
 # Vectors
-
-
-def shared_vectors(name: str) -> list[dict[str, Any]]:
-    """Vectors of draft 16 that other implementations are checked with as well."""
-    path = SHARED_VECTORS / name
-    if not path.is_file():
-        pytest.skip(f"the shared vectors are not beside the repository: {name}")
-    vectors: list[dict[str, Any]] = json.loads(path.read_text())["vectors"]
-    return vectors
 
 
 def own_vectors(kind: str) -> list[Any]:

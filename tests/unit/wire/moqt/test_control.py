@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +28,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
+from testkit.foreign import draft16_messages, draft16_vectors, foreign
 from testkit.moqt import load_vectors, message_values, messages, plain_message
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 
@@ -84,7 +83,6 @@ def test_every_message_has_a_vector(draft: Draft) -> None:
 
 # The vectors of moqtap for draft 16 lie beside the repository, if at all
 
-MOQTAP = Path(__file__).resolve().parents[4].parent / "shared" / "vectors" / "moqt-draft16"
 _MOQTAP_TYPES = {
     bytes([code])
     for code in (3, 4, 5, 6, 7, 8, 9, 0xA, 0xB, 0xD, 0xE, 0x15, 0x17, 0x1A, 0x1D, 0x20, 0x21)
@@ -163,13 +161,13 @@ def _moqtap(message: Any) -> dict[str, Any]:
 
 def _moqtap_vectors() -> list[Any]:
     return [
-        pytest.param(path.stem, vector, id=f"{path.stem}-{vector['id']}")
-        for path in sorted((MOQTAP / "messages").glob("*.json"))
-        for vector in json.loads(path.read_text(encoding="utf-8"))["vectors"]
+        pytest.param(name, vector, id=f"{name}-{vector['id']}")
+        for name in draft16_messages()
+        for vector in draft16_vectors(f"messages/{name}.json")
     ]
 
 
-@pytest.mark.skipif(not MOQTAP.is_dir(), reason="the moqtap vectors are not beside the repository")
+@foreign
 @pytest.mark.parametrize(("name", "vector"), _moqtap_vectors())
 def test_moqtap_vectors(name: str, vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.versions import Draft
 from laps_wire.varint import QUIC, VI64
+from testkit.foreign import draft16_vectors, foreign
 
 
 def test_each_draft_has_its_integers() -> None:
@@ -39,18 +38,12 @@ def test_newer_is_larger() -> None:
 
 # The integers of draft 16 against moqtap's vectors, which lie beside the repository, if at all
 
-MOQTAP = Path(__file__).resolve().parents[4].parent / "shared" / "vectors" / "moqt-draft16"
-
 
 def _moqtap_integers() -> list[Any]:
-    path = MOQTAP / "varint.json"
-    if not path.is_file():
-        return []
-    vectors = json.loads(path.read_text(encoding="utf-8"))["vectors"]
-    return [pytest.param(vector, id=vector["id"]) for vector in vectors]
+    return [pytest.param(vector, id=vector["id"]) for vector in draft16_vectors("varint.json")]
 
 
-@pytest.mark.skipif(not MOQTAP.is_dir(), reason="the moqtap vectors are not beside the repository")
+@foreign
 @pytest.mark.parametrize("vector", _moqtap_integers())
 def test_moqtap_integers(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])

@@ -32,11 +32,11 @@ from laps_wire.moqt.data.types import (
     SubgroupHeader,
 )
 from laps_wire.moqt.versions import Draft
+from testkit.foreign import draft16_vectors, foreign
 from testkit.moqt_data import (
     DRAFTS,
     damaged,
     own_vectors,
-    shared_vectors,
     subgroup_headers,
     subgroup_streams,
 )
@@ -111,9 +111,10 @@ EXCLUDED = {
 }
 
 
+@foreign
 def test_draft_16_vectors() -> None:
     seen = 0
-    for vector in shared_vectors("subgroup.json"):
+    for vector in draft16_vectors("data-streams/subgroup.json"):
         data = bytes.fromhex(vector["hex"])
         instead = EXCLUDED.get(vector["id"])
         seen += instead is not None

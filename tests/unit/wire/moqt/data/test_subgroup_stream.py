@@ -22,6 +22,7 @@ from laps_wire.moqt.data.types import (
     TruncatedStreamError,
 )
 from laps_wire.moqt.versions import Draft
+from testkit.foreign import draft16_vectors, foreign
 from testkit.moqt_data import (
     DRAFTS,
     chunkings,
@@ -31,7 +32,6 @@ from testkit.moqt_data import (
     own_vectors,
     plain,
     run,
-    shared_vectors,
     subgroup_streams,
 )
 from testkit.properties import check_bounded
@@ -89,8 +89,9 @@ def test_draft_18_vectors(vector: dict[str, Any]) -> None:
     assert (run(SubgroupParser(D18), [data])[1] is None) == ("error" not in vector)
 
 
+@foreign
 def test_draft_16_vectors() -> None:
-    for vector in shared_vectors("subgroup.json"):
+    for vector in draft16_vectors("data-streams/subgroup.json"):
         check_all_ways(bytes.fromhex(vector["hex"]), D16, [3])
 
 
