@@ -38,7 +38,7 @@ class Reader:
     Position: ``pos``, ``end``, ``remaining``, ``at_end``.
     """
 
-    __slots__ = ("_decode", "_view", "end", "integers", "partial", "pos")
+    __slots__ = ("_decode", "_one_byte", "_view", "end", "integers", "partial", "pos")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Reader:
     ) -> None:
         self._view = data if isinstance(data, memoryview) else memoryview(data)
         self._decode = integers.decode
+        self._one_byte = integers.one_byte
         self.integers = integers
         self.partial = partial
         self.pos = pos
@@ -132,8 +133,12 @@ class Reader:
 
     def varint(self, field: str) -> int:
         """Read an integer in this reader's coding (RFC 9000 or vi64)."""
+        pos = self.pos
+        if pos < self.end and (first := self._view[pos]) < self._one_byte:
+            self.pos = pos + 1
+            return first
         try:
-            value, self.pos = self._decode(self._view, self.pos, self.end)
+            value, self.pos = self._decode(self._view, pos, self.end)
         except IncompleteError as error:
             self._short(field, error.needed)
         return value
@@ -199,11 +204,12 @@ class Writer:
     A value that does not fit raises :class:`~laps_wire.errors.EncodeError` naming the field.
     """
 
-    __slots__ = ("_buffer", "_encode", "integers")
+    __slots__ = ("_buffer", "_encode", "_one_byte", "integers")
 
     def __init__(self, *, integers: IntegerCoding = QUIC) -> None:
         self._buffer = bytearray()
         self._encode = integers.encode
+        self._one_byte = integers.one_byte
         self.integers = integers
 
     def __len__(self) -> int:
@@ -245,6 +251,9 @@ class Writer:
 
     def varint(self, value: int, field: str) -> None:
         """Write an integer in this writer's coding, shortest form."""
+        if 0 <= value < self._one_byte:
+            self._buffer.append(value)
+            return
         try:
             self._buffer += self._encode(value)
         except EncodeError as error:

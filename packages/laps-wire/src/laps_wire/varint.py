@@ -123,12 +123,14 @@ class IntegerCoding:
 
     name: str
     max_value: int
+    one_byte: int
+    """Values below this are written as one byte, which is the value itself; most values are."""
     decode: Callable[[ByteSource, int, int], tuple[int, int]]
     encode: Callable[[int], bytes]
 
 
-QUIC: Final = IntegerCoding("RFC 9000 varint", QUIC_MAX, decode_quic, encode_quic)
+QUIC: Final = IntegerCoding("RFC 9000 varint", QUIC_MAX, 0x40, decode_quic, encode_quic)
 """RFC 9000 varints: MoQT up to draft 16, QuicR, the C++ LAPS relay and ``laps-2``."""
 
-VI64: Final = IntegerCoding("vi64", VI64_MAX, decode_vi64, encode_vi64)
+VI64: Final = IntegerCoding("vi64", VI64_MAX, 0x80, decode_vi64, encode_vi64)
 """MoQT's own coding from draft 17 on: 7 bits in a byte, all of 64 bits in nine."""

@@ -22,7 +22,7 @@ from laps_wire.moqt.data.types import (
     extensions_too_large,
 )
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import QUIC, ByteSource
+from laps_wire.varint import ByteSource
 
 __all__ = ["SubgroupParser"]
 
@@ -63,7 +63,7 @@ class SubgroupParser(StreamParser):
         integers = draft.integers
         self._decode = integers.decode
         self._max = integers.max_value
-        self._small = 0x40 if integers is QUIC else 0x80  # first bytes below are whole integers
+        self._small = integers.one_byte
 
     def _started(self) -> bool:
         return self.header is not None
