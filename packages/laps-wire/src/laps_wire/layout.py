@@ -404,7 +404,7 @@ class Layout(Generic[M]):
     with ``ValueError``; for a reader that is the peer's fault and becomes ``MalformedError``.
     """
 
-    __slots__ = ("_values", "cls", "table")
+    __slots__ = ("_reads", "_values", "_writes", "cls", "table")
 
     def __init__(self, cls: type[M], *table: tuple[str, FieldCodec[Any]]) -> None:
         names = [name for name, _ in table]
@@ -413,6 +413,9 @@ class Layout(Generic[M]):
             raise TypeError(f"{cls.__name__}: table {names} differs from dataclass {declared}")
         self.cls = cls
         self.table = table
+        # Bound once: these run for every field of every message.
+        self._reads = tuple((name, codec.read) for name, codec in table)
+        self._writes = tuple((name, codec.write) for name, codec in table)
         self._values = _values_getter(names)
 
     def read(self, reader: Reader, field: str) -> M:
@@ -420,7 +423,7 @@ class Layout(Generic[M]):
         start = reader.pos
         reader.enter(field)
         try:
-            values = [codec.read(reader, name) for name, codec in self.table]
+            values = [read(reader, name) for name, read in self._reads]
         except MalformedError as error:
             error.inside(field)
             raise
@@ -434,8 +437,8 @@ class Layout(Generic[M]):
         """Write a whole structure."""
         # The path is put together only when something failed: a message has many good fields.
         try:
-            for (name, codec), item in zip(self.table, self._values(value), strict=True):
-                codec.write(writer, item, name)
+            for (name, write), item in zip(self._writes, self._values(value), strict=True):
+                write(writer, item, name)
         except EncodeError as error:
             raise EncodeError(f"{field}.{error}") from None
 
