@@ -256,6 +256,16 @@ def test_synchronisation_ends_what_is_not_named() -> None:
     assert 4 in sets
 
 
+def test_a_set_that_grows_over_the_limit_in_a_synchronisation_ends_once() -> None:
+    sets = receiver(max_targets=2)
+    sets.advertise(1, 1, nodes(1, 2))
+    sets.begin_sync()
+    rejection = SnsRejection(1, 2, SnsRefusal.TOO_MANY_TARGETS, removed=nodes(1, 2))
+    assert sets.update(1, 2, nodes(3), ()) == rejection
+    assert sets.end_sync() == ()
+    assert len(sets) == 0
+
+
 def test_synchronisation_may_name_an_id_that_got_lost() -> None:
     sets = receiver()
     sets.advertise(5, 1, nodes(5))

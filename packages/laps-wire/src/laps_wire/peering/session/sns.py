@@ -335,7 +335,8 @@ class SnsReceiver:
         old = self._sets.get(new.sns_id)
         before: NodeSet = frozenset() if old is None else old.targets
         if len(new.targets) > self.max_targets:
-            self._sets.pop(new.sns_id, None)
+            if old is not None:
+                self._drop(new.sns_id)
             return SnsRejection(
                 new.sns_id,
                 new.version,
