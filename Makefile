@@ -40,7 +40,7 @@ $(VENV)/.packages: $(VENV)/.gates $(wildcard packages/*/pyproject.toml)
 demo: $(VENV)/.packages  ## Show what works: a captured peering conversation, decoded byte by byte
 	$(BIN)/python -m laps_wire decode --conversation demo/peering-conversation.jsonl
 
-test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz replay
+test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz
 	$(BIN)/tox run --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
