@@ -314,11 +314,13 @@ def test_a_listener_that_refused_has_a_timer() -> None:
     assert pair.listener.poll_timeout() == pair.now + 1.0
 
 
-def test_a_synchronisation_that_never_finds_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_that_never_find_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "MAX_WAITING_BYTES", 0)
     session = Pair().establish().listener
-    session.handle_stop_sending(200.0, 0)
-    session.handle_stream_data(200.0, 0, laps2.encode(laps2.SyncRequest(Bases.SNS)))
+    session.handle_stop_sending(101.0, 0)
+    session.hold_data(101.0, 7, "x", 1)
+    session.hold_data(101.0, 8, "y", 1)
+    session.handle_timeout(102.0)  # the first refusal ends the session, the second is not sent
     closed = [event for event in session.poll_events() if isinstance(event, Closed)]
     assert [event.code for event in closed] == [0xF]
 

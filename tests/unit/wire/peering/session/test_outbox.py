@@ -85,6 +85,21 @@ def test_a_reset_takes_back_what_would_be_lost() -> None:
     ]
 
 
+def test_what_a_synchronisation_repeats_does_not_wait() -> None:
+    outbox = Outbox()
+    outbox.put(None, b"a", repeated=True)
+    outbox.put(None, b"b")
+    outbox.put(0, b"c", repeated=True)
+    outbox.put(0, b"d")
+    outbox.end(0, Ending.RESET)
+    assert outbox.waiting_bytes == 2
+    outbox.adopt(4)
+    assert drain(outbox) == [StreamEnd(0, Ending.RESET), StreamData(4, b"bd")]
+    outbox.put(4, b"e", repeated=True)
+    outbox.put(4, b"f")
+    assert drain(outbox) == [StreamData(4, b"ef")]
+
+
 def test_a_finish_and_a_stop_leave_what_was_queued() -> None:
     outbox = Outbox()
     outbox.put(0, b"a")

@@ -48,9 +48,11 @@ from laps_wire.peering.session import (
     SnsStanding,
     SnsWithdrawn,
     State,
+    StreamData,
     SubscribesAdvertised,
     SyncBegan,
     SyncEnded,
+    SyncRequested,
 )
 from testkit.peering_pair import DIALLER, LISTENER, Pair, agreeable, config, node
 
@@ -389,6 +391,73 @@ def test_sets_survive_a_move() -> None:
 
 
 # Draining
+
+
+def test_a_synchronisation_that_lost_its_stream_is_not_ended_on_another() -> None:
+    pair = Pair().establish()
+    pair.dialler.send(pair.now, laps2.SyncBegin(Bases.NODES))
+    pair.run()
+    pair.dialler.handle_stop_sending(pair.now, 0)
+    pair.dialler.send(pair.now, laps2.NodeAdvertise((node(7),)))
+    pair.dialler.send(pair.now, laps2.SyncEnd(Bases.NODES))
+    pair.dialler.open_control_stream(pair.now, 4)
+    pair.run()
+    assert pair.listener.established
+    assert SyncEnded(bases=Bases.NODES) not in pair.events[LISTENER]
+    assert NodesAdvertised(nodes=(node(7),)) in pair.events[LISTENER]
+    assert SyncRequested(bases=Bases.ALL & ~Bases.SNS) in pair.events[DIALLER]
+
+
+def refuse_every_set(session: PeeringSession, now: float, event: Event) -> None:
+    agreeable(session, now, event)
+    if isinstance(event, SnsAdvertised):
+        session.refuse_sns(now, event.sns_id, SnsRefusal.POLICY)
+
+
+@pytest.mark.parametrize("side", [DIALLER, LISTENER])
+def test_a_refused_set_is_advertised_again_in_a_synchronisation_only(side: int) -> None:
+    pair = Pair(answer=refuse_every_set).establish()
+    session, peer = pair.sessions[side], pair.sessions[1 - side]
+    first = session.advertise_sns(pair.now, [A])
+    pair.run()
+    assert pair.events[side] == [
+        SnsRefusedByPeer(sns_id=first, version=1, code=SnsRefusal.POLICY, targets=())
+    ]
+    # Whatever happens to the set or to others: no SNS_ADVERTISE of an ID that the peer gave up.
+    session.update_sns(pair.now, first, [A, B])
+    session.advertise_sns(pair.now, [C])
+    session.update_sns(pair.now, first, [B])
+    pair.run()
+    peer.send(pair.now, laps2.SyncRequest(Bases.SNS))
+    pair.run()
+    session.handle_stop_sending(pair.now, 0)
+    session.update_sns(pair.now, first, [C])
+    pair.dialler.open_control_stream(pair.now, 4)
+    pair.run()
+    session.withdraw_sns(pair.now, first)
+    pair.run()
+    assert session.established
+    assert peer.established
+
+
+def test_a_synchronisation_of_sets_that_is_cut_by_a_move_begins_anew() -> None:
+    """The rest of it must not follow on the new stream: outside it would be a violation."""
+    pair = Pair(answer=refuse_every_set).establish()
+    large = [NodeId(number) for number in range(1, 4097)]
+    for _ in range(4):
+        pair.listener.advertise_sns(pair.now, large)
+    pair.run()
+    pair.listener.handle_stream_data(pair.now, 0, laps2.encode(laps2.SyncRequest(Bases.SNS)))
+    begun = pair.listener.poll_transmit()  # the transport takes no more for now
+    assert isinstance(begun, StreamData)
+    pair.dialler.handle_stream_data(pair.now, 0, begun.data)
+    pair.stream_delay[0] = 1.0  # the new stream is faster than the end of the old one
+    pair.dialler.open_control_stream(pair.now, 4)
+    pair.flush(DIALLER)
+    while not pair.quiet:
+        pair.hop()
+    assert pair.closed == [None, None]
+    assert pair.dialler.control_stream == pair.listener.control_stream == 4
 
 
 def test_draining() -> None:

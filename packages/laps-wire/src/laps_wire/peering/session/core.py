@@ -45,6 +45,9 @@ KEEPALIVES_PER_HOLD: Final = 3
 REFUSAL_SECONDS: Final = 1.0
 """How long a listener that refused waits for the dialler to close (docs/spec/laps-2.md, 4.1)."""
 
+_REPEATED: Final = frozenset({Kind.SYNC, Kind.SNS})
+"""What the session sends anew by itself, or has the application send, after every move."""
+
 
 class SessionCore:
     """One side of one session: its state, and what it can do by itself."""
@@ -248,7 +251,7 @@ class SessionCore:
         self._machine.sent(kind)
         self._spoke = self._now
         self._step()
-        self._outbox.put(self._streams.sending, data)
+        self._outbox.put(self._streams.sending, data, repeated=kind in _REPEATED)
         if self._outbox.waiting_bytes > MAX_WAITING_BYTES:
             self._fail(OverloadedError("no control stream to send on"))
 
@@ -261,7 +264,7 @@ class SessionCore:
         if message is None:
             return
         kind = self._flavour.kind(message) or Kind.IGNORED
-        # A synchronisation may have ended the session half way.
+        # The message before this one may have ended the session (MAX_WAITING_BYTES).
         if self._machine.can_send(kind):
             self._put(kind, self._encode(message))
 

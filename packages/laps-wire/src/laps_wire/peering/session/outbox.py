@@ -3,6 +3,10 @@
 Control messages are put on the stream that is written to at that moment. If there is none (the peer
 stopped it, and a new one is not open yet), they wait. If a stream is reset, what was queued for it
 and has not been handed out goes back to wait for the next one, because it would be lost.
+
+What the synchronisation after a move *repeats* does not wait: sets, and the marks around a
+synchronisation. Half of one on a new stream would be a violation, for its beginning was on the old
+stream (docs/spec/laps-2.md, 5.4 and 6.1).
 """
 
 from __future__ import annotations
@@ -29,42 +33,44 @@ class Outbox:
 
     def __init__(self, *, single: bool = False) -> None:
         self._single = single
-        self._queue: deque[Transmit] = deque()
+        # Each with whether a synchronisation repeats it.
+        self._queue: deque[tuple[Transmit, bool]] = deque()
         self._waiting: deque[bytes] = deque()
         self.waiting_bytes = 0
         """How many bytes wait for a stream to be written to."""
 
-    def put(self, stream_id: int | None, data: bytes) -> None:
-        """Queue one message for a stream, or let it wait for one."""
-        if stream_id is None:
+    def put(self, stream_id: int | None, data: bytes, *, repeated: bool = False) -> None:
+        """Queue one message for a stream, or let it wait for one unless it is repeated there."""
+        if stream_id is not None:
+            self._queue.append((StreamData(stream_id, data, self._single), repeated))
+        elif not repeated:
             self._waiting.append(data)
             self.waiting_bytes += len(data)
-        else:
-            self._queue.append(StreamData(stream_id, data, self._single))
 
     def adopt(self, stream_id: int) -> None:
         """What waited for a stream goes to this one."""
-        self._queue.extend(StreamData(stream_id, data, self._single) for data in self._waiting)
+        for data in self._waiting:
+            self.put(stream_id, data)
         self._waiting.clear()
         self.waiting_bytes = 0
 
     def end(self, stream_id: int, ending: Ending, code: int = 0) -> None:
         """End one half of a stream, after what was queued for it; a reset takes that back."""
         if ending is Ending.RESET:
-            kept: deque[Transmit] = deque()
-            for item in self._queue:
+            kept: deque[tuple[Transmit, bool]] = deque()
+            for item, repeated in self._queue:
                 if isinstance(item, StreamData) and item.stream_id == stream_id:
-                    self.put(None, item.data)
+                    self.put(None, item.data, repeated=repeated)
                 else:
-                    kept.append(item)
+                    kept.append((item, repeated))
             self._queue = kept
-        self._queue.append(StreamEnd(stream_id, ending, code))
+        self._queue.append((StreamEnd(stream_id, ending, code), False))
 
     def close(self, code: int, reason: str) -> None:
         """End the connection, after what is queued; what waits will never leave."""
         self._waiting.clear()
         self.waiting_bytes = 0
-        self._queue.append(ConnectionClose(code, reason))
+        self._queue.append((ConnectionClose(code, reason), False))
 
     def clear(self) -> None:
         """The connection is gone: nothing can leave any more."""
@@ -76,12 +82,12 @@ class Outbox:
         """The next piece, or ``None``."""
         if not self._queue:
             return None
-        item = self._queue.popleft()
+        item, _ = self._queue.popleft()
         if self._single or not isinstance(item, StreamData):
             return item
         pieces, size = [item.data], len(item.data)
         while self._queue:
-            following = self._queue[0]
+            following, _ = self._queue[0]
             if not isinstance(following, StreamData) or following.stream_id != item.stream_id:
                 break
             size += len(following.data)
