@@ -34,7 +34,13 @@ from laps_wire.layout import (
     Words,
     readable,
 )
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import (
+    check_codec_bytes,
+    check_codec_values,
+    check_whole_values,
+    read,
+    write,
+)
 from testkit.strategies import values_of
 
 
@@ -77,23 +83,10 @@ SIZED: dict[str, FieldCodec[Any]] = {
 OPEN: dict[str, FieldCodec[Any]] = {"rest": REST, "many": Many(POINT, 5)}
 
 
-def write(codec: FieldCodec[Any], value: Any) -> bytes:
-    writer = Writer()
-    codec.write(writer, value, "f")
-    return writer.getvalue()
-
-
-def read(codec: FieldCodec[Any], data: bytes) -> tuple[Any, int]:
-    reader = Reader(data, partial=True)
-    return codec.read(reader, "f"), reader.pos
-
-
 @pytest.mark.parametrize("codec", SIZED.values(), ids=SIZED)
 @given(data=st.data())
 def test_identity_and_prefixes(codec: FieldCodec[Any], data: st.DataObject) -> None:
-    value = data.draw(values_of(codec))
-    check_round_trip(lambda v: write(codec, v), lambda b: read(codec, b), value, suffix=b"\xff")
-    check_prefixes(lambda v: write(codec, v), lambda b: read(codec, b), value)
+    check_codec_values(codec, data.draw(values_of(codec)))
 
 
 @pytest.mark.parametrize("codec", OPEN.values(), ids=OPEN)
@@ -101,15 +94,13 @@ def test_identity_and_prefixes(codec: FieldCodec[Any], data: st.DataObject) -> N
 def test_identity_of_fields_that_end_with_the_message(
     codec: FieldCodec[Any], data: st.DataObject
 ) -> None:
-    value = data.draw(values_of(codec))
-    check_round_trip(lambda v: write(codec, v), lambda b: read(codec, b), value)
+    check_whole_values(codec, data.draw(values_of(codec)))
 
 
 @pytest.mark.parametrize("codec", SIZED.values(), ids=SIZED)
 @given(data=st.binary(min_size=1, max_size=60))
 def test_any_bytes(codec: FieldCodec[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: read(codec, b), data)
-    check_bounded(lambda b: read(codec, b), data)
+    check_codec_bytes(codec, data)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +120,7 @@ def test_any_bytes(codec: FieldCodec[Any], data: bytes) -> None:
 )
 def test_what_a_reader_refuses(codec: FieldCodec[Any], data: bytes, words: str) -> None:
     with pytest.raises(MalformedError, match=words) as caught:
-        codec.read(Reader(data, partial=True), "f")
+        read(codec, data)
     assert caught.value.field.startswith("f")
 
 
@@ -152,7 +143,7 @@ def test_what_a_reader_refuses(codec: FieldCodec[Any], data: bytes, words: str) 
 )
 def test_what_a_writer_refuses(codec: FieldCodec[Any], value: Any, words: str) -> None:
     with pytest.raises(EncodeError, match=words):
-        codec.write(Writer(), value, "f")
+        write(codec, value)
 
 
 def test_a_fault_deep_inside_names_the_whole_way() -> None:

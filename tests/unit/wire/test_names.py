@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.names  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, LapsError, MalformedError, TextFormError
+from laps_wire.layout import FieldCodec
 from laps_wire.names import (
     FULL_TRACK_NAME,
     NAMESPACE,
@@ -19,26 +20,15 @@ from laps_wire.names import (
     Namespace,
 )
 from laps_wire.varint import QUIC, VI64, IntegerCoding
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
-CODECS = {
+CODECS: dict[str, FieldCodec[Any]] = {
     "NAMESPACE": NAMESPACE,
     "NAMESPACE_PREFIX": NAMESPACE_PREFIX,
     "FULL_TRACK_NAME": FULL_TRACK_NAME,
 }
 EXAMPLE = FullTrackName(Namespace.of(b"example.net", b"team2", b"project_x"), b"report")
-
-
-def encode(codec: Any, value: object, integers: IntegerCoding = QUIC) -> bytes:
-    writer = Writer(integers=integers)
-    codec.write(writer, value, "value")
-    return writer.getvalue()
-
-
-def decode(codec: Any, data: bytes, integers: IntegerCoding = QUIC) -> tuple[Any, int]:
-    reader = Reader(data, integers=integers, partial=True)
-    return codec.read(reader, "value"), reader.pos
 
 
 # The values and their limits
@@ -199,24 +189,24 @@ def test_every_text_is_refused_or_the_only_one_of_its_name(text: str) -> None:
 
 def test_the_bytes_of_a_namespace_in_both_codings() -> None:
     long = Namespace.of(b"demo", b"x" * 70)
-    assert encode(NAMESPACE, Namespace.of(b"demo", b"a")) == b"\x02\x04demo\x01a"
-    assert encode(NAMESPACE, long, QUIC) == b"\x02\x04demo\x40\x46" + b"x" * 70
-    assert encode(NAMESPACE, long, VI64) == b"\x02\x04demo\x46" + b"x" * 70
-    assert encode(NAMESPACE_PREFIX, Namespace()) == b"\x00"
+    assert write(NAMESPACE, Namespace.of(b"demo", b"a")) == b"\x02\x04demo\x01a"
+    assert write(NAMESPACE, long, QUIC) == b"\x02\x04demo\x40\x46" + b"x" * 70
+    assert write(NAMESPACE, long, VI64) == b"\x02\x04demo\x46" + b"x" * 70
+    assert write(NAMESPACE_PREFIX, Namespace()) == b"\x00"
 
 
 def test_the_bytes_of_a_full_track_name() -> None:
     full = FullTrackName(Namespace.of(b"demo/room1"), b"events")
-    assert encode(FULL_TRACK_NAME, full) == bytes.fromhex("01 0a") + b"demo/room1\x06events"
+    assert write(FULL_TRACK_NAME, full) == bytes.fromhex("01 0a") + b"demo/room1\x06events"
 
 
 @pytest.mark.parametrize(
     ("codec", "data", "complaint"),
     [
-        (NAMESPACE, b"\x00", "value: 0 fields where 1 to 32 belong (at byte 0)"),
-        (NAMESPACE, b"\x21", "value: 33 fields where 1 to 32 belong (at byte 0)"),
-        (NAMESPACE_PREFIX, b"\x21", "value: 33 fields where 0 to 32 belong (at byte 0)"),
-        (NAMESPACE, b"\x02\x01a\x00", "value[1]: an empty namespace field (at byte 3)"),
+        (NAMESPACE, b"\x00", "f: 0 fields where 1 to 32 belong (at byte 0)"),
+        (NAMESPACE, b"\x21", "f: 33 fields where 1 to 32 belong (at byte 0)"),
+        (NAMESPACE_PREFIX, b"\x21", "f: 33 fields where 0 to 32 belong (at byte 0)"),
+        (NAMESPACE, b"\x02\x01a\x00", "f[1]: an empty namespace field (at byte 3)"),
         (NAMESPACE, b"\x01\x50\x01", "length 4097 is over the limit of 4096 (at byte 1)"),
         (
             NAMESPACE,
@@ -235,23 +225,23 @@ def test_what_can_never_be_a_name_is_refused_at_once(
     codec: Any, data: bytes, complaint: str
 ) -> None:
     with pytest.raises(MalformedError) as caught:
-        decode(codec, data)
+        read(codec, data)
     assert complaint in str(caught.value)
     assert caught.value.code == 0x3
 
 
 def test_names_as_large_as_the_limits_pass() -> None:
     full = FullTrackName(Namespace((b"f" * 100,) * 32), b"n" * 896)
-    assert decode(FULL_TRACK_NAME, encode(FULL_TRACK_NAME, full))[0] == full
+    assert read(FULL_TRACK_NAME, write(FULL_TRACK_NAME, full))[0] == full
     alone = FullTrackName(Namespace.of(b"f" * 4096), b"")
-    assert decode(FULL_TRACK_NAME, encode(FULL_TRACK_NAME, alone))[0] == alone
+    assert read(FULL_TRACK_NAME, write(FULL_TRACK_NAME, alone))[0] == alone
 
 
 def test_a_namespace_without_fields_is_not_written_where_one_belongs() -> None:
-    with pytest.raises(EncodeError, match="value: 0 fields where at least 1 belong"):
-        encode(NAMESPACE, Namespace())
-    with pytest.raises(EncodeError, match=r"value.namespace: 0 fields"):
-        encode(FULL_TRACK_NAME, FullTrackName(Namespace(), b"x"))
+    with pytest.raises(EncodeError, match="f: 0 fields where at least 1 belong"):
+        write(NAMESPACE, Namespace())
+    with pytest.raises(EncodeError, match=r"f.namespace: 0 fields"):
+        write(FULL_TRACK_NAME, FullTrackName(Namespace(), b"x"))
 
 
 class Recorder(Reader):
@@ -269,7 +259,7 @@ seen: list[str] = []
 
 def test_composites_are_entered_and_left() -> None:
     seen.clear()
-    FULL_TRACK_NAME.read(Recorder(encode(FULL_TRACK_NAME, EXAMPLE)), "track")
+    FULL_TRACK_NAME.read(Recorder(write(FULL_TRACK_NAME, EXAMPLE)), "track")
     assert seen == ["+track", "+namespace", "-", "-"]
 
 
@@ -279,26 +269,19 @@ def test_composites_are_entered_and_left() -> None:
 def test_identity_and_prefixes(name: str, integers: IntegerCoding, data: st.DataObject) -> None:
     codec = CODECS[name]
     value = data.draw(values_of(codec, integers))
-    check_round_trip(
-        lambda it: encode(codec, it, integers),
-        lambda it: decode(codec, it, integers),
-        value,
-        suffix=data.draw(st.binary(max_size=3)),
-    )
-    check_prefixes(
-        lambda it: encode(codec, it, integers), lambda it: decode(codec, it, integers), value
-    )
+    suffix = data.draw(st.binary(max_size=3))
+    check_codec_values(codec, value, integers, suffixes=[suffix])
 
 
 @pytest.mark.parametrize("name", CODECS)
 @given(data=st.binary(max_size=60))
 def test_any_bytes(name: str, data: bytes) -> None:
-    check_any_bytes(lambda it: decode(CODECS[name], it), data)
+    check_codec_bytes(CODECS[name], data)
 
 
 @pytest.mark.parametrize("name", CODECS)
 def test_memory_is_bounded_by_the_input(name: str) -> None:
-    check_bounded(lambda it: decode(CODECS[name], it), b"\x20" + b"\x4f\xff" * 8)
+    check_codec_bytes(CODECS[name], b"\x20" + b"\x4f\xff" * 8)
 
 
 def test_a_name_never_raises_anything_but_our_errors() -> None:

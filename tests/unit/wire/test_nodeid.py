@@ -10,24 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.names  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, TextFormError
 from laps_wire.nodeid import NODE_ID, NodeId
-from testkit.properties import check_any_bytes, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
 U64S = st.one_of(st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**64 - 1]), st.integers(0, 2**64 - 1))
-
-
-def encode(value: NodeId) -> bytes:
-    writer = Writer()
-    NODE_ID.write(writer, value, "node_id")
-    return writer.getvalue()
-
-
-def decode(data: bytes) -> tuple[NodeId, int]:
-    reader = Reader(data, partial=True)
-    return NODE_ID.read(reader, "node_id"), reader.pos
 
 
 @pytest.mark.parametrize(
@@ -167,14 +155,13 @@ def test_a_text_or_a_float_is_not_an_id() -> None:
 
 def test_eight_bytes_big_endian() -> None:
     node_id = NodeId.parse("100.2:9001.2001")
-    assert encode(node_id) == bytes.fromhex("0064 0002 2329 07d1")
-    value, used = decode(bytes.fromhex("0064 0002 2329 07d1"))
+    assert write(NODE_ID, node_id) == bytes.fromhex("0064 0002 2329 07d1")
+    value, used = read(NODE_ID, bytes.fromhex("0064 0002 2329 07d1"))
     assert (value, used) == (node_id, 8)
     assert type(value) is NodeId
 
 
 @given(values_of(NODE_ID), st.binary(max_size=12))
 def test_codec(node_id: NodeId, data: bytes) -> None:
-    check_round_trip(encode, decode, node_id, suffix=b"\x01")
-    check_prefixes(encode, decode, node_id)
-    check_any_bytes(decode, data)
+    check_codec_values(NODE_ID, node_id)
+    check_codec_bytes(NODE_ID, data)

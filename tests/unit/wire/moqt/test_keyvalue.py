@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, IncompleteError, MalformedError
 from laps_wire.moqt.keyvalue import (
     KEY_VALUES,
@@ -21,8 +21,16 @@ from laps_wire.moqt.keyvalue import (
     sorted_pairs,
 )
 from laps_wire.varint import QUIC, VI64, IntegerCoding
+from testkit.fields import (
+    check_codec_bytes,
+    check_codec_values,
+    check_whole_bytes,
+    check_whole_values,
+    read,
+    read_whole,
+    write,
+)
 from testkit.moqt import pairs
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 
 CODINGS = pytest.mark.parametrize("integers", [QUIC, VI64], ids=["quic", "vi64"])
 PREFIXED = PrefixedKeyValues(4096)
@@ -32,19 +40,6 @@ PAIRS = (
     KeyValue(3, b""),
     KeyValue(0x22, 300),
 )
-
-
-def encode(codec: Any, value: Any, integers: IntegerCoding = QUIC) -> bytes:
-    writer = Writer(integers=integers)
-    codec.write(writer, value, "pairs")
-    return writer.getvalue()
-
-
-def decode(
-    codec: Any, data: bytes, integers: IntegerCoding = QUIC, *, partial: bool = False
-) -> tuple[Any, int]:
-    reader = Reader(data, integers=integers, partial=partial)
-    return codec.read(reader, "pairs"), reader.pos
 
 
 @pytest.mark.parametrize(
@@ -58,13 +53,15 @@ def decode(
 )
 def test_bytes(codec: Any, integers: IntegerCoding, data: str) -> None:
     raw = bytes.fromhex(data)
-    assert encode(codec, PAIRS, integers) == raw
-    assert decode(codec, raw, integers) == (PAIRS, len(raw))
+    assert write(codec, PAIRS, integers) == raw
+    assert read_whole(codec, raw, integers) == PAIRS
 
 
 @pytest.mark.parametrize("codec", [KEY_VALUES, KEY_VALUES_COUNTED, PREFIXED])
 def test_no_pairs(codec: Any) -> None:
-    assert decode(codec, encode(codec, ())) == ((), 0 if codec is KEY_VALUES else 1)
+    data = write(codec, ())
+    assert data == (b"" if codec is KEY_VALUES else b"\x00")
+    assert read_whole(codec, data) == ()
 
 
 # Types
@@ -75,26 +72,26 @@ def test_types_add_up_to_2_64_less_1_and_no_more() -> None:
     top = 2**62 - 1
     large = [KeyValue(top * n, b"" if n % 2 else 0) for n in range(1, 5)]
     values = (*large, KeyValue(2**64 - 1, b""))
-    data = encode(KEY_VALUES, values)
-    assert decode(KEY_VALUES, data) == (values, len(data))
+    data = write(KEY_VALUES, values)
+    assert read_whole(KEY_VALUES, data) == values
     with pytest.raises(MalformedError, match="above 2\\*\\*64 - 1") as caught:
-        decode(KEY_VALUES, data + b"\x01")
+        read_whole(KEY_VALUES, data + b"\x01")
     assert caught.value.offset == len(data)
     assert caught.value.code == 0x3
     with pytest.raises(MalformedError, match="above"):
-        decode(KEY_VALUES, bytes.fromhex("ff ffffffffffffffff 00 01 00"), VI64)
+        read_whole(KEY_VALUES, bytes.fromhex("ff ffffffffffffffff 00 01 00"), VI64)
 
 
 def test_types_ascend() -> None:
     with pytest.raises(EncodeError, match="type 0x2 after 0x3: types must ascend"):
-        encode(KEY_VALUES, (KeyValue(3, b""), KeyValue(2, 0)))
+        write(KEY_VALUES, (KeyValue(3, b""), KeyValue(2, 0)))
 
 
 def test_types_that_do_not_fit() -> None:
     with pytest.raises(EncodeError, match="is above 2\\*\\*64 - 1"):
-        encode(KEY_VALUES, (KeyValue(2**64, 0),), VI64)
+        write(KEY_VALUES, (KeyValue(2**64, 0),), VI64)
     with pytest.raises(EncodeError, match="does not fit a QUIC varint"):
-        encode(KEY_VALUES, (KeyValue(2**62, 0),))
+        write(KEY_VALUES, (KeyValue(2**62, 0),))
 
 
 # Values
@@ -102,26 +99,26 @@ def test_types_that_do_not_fit() -> None:
 
 def test_values_have_at_most_65535_bytes() -> None:
     pair = (KeyValue(1, b"x" * MAX_VALUE_LENGTH),)
-    data = encode(KEY_VALUES, pair)
-    assert decode(KEY_VALUES, data) == (pair, len(data))
+    data = write(KEY_VALUES, pair)
+    assert read_whole(KEY_VALUES, data) == pair
     with pytest.raises(EncodeError, match="over the limit of 65535"):
-        encode(KEY_VALUES, (KeyValue(1, b"x" * 65536),))
+        write(KEY_VALUES, (KeyValue(1, b"x" * 65536),))
     # Refused by its length alone, not waited for.
     with pytest.raises(MalformedError, match="length 65536 is over the limit"):
-        decode(KEY_VALUES_COUNTED, bytes.fromhex("01 01 80010000"), partial=True)
+        read(KEY_VALUES_COUNTED, bytes.fromhex("01 01 80010000"))
 
 
 def test_a_value_has_the_kind_of_its_type() -> None:
     with pytest.raises(EncodeError, match="0x1 is odd: its value is bytes"):
-        encode(KEY_VALUES, (KeyValue(1, 1),))
+        write(KEY_VALUES, (KeyValue(1, 1),))
     with pytest.raises(EncodeError, match="0x2 is even: its value is an integer"):
-        encode(KEY_VALUES, (KeyValue(2, b"x"),))
+        write(KEY_VALUES, (KeyValue(2, b"x"),))
 
 
 @pytest.mark.parametrize("data", ["01", "01 02 61", "02", "40"])
 def test_pairs_that_end_early(data: str) -> None:
     with pytest.raises(MalformedError, match="truncated"):
-        decode(KEY_VALUES, bytes.fromhex(data))
+        read_whole(KEY_VALUES, bytes.fromhex(data))
 
 
 # Blocks
@@ -129,14 +126,14 @@ def test_pairs_that_end_early(data: str) -> None:
 
 def test_a_block_is_bounded_by_its_length() -> None:
     with pytest.raises(MalformedError, match="length 5000 is over the limit of 4096"):
-        decode(PREFIXED, bytes.fromhex("5388"), partial=True)
+        read(PREFIXED, bytes.fromhex("5388"))
     with pytest.raises(IncompleteError):
-        decode(PREFIXED, bytes.fromhex("02 02"), partial=True)
+        read(PREFIXED, bytes.fromhex("02 02"))
     # The pair does not fit the block, though bytes follow it.
     with pytest.raises(MalformedError, match="truncated"):
-        decode(PREFIXED, bytes.fromhex("02 01 02 6162"), partial=True)
+        read(PREFIXED, bytes.fromhex("02 01 02 6162"))
     with pytest.raises(EncodeError, match="over the limit of 3"):
-        encode(PrefixedKeyValues(3), (KeyValue(1, b"ab"),))
+        write(PrefixedKeyValues(3), (KeyValue(1, b"ab"),))
 
 
 def test_a_count_reads_that_many_and_no_more() -> None:
@@ -167,27 +164,19 @@ def test_sorted_pairs_keep_the_order_of_equal_types() -> None:
 @given(data=st.data())
 def test_round_trips(integers: IntegerCoding, data: st.DataObject) -> None:
     value = data.draw(pairs(integers))
-
-    def write(codec: Any) -> Any:
-        return lambda message: encode(codec, message, integers)
-
-    def read(codec: Any) -> Any:
-        return lambda raw: decode(codec, raw, integers, partial=True)
-
-    check_round_trip(write(KEY_VALUES), read(KEY_VALUES), value)
+    check_whole_values(KEY_VALUES, value, integers)
     for codec in (KEY_VALUES_COUNTED, PREFIXED):
-        check_round_trip(write(codec), read(codec), value, suffix=b"\x01\x02")
-        check_prefixes(write(codec), read(codec), value)
+        check_codec_values(codec, value, integers, suffixes=[b"\x01\x02"])
 
 
 @CODINGS
 @given(data=st.binary(max_size=60))
 def test_any_bytes(integers: IntegerCoding, data: bytes) -> None:
-    check_any_bytes(lambda raw: decode(KEY_VALUES_COUNTED, raw, integers, partial=True), data)
-    check_any_bytes(lambda raw: decode(PREFIXED, raw, integers, partial=True), data)
+    check_codec_bytes(KEY_VALUES_COUNTED, data, integers)
+    check_codec_bytes(PREFIXED, data, integers)
 
 
 @CODINGS
 def test_lying_counts_cost_nothing(integers: IntegerCoding) -> None:
     data = integers.encode(2**62 - 1) + b"\x01\x01x"
-    check_bounded(lambda raw: decode(KEY_VALUES_COUNTED, raw, integers), data)
+    check_whole_bytes(KEY_VALUES_COUNTED, data, integers)

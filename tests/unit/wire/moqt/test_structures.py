@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.moqt  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.layout import readable
 from laps_wire.moqt.codepoints import AliasType, FilterType
@@ -34,26 +33,20 @@ from laps_wire.moqt.structures import (
 )
 from laps_wire.names import FULL_TRACK_NAME, FullTrackName, Namespace
 from laps_wire.varint import QUIC, VI64, IntegerCoding
-from testkit.properties import check_any_bytes, check_prefixes, check_round_trip
+from testkit.fields import (
+    check_codec_bytes,
+    check_codec_values,
+    check_whole_values,
+    read,
+    read_whole,
+    write,
+)
 from testkit.strategies import values_of
 
 ABSOLUTE, DELTA = FilterCodec(delta=False), FilterCodec(delta=True)
 FETCH = FetchTargetCodec(FULL_TRACK_NAME)
 TRACK = FullTrackName(Namespace.of(b"live"), b"video")
 RANGE = SubscriptionFilter(FilterType.ABSOLUTE_RANGE, Location(10, 3), 20)
-
-
-def encode(codec: Any, value: Any, integers: IntegerCoding = QUIC) -> bytes:
-    writer = Writer(integers=integers)
-    codec.write(writer, value, "it")
-    return writer.getvalue()
-
-
-def decode(
-    codec: Any, data: bytes, integers: IntegerCoding = QUIC, *, partial: bool = False
-) -> tuple[Any, int]:
-    reader = Reader(data, integers=integers, partial=partial)
-    return codec.read(reader, "it"), reader.pos
 
 
 @pytest.mark.parametrize(
@@ -91,8 +84,8 @@ def decode(
 )
 def test_bytes(codec: Any, integers: IntegerCoding, value: Any, data: str) -> None:
     raw = bytes.fromhex(data)
-    assert encode(codec, value, integers) == raw
-    assert decode(codec, raw, integers) == (value, len(raw))
+    assert write(codec, value, integers) == raw
+    assert read_whole(codec, raw, integers) == value
 
 
 def test_locations_compare_by_group_then_object() -> None:
@@ -137,7 +130,7 @@ def test_a_range_may_be_one_group() -> None:
 )
 def test_filters_that_are_refused(codec: Any, data: str, words: str) -> None:
     with pytest.raises(MalformedError, match=words) as caught:
-        decode(codec, bytes.fromhex(data), VI64)
+        read_whole(codec, bytes.fromhex(data), VI64)
     assert caught.value.code == 0x3
 
 
@@ -162,34 +155,34 @@ def test_tokens_that_make_no_sense(arguments: tuple[Any, ...], words: str) -> No
 
 def test_a_token_of_another_kind_is_refused() -> None:
     with pytest.raises(MalformedError, match="4 is not an alias type"):
-        decode(TOKEN, b"\x04\x00")
+        read_whole(TOKEN, b"\x04\x00")
 
 
 # Words
 
 
 def test_words_that_are_not_utf8_never_grow() -> None:
-    assert decode(REASON, b"\x04a\xff\xc3b")[0] == "a??b"
+    assert read_whole(REASON, b"\x04a\xff\xc3b") == "a??b"
     worst = b"\xff" * MAX_REASON_LENGTH
     text = readable(worst)
     assert text == "?" * MAX_REASON_LENGTH
-    assert len(encode(REASON, text)) == 2 + MAX_REASON_LENGTH
+    assert len(write(REASON, text)) == 2 + MAX_REASON_LENGTH
 
 
 def test_limits_of_words() -> None:
-    assert len(encode(REASON, "x" * 1024)) == 1026
+    assert len(write(REASON, "x" * 1024)) == 1026
     with pytest.raises(EncodeError, match="1025 bytes are over the limit of 1024"):
-        encode(REASON, "x" * 1025)
+        write(REASON, "x" * 1025)
     # A character of two bytes counts twice.
     with pytest.raises(EncodeError, match="over the limit"):
-        encode(REASON, "\u00e9" * 513)
+        write(REASON, "\u00e9" * 513)
     with pytest.raises(EncodeError, match="not encodable"):
-        encode(REASON, "\ud800")
+        write(REASON, "\ud800")
     with pytest.raises(MalformedError, match="over the limit of 1024"):
-        decode(REASON, bytes.fromhex("4401"), partial=True)
-    assert len(encode(URI, "x" * MAX_URI_LENGTH)) == 8194
+        read(REASON, bytes.fromhex("4401"))
+    assert len(write(URI, "x" * MAX_URI_LENGTH)) == 8194
     with pytest.raises(EncodeError, match="over the limit of 8192"):
-        encode(URI, "x" * 8193)
+        write(URI, "x" * 8193)
 
 
 # Redirects and fetches
@@ -203,7 +196,7 @@ def test_a_redirect_may_keep_the_track() -> None:
 @pytest.mark.parametrize("data", ["00", "04 00 00"])
 def test_fetch_types_that_are_refused(data: str) -> None:
     with pytest.raises(MalformedError, match="is not one of: 1 STANDALONE"):
-        decode(FETCH, bytes.fromhex(data))
+        read_whole(FETCH, bytes.fromhex(data))
 
 
 # The properties of every codec
@@ -222,20 +215,10 @@ CODECS = {
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @given(data=st.data())
 def test_round_trips(codec: Any, integers: IntegerCoding, data: st.DataObject) -> None:
-    value = data.draw(values_of(codec, integers))
-
-    def write(message: Any) -> bytes:
-        return encode(codec, message, integers)
-
-    def read(raw: bytes) -> tuple[Any, int]:
-        return decode(codec, raw, integers, partial=True)
-
-    check_round_trip(write, read, value, suffix=b"\x01")
-    check_prefixes(write, read, value)
-    check_any_bytes(read, data.draw(st.binary(max_size=40)))
+    check_codec_values(codec, data.draw(values_of(codec, integers)), integers)
+    check_codec_bytes(codec, data.draw(st.binary(max_size=40)), integers)
 
 
 @given(values_of(TOKEN, VI64))
 def test_tokens_round_trip(token: Token) -> None:
-    data = encode(TOKEN, token, VI64)
-    assert decode(TOKEN, data, VI64) == (token, len(data))
+    check_whole_values(TOKEN, token, VI64)

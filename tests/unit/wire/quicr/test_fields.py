@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.quicr  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.layout import VARINT, FieldCodec
 from laps_wire.quicr.codepoints import MAX_REASON, Flags
@@ -28,7 +27,13 @@ from laps_wire.quicr.fields import (
     Optional,
 )
 from laps_wire.shortname import ShortName
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import (
+    check_codec_bytes,
+    check_codec_values,
+    check_whole_values,
+    read,
+    write,
+)
 from testkit.strategies import values_of
 
 #: Fields that say where they end.
@@ -51,23 +56,10 @@ FULL = ShortName(0x00112233_44556677_8899AABB_CCDDEEFF)
 BYTES = bytes.fromhex("00112233445566778899aabbccddeeff")
 
 
-def write(codec: FieldCodec[Any], value: Any) -> bytes:
-    writer = Writer()
-    codec.write(writer, value, "f")
-    return writer.getvalue()
-
-
-def read(codec: FieldCodec[Any], data: bytes) -> tuple[Any, int]:
-    reader = Reader(data, partial=True)
-    return codec.read(reader, "f"), reader.pos
-
-
 @pytest.mark.parametrize("codec", SIZED.values(), ids=SIZED)
 @given(data=st.data())
 def test_identity_and_prefixes(codec: FieldCodec[Any], data: st.DataObject) -> None:
-    value = data.draw(values_of(codec))
-    check_round_trip(lambda v: write(codec, v), lambda b: read(codec, b), value, suffix=b"\xff")
-    check_prefixes(lambda v: write(codec, v), lambda b: read(codec, b), value)
+    check_codec_values(codec, data.draw(values_of(codec)))
 
 
 @pytest.mark.parametrize("codec", OPEN.values(), ids=OPEN)
@@ -75,16 +67,13 @@ def test_identity_and_prefixes(codec: FieldCodec[Any], data: st.DataObject) -> N
 def test_identity_of_fields_that_end_with_the_message(
     codec: FieldCodec[Any], data: st.DataObject
 ) -> None:
-    check_round_trip(
-        lambda v: write(codec, v), lambda b: read(codec, b), data.draw(values_of(codec))
-    )
+    check_whole_values(codec, data.draw(values_of(codec)))
 
 
 @pytest.mark.parametrize("codec", SIZED.values(), ids=SIZED)
 @given(data=st.binary(min_size=1, max_size=60))
 def test_any_bytes(codec: FieldCodec[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: read(codec, b), data)
-    check_bounded(lambda b: read(codec, b), data)
+    check_codec_bytes(codec, data)
 
 
 @pytest.mark.parametrize(

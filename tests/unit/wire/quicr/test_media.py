@@ -9,32 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.quicr  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.layout import Layout
 from laps_wire.quicr import media
 from laps_wire.quicr.codepoints import MAX_RELAY_ADDRESS, Response
 from laps_wire.quicr.media import SUBSCRIBE_REPLY, Fragment, RelayRedirect, SubscribeReply
-from testkit.properties import check_any_bytes, check_bounded
+from testkit.fields import check_whole_bytes, check_whole_values, read_whole, write
 from testkit.quicr import VECTORS
 from testkit.strategies import values_of
 
 TABLES: dict[str, Layout[Any]] = {
     name: table for name, table in vars(media).items() if isinstance(table, Layout)
 }
-
-
-def write(table: Layout[Any], message: Any) -> bytes:
-    writer = Writer()
-    table.write(writer, message, "m")
-    return writer.getvalue()
-
-
-def read(table: Layout[Any], data: bytes) -> Any:
-    reader = Reader(data)
-    message = table.read(reader, "m")
-    reader.expect_end("m")
-    return message
 
 
 def test_every_message_of_the_seed_has_a_table_and_a_vector() -> None:
@@ -45,15 +31,13 @@ def test_every_message_of_the_seed_has_a_table_and_a_vector() -> None:
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @given(data=st.data())
 def test_identity(table: Layout[Any], data: st.DataObject) -> None:
-    message = data.draw(values_of(table))
-    assert read(table, write(table, message)) == message
+    check_whole_values(table, data.draw(values_of(table)))
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @given(data=st.binary(min_size=1, max_size=60))
 def test_any_bytes(table: Layout[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: (read(table, b), len(b)), data)
-    check_bounded(lambda b: (read(table, b), len(b)), data)
+    check_whole_bytes(table, data)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +57,7 @@ def test_any_bytes(table: Layout[Any], data: bytes) -> None:
 def test_a_two_is_a_fail_with_words_and_a_redirect_without(
     data: bytes, reply: SubscribeReply
 ) -> None:
-    assert read(SUBSCRIBE_REPLY, data) == reply
+    assert read_whole(SUBSCRIBE_REPLY, data) == reply
 
 
 def test_fail_is_written_as_two_and_redirect_as_three() -> None:
@@ -88,21 +72,21 @@ def test_a_fail_of_ours_has_words() -> None:
 
 def test_an_unknown_response_is_refused() -> None:
     with pytest.raises(MalformedError, match="response: 4 is not one of: 0 OK, 1 EXPIRED, 2 FAIL"):
-        read(SUBSCRIBE_REPLY, b"\x04")
+        read_whole(SUBSCRIBE_REPLY, b"\x04")
 
 
 def test_an_unknown_intent_is_refused() -> None:
     with pytest.raises(MalformedError, match="intent: 3 is not one of"):
-        read(media.SUBSCRIBE_STREAM, b"\x00\x00\x03")
+        read_whole(media.SUBSCRIBE_STREAM, b"\x00\x00\x03")
 
 
 def test_a_redirect_goes_somewhere() -> None:
     with pytest.raises(ValueError, match="a redirect needs an address"):
         RelayRedirect("")
     with pytest.raises(MalformedError, match="a redirect needs an address"):
-        read(media.RELAY_REDIRECT, b"\x00")
+        read_whole(media.RELAY_REDIRECT, b"\x00")
     with pytest.raises(MalformedError, match="not UTF-8"):
-        read(media.RELAY_REDIRECT, b"\x01\xff")
+        read_whole(media.RELAY_REDIRECT, b"\x01\xff")
     with pytest.raises(EncodeError, match="over the limit"):
         write(media.RELAY_REDIRECT, RelayRedirect("r" * (MAX_RELAY_ADDRESS + 1)))
 

@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.quicr  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.layout import Layout
 from laps_wire.quicr import named
 from laps_wire.quicr.codepoints import MAX_NAMES, MAX_ORIGIN, Flags
 from laps_wire.quicr.named import NamedPublishIntent, NamedSubscribeReply, Publish, Subscribe
 from laps_wire.shortname import ShortName
-from testkit.properties import check_any_bytes, check_bounded
+from testkit.fields import check_whole_bytes, check_whole_values, read_whole, write
 from testkit.quicr import VECTORS
 from testkit.strategies import values_of
 
@@ -24,19 +23,6 @@ TABLES: dict[str, Layout[Any]] = {
     name: table for name, table in vars(named).items() if isinstance(table, Layout)
 }
 NAME = ShortName(7)
-
-
-def write(table: Layout[Any], message: Any) -> bytes:
-    writer = Writer()
-    table.write(writer, message, "m")
-    return writer.getvalue()
-
-
-def read(table: Layout[Any], data: bytes) -> Any:
-    reader = Reader(data)
-    message = table.read(reader, "m")
-    reader.expect_end("m")
-    return message
 
 
 def test_every_message_of_the_seed_has_a_table_and_a_vector() -> None:
@@ -47,24 +33,22 @@ def test_every_message_of_the_seed_has_a_table_and_a_vector() -> None:
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @given(data=st.data())
 def test_identity(table: Layout[Any], data: st.DataObject) -> None:
-    message = data.draw(values_of(table))
-    assert read(table, write(table, message)) == message
+    check_whole_values(table, data.draw(values_of(table)))
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @given(data=st.binary(min_size=1, max_size=60))
 def test_any_bytes(table: Layout[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: (read(table, b), len(b)), data)
-    check_bounded(lambda b: (read(table, b), len(b)), data)
+    check_whole_bytes(table, data)
 
 
 def test_a_list_has_at_most_so_many_names() -> None:
     full = Subscribe(1, tuple(ShortName(number) for number in range(MAX_NAMES)))
-    assert read(named.SUBSCRIBE, write(named.SUBSCRIBE, full)) == full
+    assert read_whole(named.SUBSCRIBE, write(named.SUBSCRIBE, full)) == full
     with pytest.raises(EncodeError, match="1025 items are over the limit of 1024"):
         write(named.SUBSCRIBE, Subscribe(1, (NAME,) * (MAX_NAMES + 1)))
     with pytest.raises(MalformedError, match="names: count 1025 is over the limit of 1024"):
-        read(named.SUBSCRIBE, b"\x01\x44\x01")
+        read_whole(named.SUBSCRIBE, b"\x01\x44\x01")
 
 
 def test_a_name_does_not_both_succeed_and_fail() -> None:
@@ -74,7 +58,7 @@ def test_a_name_does_not_both_succeed_and_fail() -> None:
         NamedSubscribeReply(1, (NAME,), (other, NAME))
     one = b"\x01" + bytes(15) + b"\x07\x80"
     with pytest.raises(MalformedError, match="a name is in names_success and in names_fail"):
-        read(named.NAMED_SUBSCRIBE_REPLY, b"\x01" + one + one)
+        read_whole(named.NAMED_SUBSCRIBE_REPLY, b"\x01" + one + one)
 
 
 def test_an_origin_is_a_host_name() -> None:
@@ -85,11 +69,11 @@ def test_an_origin_is_a_host_name() -> None:
 @pytest.mark.parametrize("fragment_id", [b"\x00", b"\x01", b"\x80\x01\x00\x00"])
 def test_a_fragment_id_has_a_number_from_one_and_sixteen_bits(fragment_id: bytes) -> None:
     with pytest.raises(MalformedError, match=r"fragment_id: \d+ is outside 2..65535"):
-        read(named.PUBLISH, bytes(17) + fragment_id + b"\x00\x00")
+        read_whole(named.PUBLISH, bytes(17) + fragment_id + b"\x00\x00")
 
 
 def test_a_publish_names_one_object() -> None:
-    with pytest.raises(EncodeError, match=r"m.name: a full name belongs here, not 84 bits"):
+    with pytest.raises(EncodeError, match=r"f.name: a full name belongs here, not 84 bits"):
         write(named.PUBLISH, Publish(NAME.prefix(84), Flags(0), 3, 0, 0, b""))
 
 

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.laps_cpp  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.names import Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.cpp.fields import NODE_SET, PATH_ITEM, SHORT_NAMESPACE, NodePathItem
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
 CODECS: dict[str, Any] = {
@@ -24,35 +23,24 @@ CODECS: dict[str, Any] = {
 }
 
 
-def encode(codec: Any, value: object) -> bytes:
-    writer = Writer()
-    codec.write(writer, value, "value")
-    return writer.getvalue()
-
-
-def decode(codec: Any, data: bytes) -> tuple[Any, int]:
-    reader = Reader(data, partial=True)
-    return codec.read(reader, "value"), reader.pos
-
-
 def test_a_path_item_is_little_endian() -> None:
     item = NodePathItem(NodeId.parse("100.2:9001.2001"), 0x0102_0304_0506_0708)
-    assert encode(PATH_ITEM, item).hex(" ", 8) == "d107292302006400 0807060504030201"
-    value, _ = decode(PATH_ITEM, encode(PATH_ITEM, item))
+    assert write(PATH_ITEM, item).hex(" ", 8) == "d107292302006400 0807060504030201"
+    value, _ = read(PATH_ITEM, write(PATH_ITEM, item))
     assert value == item
     assert type(value.node_id) is NodeId
 
 
 @pytest.mark.parametrize("srtt", [-1, 1 << 64])
 def test_a_time_that_does_not_fit_64_bits_is_refused(srtt: int) -> None:
-    with pytest.raises(EncodeError, match=f"value.srtt_us: {srtt} does not fit"):
-        encode(PATH_ITEM, NodePathItem(NodeId(1), srtt))
+    with pytest.raises(EncodeError, match=f"f.srtt_us: {srtt} does not fit"):
+        write(PATH_ITEM, NodePathItem(NodeId(1), srtt))
 
 
 def test_a_namespace_with_short_lengths() -> None:
     namespace = Namespace.of(b"abc", b"12345")
-    assert encode(SHORT_NAMESPACE, namespace) == b"\x02\x00\x03abc\x00\x0512345"
-    assert encode(SHORT_NAMESPACE, Namespace()) == b"\x00"
+    assert write(SHORT_NAMESPACE, namespace) == b"\x02\x00\x03abc\x00\x0512345"
+    assert write(SHORT_NAMESPACE, Namespace()) == b"\x00"
 
 
 @pytest.mark.parametrize(
@@ -66,44 +54,40 @@ def test_a_namespace_with_short_lengths() -> None:
 )
 def test_moqts_limits_hold_for_announced_names(data: bytes, complaint: str) -> None:
     with pytest.raises(MalformedError, match=complaint) as caught:
-        decode(SHORT_NAMESPACE, data)
+        read(SHORT_NAMESPACE, data)
     assert caught.value.offset is not None
     assert caught.value.offset <= 1
 
 
 def test_a_node_set_is_read_in_any_order_and_written_ascending() -> None:
     data = b"\x00\x03" + bytes.fromhex("0000000000000009 0000000000000001 0000000000000009")
-    nodes, used = decode(NODE_SET, data)
+    nodes, used = read(NODE_SET, data)
     assert (nodes, used) == ((1, 9), 26)
     assert all(type(node) is NodeId for node in nodes)
-    assert encode(NODE_SET, nodes).hex() == "000200000000000000010000000000000009"
+    assert write(NODE_SET, nodes).hex() == "000200000000000000010000000000000009"
 
 
 def test_a_node_set_that_its_count_cannot_say_is_refused() -> None:
     nodes = tuple(NodeId(number) for number in range(0x10000))
     with pytest.raises(EncodeError, match="65536 items are over the limit of 65535"):
-        encode(NODE_SET, nodes)
-    assert len(decode(NODE_SET, encode(NODE_SET, nodes[1:]))[0]) == 65535
+        write(NODE_SET, nodes)
+    assert len(read(NODE_SET, write(NODE_SET, nodes[1:]))[0]) == 65535
 
 
 @pytest.mark.parametrize("name", CODECS)
 @given(data=st.data())
 def test_identity_and_prefixes(name: str, data: st.DataObject) -> None:
     codec = CODECS[name]
-    value = data.draw(values_of(codec))
-    check_round_trip(
-        lambda it: encode(codec, it), lambda it: decode(codec, it), value, suffix=b"\x00"
-    )
-    check_prefixes(lambda it: encode(codec, it), lambda it: decode(codec, it), value)
+    check_codec_values(codec, data.draw(values_of(codec)))
 
 
 @pytest.mark.parametrize("name", CODECS)
 @given(data=st.binary(max_size=40))
 def test_any_bytes(name: str, data: bytes) -> None:
-    check_any_bytes(lambda it: decode(CODECS[name], it), data)
+    check_codec_bytes(CODECS[name], data)
 
 
 @pytest.mark.parametrize("name", CODECS)
 def test_memory_is_bounded_by_the_input(name: str) -> None:
-    check_bounded(lambda it: decode(CODECS[name], it), b"\xff" * 64)
-    check_bounded(lambda it: decode(CODECS[name], it), b"\x20" + b"\x0f\xff" * 40)
+    check_codec_bytes(CODECS[name], b"\xff" * 64)
+    check_codec_bytes(CODECS[name], b"\x20" + b"\x0f\xff" * 40)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.hashing import endpoint_node_id, track_hashes
 from laps_wire.names import FULL_TRACK_NAME, FullTrackName, Namespace
@@ -42,6 +42,7 @@ from laps_wire.peering.cpp.messages import (
     SubscribeNodeSetWithdrawn,
 )
 from laps_wire.varint import QUIC, VI64, IntegerCoding
+from testkit import fields
 from testkit.laps_cpp import VECTORS, coded, live, messages
 
 BUILDS = {"draft16": DRAFT16, "draft18": DRAFT18}
@@ -107,16 +108,11 @@ MESSAGE_VECTORS = [row["name"] for row in VECTORS["code"] if not row["name"].sta
 
 
 def write(message: Message, integers: IntegerCoding = QUIC) -> bytes:
-    writer = Writer(integers=integers)
-    LAYOUTS[TYPES[type(message)]].write(writer, message, "message")
-    return writer.getvalue()
+    return fields.write(LAYOUTS[TYPES[type(message)]], message, integers)
 
 
 def read(kind: MessageType, body: bytes, integers: IntegerCoding = QUIC) -> Any:
-    reader = Reader(body, integers=integers)
-    message = LAYOUTS[kind].read(reader, kind.name)
-    reader.expect_end(kind.name)
-    return message
+    return fields.read_whole(LAYOUTS[kind], body, integers)
 
 
 # Bytes of others

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.laps2  # noqa: F401 - registers strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.layout import U16, VARINT, FieldCodec
 from laps_wire.nodeid import NodeId
@@ -30,7 +29,7 @@ from laps_wire.peering.laps2.fields import (
     Stamp,
 )
 from laps_wire.peering.laps2.limits import MAX_TARGETS
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
 BASES = Bits(Bases, 0xF)
@@ -49,30 +48,16 @@ CODECS: dict[str, FieldCodec[Any]] = {
 }
 
 
-def write(codec: FieldCodec[Any], value: Any) -> bytes:
-    writer = Writer()
-    codec.write(writer, value, "f")
-    return writer.getvalue()
-
-
-def read(codec: FieldCodec[Any], data: bytes) -> tuple[Any, int]:
-    reader = Reader(data, partial=True)
-    return codec.read(reader, "f"), reader.pos
-
-
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @given(data=st.data())
 def test_identity_and_prefixes(codec: FieldCodec[Any], data: st.DataObject) -> None:
-    value = data.draw(values_of(codec))
-    check_round_trip(lambda v: write(codec, v), lambda b: read(codec, b), value, suffix=b"\xff")
-    check_prefixes(lambda v: write(codec, v), lambda b: read(codec, b), value)
+    check_codec_values(codec, data.draw(values_of(codec)))
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @given(data=st.binary(min_size=1, max_size=60))
 def test_any_bytes(codec: FieldCodec[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: read(codec, b), data)
-    check_bounded(lambda b: read(codec, b), data)
+    check_codec_bytes(codec, data)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.laps2  # noqa: F401 - registers strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.layout import Layout
 from laps_wire.nodeid import NodeId
@@ -30,7 +29,7 @@ from laps_wire.peering.laps2.handshake import (
     Proof,
 )
 from laps_wire.peering.laps2.node import NodeInfo, NodeSelf
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
 TABLES: dict[str, Layout[Any]] = {
@@ -42,30 +41,16 @@ SELF = NodeInfo(NodeSelf(NodeId(1), RelayType.EDGE, Stamp(3, 9)))
 HEARD = SELF.passed_on(NodeId(2), 5)
 
 
-def write(layout: Layout[Any], value: Any) -> bytes:
-    writer = Writer()
-    layout.write(writer, value, "f")
-    return writer.getvalue()
-
-
-def read(layout: Layout[Any], data: bytes) -> tuple[Any, int]:
-    reader = Reader(data, partial=True)
-    return layout.read(reader, "f"), reader.pos
-
-
 @pytest.mark.parametrize("layout", TABLES.values(), ids=TABLES)
 @given(data=st.data())
 def test_identity_and_prefixes(layout: Layout[Any], data: st.DataObject) -> None:
-    value = data.draw(values_of(layout))
-    check_round_trip(lambda v: write(layout, v), lambda b: read(layout, b), value, suffix=b"\x00")
-    check_prefixes(lambda v: write(layout, v), lambda b: read(layout, b), value)
+    check_codec_values(layout, data.draw(values_of(layout)))
 
 
 @pytest.mark.parametrize("layout", TABLES.values(), ids=TABLES)
 @given(data=st.binary(min_size=1, max_size=120))
 def test_any_bytes(layout: Layout[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: read(layout, b), data)
-    check_bounded(lambda b: read(layout, b), data)
+    check_codec_bytes(layout, data)
 
 
 def connect(node_info: NodeInfo = SELF, **changes: Any) -> Connect:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.laps2  # noqa: F401 - registers strategies
-from laps_wire.buffer import Reader, Writer
 from laps_wire.layout import Layout
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import messages
@@ -30,7 +29,7 @@ from laps_wire.peering.laps2.messages import (
     SyncRequest,
 )
 from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
 BY_NAME = {kind.name: layout for kind, layout in LAYOUTS.items()}
@@ -38,17 +37,6 @@ BY_NAME = {kind.name: layout for kind, layout in LAYOUTS.items()}
 OWN = {
     name: layout for name, layout in BY_NAME.items() if layout.cls.__module__ == messages.__name__
 }
-
-
-def write(layout: Layout[Any], value: Any) -> bytes:
-    writer = Writer()
-    layout.write(writer, value, "f")
-    return writer.getvalue()
-
-
-def read(layout: Layout[Any], data: bytes) -> tuple[Any, int]:
-    reader = Reader(data, partial=True)
-    return layout.read(reader, "f"), reader.pos
 
 
 def test_every_type_has_a_table_and_every_table_a_class() -> None:
@@ -72,16 +60,13 @@ def test_every_message_ends_with_parameters_that_may_be_left_out(layout: Layout[
 @pytest.mark.parametrize("layout", OWN.values(), ids=OWN)
 @given(data=st.data())
 def test_identity_and_prefixes(layout: Layout[Any], data: st.DataObject) -> None:
-    value = data.draw(values_of(layout))
-    check_round_trip(lambda v: write(layout, v), lambda b: read(layout, b), value, suffix=b"\x00")
-    check_prefixes(lambda v: write(layout, v), lambda b: read(layout, b), value)
+    check_codec_values(layout, data.draw(values_of(layout)))
 
 
 @pytest.mark.parametrize("layout", OWN.values(), ids=OWN)
 @given(data=st.binary(min_size=1, max_size=100))
 def test_any_bytes(layout: Layout[Any], data: bytes) -> None:
-    check_any_bytes(lambda b: read(layout, b), data)
-    check_bounded(lambda b: read(layout, b), data)
+    check_codec_bytes(layout, data)
 
 
 @pytest.mark.parametrize(

@@ -31,44 +31,25 @@ from laps_wire.peering.laps2.node import (
     NodeSignature,
 )
 from laps_wire.peering.laps2.parameters import Parameters
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
+from testkit.fields import check_codec_bytes, check_codec_values, read, read_whole, write
 from testkit.strategies import values_of
 
 BARE = NodeSelf(NodeId.parse("1:1"), RelayType.EDGE, Stamp(3, 9))
 PATH = (NodePathItem(NodeId.parse("1:2"), 25_000), NodePathItem(NodeId.parse("1:3"), 50_000))
 
 
-def write(value: NodeInfo) -> bytes:
-    writer = Writer()
-    NODE_INFO.write(writer, value, "node")
-    return writer.getvalue()
-
-
-def read(data: bytes) -> tuple[NodeInfo, int]:
-    reader = Reader(data, partial=True)
-    return NODE_INFO.read(reader, "node"), reader.pos
-
-
-def write_self(value: NodeSelf) -> bytes:
-    writer = Writer()
-    NODE_SELF.write(writer, value, "self")
-    return writer.getvalue()
-
-
 @given(values_of(NODE_INFO))
 def test_identity_and_prefixes(value: NodeInfo) -> None:
-    check_round_trip(write, read, value, suffix=b"\x00")
-    check_prefixes(write, read, value)
+    check_codec_values(NODE_INFO, value)
 
 
 @given(st.binary(min_size=1, max_size=120))
 def test_any_bytes(data: bytes) -> None:
-    check_any_bytes(read, data)
-    check_bounded(read, data)
+    check_codec_bytes(NODE_INFO, data)
 
 
 def test_the_smallest_node_by_hand() -> None:
-    assert write(NodeInfo(BARE)) == bytes.fromhex(
+    assert write(NODE_INFO, NodeInfo(BARE)) == bytes.fromhex(
         "0000000100000001"  # node ID 1:1
         "01"  # Edge
         "03 09"  # epoch, sequence
@@ -86,7 +67,7 @@ def test_the_smallest_node_by_hand() -> None:
 
 
 def test_a_location_by_hand() -> None:
-    data = write_self(replace(BARE, location=Location(-180.0, 90.0)))
+    data = write(NODE_SELF, replace(BARE, location=Location(-180.0, 90.0)))
     assert bytes.fromhex("01 c066800000000000 4056800000000000") in data
 
 
@@ -98,9 +79,9 @@ def test_a_location_by_hand() -> None:
 def test_a_hop_changes_nothing_that_the_node_said(
     value: NodeInfo, hop: NodeId, srtt_us: int
 ) -> None:
-    received, _ = read(write(value))
+    received, _ = read(NODE_INFO, write(NODE_INFO, value))
     passed = received.passed_on(hop, srtt_us)
-    assert write_self(passed.node) == write_self(value.node)
+    assert write(NODE_SELF, passed.node) == write(NODE_SELF, value.node)
     assert passed.signature == value.signature
     assert passed.path == (*value.path, NodePathItem(hop, srtt_us))
     assert passed.sum_srtt_us == value.sum_srtt_us + srtt_us
@@ -120,9 +101,9 @@ def test_the_example_of_the_seed() -> None:
 def test_the_longest_path_fits_and_no_longer() -> None:
     items = tuple(NodePathItem(NodeId(number), 1) for number in range(MAX_HOPS))
     info = NodeInfo(BARE, path=items)
-    assert read(write(info))[0] == info
+    assert read(NODE_INFO, write(NODE_INFO, info))[0] == info
     with pytest.raises(EncodeError, match="17 items are over the limit of 16"):
-        write(info.passed_on(NodeId(99), 1))
+        write(NODE_INFO, info.passed_on(NodeId(99), 1))
 
 
 @pytest.mark.parametrize(
@@ -136,10 +117,9 @@ def test_the_longest_path_fits_and_no_longer() -> None:
     ],
 )
 def test_the_ends_of_the_world(codec: Degrees, value: float) -> None:
-    writer = Writer()
-    codec.write(writer, value, "f")
-    assert math.copysign(1, codec.read(Reader(writer.getvalue()), "f")) == math.copysign(1, value)
-    assert codec.read(Reader(writer.getvalue()), "f") == value
+    decoded = read_whole(codec, write(codec, value))
+    assert math.copysign(1, decoded) == math.copysign(1, value)
+    assert decoded == value
 
 
 @pytest.mark.parametrize("value", [90.00001, -90.00001, math.inf, -math.inf, math.nan])
@@ -174,13 +154,13 @@ def test_a_fingerprint_without_a_signature_is_fine() -> None:
 def test_load_orders_by_class_then_value() -> None:
     assert Load(LoadClass.NORMAL, MAX_LOAD) < Load(LoadClass.BUSY, 0) < Load(LoadClass.BUSY, 1)
     with pytest.raises(EncodeError, match=r"1001 is outside 0..1000"):
-        write_self(replace(BARE, load=Load(LoadClass.NORMAL, MAX_LOAD + 1)))
+        write(NODE_SELF, replace(BARE, load=Load(LoadClass.NORMAL, MAX_LOAD + 1)))
 
 
 def test_unknown_parameters_of_a_node_survive() -> None:
     node = replace(BARE, parameters=Parameters(((0x40, b"hop"), (0x4545, b"end"))))
     info = NodeInfo(node, parameters=Parameters(((0x3E, b"x"), (0x3F, b"y"))))
-    received, _ = read(write(info))
+    received, _ = read(NODE_INFO, write(NODE_INFO, info))
     assert received == info
     passed = received.passed_on(NodeId(5), 1)
     assert passed.node.parameters == node.parameters  # signed: all of it stays

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.peering.laps2.limits import MAX_PARAMETER_BYTES, MAX_PARAMETERS
 from laps_wire.peering.laps2.parameters import (
@@ -15,39 +15,26 @@ from laps_wire.peering.laps2.parameters import (
     Parameters,
     ParametersCodec,
 )
+from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.laps2 import parameters
-from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 from testkit.strategies import varints
-
-
-def write(value: Parameters) -> bytes:
-    writer = Writer()
-    PARAMETERS.write(writer, value, "parameters")
-    return writer.getvalue()
-
-
-def read(data: bytes) -> tuple[Parameters, int]:
-    reader = Reader(data, partial=True)
-    return PARAMETERS.read(reader, "parameters"), reader.pos
 
 
 @given(parameters())
 def test_identity_and_prefixes(value: Parameters) -> None:
-    check_round_trip(write, read, value, suffix=b"\x01")
-    check_prefixes(write, read, value)
+    check_codec_values(PARAMETERS, value)
 
 
 @given(st.binary(min_size=1, max_size=80))
 def test_any_bytes(data: bytes) -> None:
-    check_any_bytes(read, data)
-    check_bounded(read, data)
+    check_codec_bytes(PARAMETERS, data)
 
 
 def test_bytes_by_hand() -> None:
     value = Parameters(((2, b""), (0x45, b"\xc0\xff\xee")))
-    assert write(value) == bytes.fromhex("02 02 00 4045 03 c0ffee")
-    assert write(NO_PARAMETERS) == b"\x00"
-    assert read(b"\x00")[0] is NO_PARAMETERS
+    assert write(PARAMETERS, value) == bytes.fromhex("02 02 00 4045 03 c0ffee")
+    assert write(PARAMETERS, NO_PARAMETERS) == b"\x00"
+    assert read(PARAMETERS, b"\x00")[0] is NO_PARAMETERS
 
 
 @pytest.mark.parametrize(
@@ -61,27 +48,27 @@ def test_bytes_by_hand() -> None:
 )
 def test_what_a_reader_refuses(data: str, words: str) -> None:
     with pytest.raises(MalformedError, match=words):
-        read(bytes.fromhex(data))
+        read(PARAMETERS, bytes.fromhex(data))
 
 
 def test_a_fault_points_at_its_entry() -> None:
     with pytest.raises(MalformedError) as caught:
-        read(bytes.fromhex("02 0500 0500"))
-    assert (caught.value.field, caught.value.offset) == ("parameters", 3)
+        read(PARAMETERS, bytes.fromhex("02 0500 0500"))
+    assert (caught.value.field, caught.value.offset) == ("f", 3)
     with pytest.raises(MalformedError) as caught:
-        read(bytes.fromhex("4041"))
+        read(PARAMETERS, bytes.fromhex("4041"))
     assert caught.value.offset == 0
 
 
 def test_limits_are_reachable_and_exact() -> None:
     most = Parameters(tuple((identifier, b"") for identifier in range(MAX_PARAMETERS)))
-    assert read(write(most))[0] == most
+    assert read(PARAMETERS, write(PARAMETERS, most))[0] == most
     longest = Parameters(((1, bytes(MAX_PARAMETER_BYTES)),))
-    assert read(write(longest))[0] == longest
+    assert read(PARAMETERS, write(PARAMETERS, longest))[0] == longest
     with pytest.raises(EncodeError, match="65 parameters are over the limit of 64"):
-        write(most.with_bytes(99, b""))
+        write(PARAMETERS, most.with_bytes(99, b""))
     with pytest.raises(EncodeError, match="4097 bytes are over the limit"):
-        write(Parameters(((1, bytes(MAX_PARAMETER_BYTES + 1)),)))
+        write(PARAMETERS, Parameters(((1, bytes(MAX_PARAMETER_BYTES + 1)),)))
 
 
 def test_a_place_may_allow_fewer() -> None:
