@@ -146,6 +146,39 @@ def test_two_idle_sides_keep_each_other_alive() -> None:
     assert pair.events == ([], [])
 
 
+def test_time_does_not_go_back() -> None:
+    pair = Pair().establish()
+    session, now = pair.listener, pair.now
+    due = session.poll_timeout()
+    keepalive = laps2.encode(laps2.Keepalive())
+    session.handle_stream_data(now + 4, 0, keepalive)
+    session.handle_stream_data(now - 50, 0, keepalive)
+    session.handle_timeout(now - 50)
+    assert session.poll_timeout() == due
+    session.hold_data(now - 50, 3, "x", 1)
+    assert session.poll_timeout() == min(due or 0, now + 5)
+    session.handle_timeout(now + 18)  # 14 s after the last message
+    assert session.established
+    session.handle_timeout(now + 19)
+    assert session.state is State.CLOSED
+
+
+def test_each_timer_fires_once() -> None:
+    pair = Pair(config(Role.DIALLER, settings=Settings(hold_ms=9_000))).establish()
+    session, fired = pair.dialler, []
+    transmits(session)
+    while (due := session.poll_timeout()) is not None:
+        session.handle_timeout(due)
+        later = session.poll_timeout()
+        assert later is None or later > due  # no timer is left in the past
+        fired.append((due, [type(item) for item in transmits(session)]))
+    spoke, heard = fired[0][0] - 3.0, fired[-1][0] - 9.0
+    assert [what for _, what in fired] == [[StreamData]] * (len(fired) - 1) + [[ConnectionClose]]
+    assert abs(spoke - heard) < 1.0
+    assert len(fired) in (3, 4)
+    assert [type(event) for event in session.poll_events()] == [Closed]
+
+
 # The handshake
 
 

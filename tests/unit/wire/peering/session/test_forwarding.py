@@ -13,6 +13,7 @@ from laps_wire.peering.errors import SnsViolationError
 from laps_wire.peering.laps2 import Bases, Settings, SnsRefusal
 from laps_wire.peering.session.cpp import CPP_16
 from laps_wire.peering.session.events import DataDropped, SnsAdvertised, SnsWithdrawn
+from laps_wire.peering.session.flavour import Flavour
 from laps_wire.peering.session.forwarding import MAX_MISSED_SETS, Effect, ForwardingState
 from laps_wire.peering.session.laps2 import LAPS2
 from laps_wire.peering.session.sns import SnsRejection, SnsStanding
@@ -21,8 +22,12 @@ from laps_wire.peering.session.unknown import Drop, Dropped
 A, B, C, D = (NodeId(number) for number in (1, 2, 3, 4))
 
 
-def forwarding(local: Settings | None = None, peer: Settings | None = None) -> ForwardingState:
-    return ForwardingState(LAPS2, local or Settings(), peer or Settings())
+def forwarding(
+    local: Settings | None = None, peer: Settings | None = None, flavour: Flavour = LAPS2
+) -> ForwardingState:
+    state = ForwardingState(flavour, local or Settings())
+    state.meet(peer or Settings())
+    return state
 
 
 def receive(state: ForwardingState, message: Any) -> list[Effect]:
@@ -127,6 +132,18 @@ def test_our_sets_as_messages() -> None:
         state.withdraw(1)
 
 
+def test_before_the_peer_has_said_what_it_takes() -> None:
+    state = ForwardingState(LAPS2, Settings())
+    assert state.hold(1.0, 1, "x", 1) == (SnsStanding.UNKNOWN, ())
+    with pytest.raises(StateError, match="at most 0"):
+        state.advertise([A], 0)
+    state.meet(Settings())
+    assert state.advertise([A], 0)[0] == 1
+    assert receive(state, laps2.SnsAdvertise(1, 1, 0, (A,))) == [
+        advertised(1, 1, (A,), added=(A,), released=("x",))
+    ]
+
+
 def test_limits_that_the_peer_told_us() -> None:
     state = forwarding(peer=Settings(max_sns_sets=1, max_sns_targets=2))
     with pytest.raises(StateError, match="at most 2 targets"):
@@ -156,7 +173,7 @@ def test_large_sets_fit_into_the_peers_messages() -> None:
 
 
 def test_the_cpp_relay_has_no_synchronisation_and_no_versions() -> None:
-    state = ForwardingState(CPP_16, Settings(), Settings())
+    state = forwarding(flavour=CPP_16)
     assert list(state.synchronise()) == []
     assert state.advertise([A], 0) == (2, [cpp.SubscribeNodeSetAdvertised(2, 2, (A,))])
     assert state.update(2, [B]) == [cpp.SubscribeNodeSetAdvertised(2, 2, (B,))]
@@ -248,7 +265,7 @@ def test_data_that_waits_for_a_set_that_ends_before_it_is_known() -> None:
 
 
 def test_a_set_that_came_after_all_may_be_missed_again() -> None:
-    state = ForwardingState(CPP_16, Settings(unknown_sns_ms=500), Settings())
+    state = forwarding(Settings(unknown_sns_ms=500), flavour=CPP_16)
     missing = SnsRejection(9, 0, SnsRefusal.UNKNOWN_SET)
     state.hold(5.0, 9, "a", 10)
     assert list(state.expire(5.5))[-1] == missing

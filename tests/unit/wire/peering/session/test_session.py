@@ -33,6 +33,7 @@ from laps_wire.peering.session import (
     AuthenticationStep,
     Closed,
     ControlStreamLost,
+    DataDropped,
     Draining,
     Drop,
     Dropped,
@@ -561,6 +562,86 @@ def test_data_before_the_dialler_has_verified_the_listener_waits() -> None:
     made = pair.dialler.poll_events()[-1]
     assert isinstance(made, SnsAdvertised)
     assert made.released == ("x",)
+
+
+def test_data_that_overtakes_the_acceptance_waits() -> None:
+    """A listener is established when it answers; its data may be faster than its answer."""
+    pair = waiting_for_the_answer()
+    session = pair.dialler
+    assert session.hold_data(pair.now, 1, "x", 1) == (SnsStanding.UNKNOWN, ())
+    pair.listener.accept(pair.now)
+    pair.listener.advertise_sns(pair.now, [A])
+    pair.run()
+    session.accept(pair.now)
+    made = session.poll_events()[-1]
+    assert isinstance(made, SnsAdvertised)
+    assert made.released == ("x",)
+
+
+def waiting_for_the_answer(**changes: Any) -> Pair:
+    pair = Pair(config(Role.DIALLER, **changes), answer=silent)
+    pair.dialler.connect(pair.now)
+    pair.run()
+    pair.dialler.prove(pair.now)
+    pair.run()
+    return pair
+
+
+def test_data_that_overtakes_the_acceptance_of_a_cpp_relay_waits() -> None:
+    pair = Pair(flavour=CPP_16)
+    pair.dialler.connect(pair.now)
+    assert pair.dialler.hold_data(pair.now, 2, "x", 1) == (SnsStanding.UNKNOWN, ())
+    pair.run()
+    pair.listener.advertise_sns(pair.now, [A])
+    pair.run()
+    made = pair.events[DIALLER][-1]
+    assert isinstance(made, SnsAdvertised)
+    assert (made.sns_id, made.released) == (2, ("x",))
+
+
+def test_data_that_overtook_an_acceptance_without_data() -> None:
+    pair = waiting_for_the_answer()
+    pair.dialler.hold_data(pair.now, 1, "x", 1)
+    pair.listener.accept(pair.now, mode=Mode.CONTROL)
+    pair.run()
+    dropped, closed = pair.events[DIALLER][-2:]
+    assert dropped == DataDropped(dropped=(Dropped(1, "x", Drop.CLOSED),))
+    assert closed == Closed(code=0x3, reason="data from the side that sends no data")
+
+
+def test_data_before_the_answer_that_can_not_be_granted() -> None:
+    pair = waiting_for_the_answer(direction=Direction.UNIDIRECTIONAL)
+    pair.dialler.hold_data(pair.now, 1, "x", 1)
+    assert pair.dialler.state is State.CLOSED
+
+
+def test_the_end_of_a_session_leaves_no_data_waiting() -> None:
+    pair = waiting_for_the_answer()
+    pair.dialler.hold_data(pair.now, 1, "x", 1)
+    pair.dialler.close(pair.now)
+    dropped = pair.dialler.poll_events()[0]
+    assert dropped == DataDropped(dropped=(Dropped(1, "x", Drop.CLOSED),))
+    # And what comes after the end does not wait for what can not come.
+    gone = (SnsStanding.GONE, (Dropped(1, "y", Drop.GONE),))
+    assert pair.dialler.hold_data(pair.now, 1, "y", 1) == gone
+    session = Pair().establish().listener
+    session.close(200.0)
+    assert session.hold_data(200.0, 1, "y", 1) == gone
+    assert session.forwarding is not None
+    assert len(session.forwarding.unknown) == 0
+
+
+def test_data_whose_time_is_over_is_told_also_when_newer_data_comes_first() -> None:
+    """A timer may be late; the peer is told all the same that its set did not come."""
+    pair = Pair().establish()
+    pair.listener.hold_data(pair.now, 5, "x", 1)
+    pair.now += 1.5
+    assert pair.listener.hold_data(pair.now, 6, "y", 1) == (SnsStanding.UNKNOWN, ())
+    pair.run()
+    assert pair.events[LISTENER] == [DataDropped(dropped=(Dropped(5, "x", Drop.TIME),))]
+    assert pair.events[DIALLER] == [
+        SnsRefusedByPeer(sns_id=5, version=0, code=SnsRefusal.UNKNOWN_SET, targets=())
+    ]
 
 
 @pytest.mark.parametrize(

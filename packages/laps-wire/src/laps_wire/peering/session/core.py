@@ -31,6 +31,7 @@ __all__ = [
     "KEEPALIVES_PER_HOLD",
     "MAX_REASON_CHARACTERS",
     "MAX_WAITING_BYTES",
+    "NO_DATA_EXPECTED",
     "REFUSAL_SECONDS",
     "SessionCore",
 ]
@@ -42,6 +43,8 @@ MAX_REASON_CHARACTERS: Final = 200
 
 KEEPALIVES_PER_HOLD: Final = 3
 """How many keepalives fit into a hold time: two may be late before a peer gives up."""
+NO_DATA_EXPECTED: Final = "data from the side that sends no data"
+"""The fault of a peer that sends data on a session or in a direction without it (7.1)."""
 REFUSAL_SECONDS: Final = 1.0
 """How long a listener that refused waits for the dialler to close (docs/spec/laps-2.md, 4.1)."""
 
@@ -72,7 +75,8 @@ class SessionCore:
         self._max_receive = self._max_send = MIN_MESSAGE_BYTES
         self._agreement: Agreement | None = None
         self._rights: Rights | None = None
-        self._forwarding: ForwardingState | None = None
+        self._sets = ForwardingState(flavour, config.settings)
+        self._data_asked = False  # dialler: whether the answer that we wait for may grant us data
         self._now = self._heard = self._spoke = now
         self._deadline = now + config.handshake_seconds
         self._drain_deadline: float | None = None
@@ -108,7 +112,7 @@ class SessionCore:
     @property
     def forwarding(self) -> ForwardingState | None:
         """The subscriber node sets and the buffer of early data, to look at."""
-        return self._forwarding
+        return None if self._agreement is None else self._sets
 
     # Polls
 
@@ -132,6 +136,16 @@ class SessionCore:
         happened = tuple(self._events)
         self._events.clear()
         return happened
+
+    # Inside, for time
+
+    def _clock(self, now: float) -> float:
+        """The time, which does not go back here even if the caller's clock does.
+
+        Otherwise a message that came in "before" another one would let the hold time run out.
+        """
+        self._now = max(self._now, now)
+        return self._now
 
     # Inside: control streams
 
@@ -224,11 +238,11 @@ class SessionCore:
             local_type=own,
             peer_type=peer,
         )
-        self._forwarding = ForwardingState(
-            self._flavour, self._config.settings, agreement.peer_settings
-        )
+        self._sets.meet(agreement.peer_settings)
         self._max_receive = self._config.settings.max_message_size
         self._max_send = agreement.peer_settings.max_message_size
+        if self._sets.unknown and not self._rights.receives_data:
+            raise ProtocolViolation(NO_DATA_EXPECTED)
 
     def _refuse_for(self, error: PeeringError) -> None:
         reason = _reason(error)
@@ -283,8 +297,7 @@ class SessionCore:
         self._question = None
         self._early.clear()
         self._outbox.close(code, reason[:MAX_REASON_CHARACTERS])
-        if self._forwarding is not None:
-            self._events.extend(self._forwarding.clear())
+        self._events.extend(self._sets.clear())
         self._emit(events.Closed(code=code, reason=reason, by_peer=by_peer))
 
     # Inside: what is there once the tables say so
@@ -296,10 +309,6 @@ class SessionCore:
     @property
     def _agreed_rights(self) -> Rights:
         return _known(self._rights)
-
-    @property
-    def _sets(self) -> ForwardingState:
-        return _known(self._forwarding)
 
     @property
     def _hold_seconds(self) -> float:

@@ -42,20 +42,19 @@ _MESSAGE_OVERHEAD: Final = 64
 
 
 class ForwardingState:
-    """The sets of one session: ``sender`` has ours, ``receiver`` the peer's."""
+    """The sets of one session: ``sender`` has ours, ``receiver`` the peer's.
+
+    It is there before the peer has said what it takes (:meth:`meet`), because data of the peer may
+    overtake that.
+    """
 
     __slots__ = ("_flavour", "_missed", "receiver", "sender", "unknown")
 
-    def __init__(self, flavour: Flavour, local: Settings, peer: Settings) -> None:
+    def __init__(self, flavour: Flavour, local: Settings) -> None:
         self._flavour = flavour
         # Sets that we have told the peer are missing, oldest first: it is told once for each.
         self._missed: dict[int, None] = {}
-        self.sender = SnsSender(
-            max_sets=peer.max_sns_sets,
-            max_targets=peer.max_sns_targets,
-            chunk=min(MAX_TARGETS, (peer.max_message_size - _MESSAGE_OVERHEAD) // 8),
-            last=flavour.first_sns_id - 1,
-        )
+        self.sender = SnsSender(max_sets=0, max_targets=0)
         self.receiver = SnsReceiver(
             max_sets=local.max_sns_sets,
             max_targets=local.max_sns_targets,
@@ -63,6 +62,15 @@ class ForwardingState:
         )
         self.unknown: UnknownBuffer[Any] = UnknownBuffer(
             seconds=local.unknown_sns_ms / 1000, max_bytes=local.unknown_sns_bytes
+        )
+
+    def meet(self, peer: Settings) -> None:
+        """The peer said what it takes: sets can be made."""
+        self.sender = SnsSender(
+            max_sets=peer.max_sns_sets,
+            max_targets=peer.max_sns_targets,
+            chunk=min(MAX_TARGETS, (peer.max_message_size - _MESSAGE_OVERHEAD) // 8),
+            last=self._flavour.first_sns_id - 1,
         )
 
     # What the peer says

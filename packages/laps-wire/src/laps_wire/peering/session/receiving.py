@@ -66,7 +66,7 @@ class SessionReceiver(SessionCore):
 
     def handle_connection_closed(self, now: float, code: int = 0, reason: str = "") -> None:
         """The connection has ended: the peer closed it, or it was lost."""
-        self._now = now
+        self._clock(now)
         if self.state is State.REFUSED:
             code, reason = self._refusal
         self._end(code, reason, by_peer=True)
@@ -74,7 +74,7 @@ class SessionReceiver(SessionCore):
 
     def handle_timeout(self, now: float) -> None:
         """The time that :meth:`poll_timeout` named has come; too early is no fault."""
-        self._now = now
+        now = self._clock(now)
         if self.state in HANDSHAKE_STATES and now >= self._deadline:
             self._fail(HandshakeTimeoutError("the handshake was not finished in time"))
         elif self.state is State.REFUSED and now >= self._deadline:
@@ -98,7 +98,7 @@ class SessionReceiver(SessionCore):
 
     def _handle(self, now: float, items: Iterator[LatchItem[Any]]) -> None:
         """Let things happen, in order; the first fault of the peer ends the session."""
-        self._now = now
+        self._clock(now)
         if self._machine.is_deaf():
             return
         try:

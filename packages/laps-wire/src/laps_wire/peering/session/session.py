@@ -37,11 +37,12 @@ from laps_wire.peering.errors import CloseCode, StreamCode
 from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode, SnsRefusal
 from laps_wire.peering.laps2.handshake import NO_EVIDENCE, Evidence
 from laps_wire.peering.session import events
+from laps_wire.peering.session.core import NO_DATA_EXPECTED
 from laps_wire.peering.session.events import Event
 from laps_wire.peering.session.latching import Received, Role
 from laps_wire.peering.session.receiving import SessionReceiver
 from laps_wire.peering.session.sns import SnsRejection, SnsStanding
-from laps_wire.peering.session.state import Kind, State
+from laps_wire.peering.session.state import Kind, Shape, State
 from laps_wire.peering.session.unknown import Drop, Dropped
 
 __all__ = ["PeeringSession"]
@@ -72,9 +73,11 @@ class PeeringSession(SessionReceiver):
         """Dialler: begin, on a bidirectional stream that was opened for it."""
         self._check_can_send(Kind.CONNECT)
         data = self._encode(self._handshake.connect())
-        self._now = now
+        self._clock(now)
         self._streams.open(stream_id)
         self._put(Kind.CONNECT, data)
+        # Where nothing is proved, the answer to this one grants everything.
+        self._data_asked = self._flavour.shape is Shape.PLAIN and self._config.mode.data
 
     def transcript(
         self,
@@ -97,9 +100,12 @@ class PeeringSession(SessionReceiver):
     ) -> None:
         """Dialler: answer a question to SIGN."""
         self._check_can_send(Kind.PROOF)
-        data = self._encode(self._handshake.prove(*self._choice(mode, direction), evidence))
-        self._now, self._question = now, None
+        mode, direction = self._choice(mode, direction)
+        data = self._encode(self._handshake.prove(mode, direction, evidence))
+        self._clock(now)
+        self._question = None
         self._put(Kind.PROOF, data)
+        self._data_asked = mode.data and direction is Direction.BIDIRECTIONAL
 
     def accept(
         self,
@@ -118,14 +124,14 @@ class PeeringSession(SessionReceiver):
         if self._config.role is Role.LISTENER:
             choice = self._choice(mode, direction)
             data = self._encode(self._handshake.respond(*choice, evidence))
-            self._now = now
+            self._clock(now)
             self._put(Kind.RESPONSE, data)
             self._agree()
         else:
-            self._now = now
+            self._clock(now)
             self._machine.accepted()
         self._question = None
-        self._heard = now
+        self._heard = self._now
         self._emit(events.Established(agreement=self._agreed))
         self._synchronise_all()
         while self._early and not self._machine.is_deaf():
@@ -147,7 +153,7 @@ class PeeringSession(SessionReceiver):
             self.close(now, code, reason)
             return
         data = self._encode(self._flavour.refusal(code, reason, retry_after_ms, redirect))
-        self._now = now
+        self._clock(now)
         self._refused(data, code, reason)
 
     # Commands for messages
@@ -161,14 +167,15 @@ class PeeringSession(SessionReceiver):
         self._check_may_send(kind)
         begun = self._check_bases(self._flavour.event(now, message))
         data = self._encode(message)
-        self._now, self._sync_sent = now, begun
+        self._clock(now)
+        self._sync_sent = begun
         self._put(kind, data)
 
     def open_control_stream(self, now: float, stream_id: int) -> None:
         """Dialler: go on with control on another, newly opened bidirectional stream."""
         self._check_can_send(Kind.LATCH)
         endings = self._streams.open(stream_id)
-        self._now = now
+        self._clock(now)
         self._generation += 1
         for ending in endings:
             self._outbox.end(ending.stream_id, ending.ending, StreamCode.LATCHED)
@@ -184,16 +191,15 @@ class PeeringSession(SessionReceiver):
         message = self._flavour.drain(seconds, reason, alternates)
         if message is not None:
             data = self._encode(message)
-            self._now = now
+            self._clock(now)
             self._put(Kind.DRAIN, data)
-        self._now = now
-        self._drain_deadline = now + seconds
+        self._drain_deadline = self._clock(now) + seconds
 
     def close(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
         """End the session now."""
         if self.state is State.CLOSED:
             raise StateError("the session is closed already")
-        self._now = now
+        self._clock(now)
         self._end(code, reason)
 
     # Commands for subscriber node sets and early data
@@ -229,7 +235,7 @@ class PeeringSession(SessionReceiver):
         rejection = SnsRejection(sns_id, known.version, code, refused)
         if not refused:
             self._sets.receiver.refuse(sns_id)
-        self._now = now
+        self._clock(now)
         self._say(self._flavour.write_sns_refusal(rejection))
 
     def hold_data(
@@ -238,19 +244,23 @@ class PeeringSession(SessionReceiver):
         """Data came in for a set that the forwarding plane does not have.
 
         UNKNOWN: it waits, and comes back in ``SnsAdvertised.released`` or ``DataDropped``. LIVE: it
-        can be forwarded. GONE: it can not. What had to be dropped is given back in any case.
+        can be forwarded. GONE: it can not. What had to be dropped for it is given back.
         """
-        self._now = now
-        if self._forwarding is None or self._rights is None or not self._rights.receives_data:
-            if not self._machine.is_deaf():
-                self._fail(ProtocolViolation("data from the side that sends no data"))
+        now = self._clock(now)
+        # A listener may send data as soon as it has answered, and data may overtake the answer.
+        expected = self._data_asked if self._rights is None else self._rights.receives_data
+        if not expected and not self._machine.is_deaf():
+            self._fail(ProtocolViolation(NO_DATA_EXPECTED))
+        if self._machine.is_deaf():
             return SnsStanding.GONE, (Dropped(sns_id, item, Drop.GONE),)
-        return self._forwarding.hold(now, sns_id, item, size)
+        if self.established:
+            self._effects(self._sets.expire(now))  # the timer may be late
+        return self._sets.hold(now, sns_id, item, size)
 
     # Inside
 
     def _send_sns(self, now: float, messages: Iterable[Any]) -> None:
-        self._now = now
+        self._clock(now)
         for message in messages:
             self._say(message)
 
