@@ -146,6 +146,20 @@ def test_credit_ends_at_the_maximum(request_id: int, fits: bool) -> None:
             credit.spend(request_id)
 
 
+def test_no_window_grants_nothing() -> None:
+    # MAX_REQUEST_ID must grow: to say 0 again would end the session (16: 9.5).
+    assert RequestCredit(0).grant(0) is None
+
+
+def test_the_smallest_window_moves() -> None:
+    credit = RequestCredit(1)
+    credit.spend(0)
+    assert credit.grant(1) is None
+    credit.release()
+    assert credit.grant(1) == 4
+    assert credit.grant(1) is None
+
+
 def test_credit_returns_in_steps_of_half_a_window() -> None:
     credit = RequestCredit(4)
     for request_id in (0, 2, 4):

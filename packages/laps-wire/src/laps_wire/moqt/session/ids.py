@@ -180,7 +180,7 @@ class RequestCredit:
         MAX_REQUEST_ID.
         """
         maximum = 2 * (used + self._window - self._busy)
-        if maximum - self.maximum < self._window:
+        if maximum - self.maximum < max(self._window, 1):
             return None
         self.maximum = maximum
         return maximum
