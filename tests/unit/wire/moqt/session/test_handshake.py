@@ -7,6 +7,7 @@ from laps_wire.moqt.errors import InvalidAuthority, InvalidPath
 from laps_wire.moqt.session.config import Role, SessionConfig, SessionLimits, Transport
 from laps_wire.moqt.session.handshake import check_options, own_options
 from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Token
 from laps_wire.moqt.versions import Draft
 
 PATH = SetupOptions(path="/live?x=1")
@@ -52,6 +53,24 @@ def test_no_cache_is_the_default_and_need_not_be_told() -> None:
     limits = SessionLimits(max_token_cache=0)
     config = SessionConfig(draft=Draft.D18, role=Role.SERVER, limits=limits)
     assert own_options(config) == SetupOptions()
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        (Token.use_alias(1),),
+        (Token.delete(1),),
+        (Token.use_value(0, b"x"), Token.use_value(0, b"x")),
+        (Token.register(1, 0, b"x"), Token.register(1, 0, b"y")),
+    ],
+    ids=["use", "delete", "same token", "same alias"],
+)
+def test_our_tokens_are_held_to_the_rules(tokens: tuple[Token, ...]) -> None:
+    # Our own mistake, so not the error that says that the peer made one.
+    options = SetupOptions(authorization_tokens=tokens)
+    config = SessionConfig(draft=Draft.D18, role=Role.CLIENT, options=options)
+    with pytest.raises(StateError, match="our own SETUP"):
+        own_options(config)
 
 
 @pytest.mark.parametrize("options", [PATH, AUTHORITY])

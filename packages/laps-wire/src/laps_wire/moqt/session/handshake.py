@@ -18,6 +18,7 @@ from dataclasses import replace
 from laps_wire.errors import RemoteError, StateError
 from laps_wire.moqt.errors import InvalidAuthority, InvalidPath
 from laps_wire.moqt.session.config import Role, SessionConfig, Transport
+from laps_wire.moqt.session.tokens import OwnTokens
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft
 
@@ -34,6 +35,7 @@ def own_options(config: SessionConfig) -> SetupOptions:
     )
     try:
         check_options(options, config.role, config.transport)
+        OwnTokens(options.authorization_tokens)
     except RemoteError as error:
         raise StateError(f"our own SETUP: {error}") from error
     return options
