@@ -301,6 +301,22 @@ def test_a_bad_token_before_our_reply_fails_the_request(draft: Draft, ended: boo
         assert sent[1].request_id == 2
 
 
+def test_two_updates_cannot_ask_for_one_prefix() -> None:
+    # Both would be accepted otherwise: neither overlaps with what is established (18: 10.9.2).
+    lone = Lone.established(D18, SERVER)
+    streams = [lone.request(SubscribeNamespace(i, Namespace.of(b"%d" % i))) for i in (0, 2)]
+    for request_id in (0, 2):
+        lone.session.accept(request_id)
+    lone.events()
+    wish = Parameters(track_namespace_prefix=Namespace.of(b"x"))
+    lone.on(streams[0], RequestUpdate(4, None, wish))
+    lone.on(streams[1], RequestUpdate(6, None, wish))
+    first, second = lone.events()
+    assert isinstance(first, UpdateReceived)
+    assert isinstance(second, RequestRefused)
+    assert second.error_code == RequestErrorCode.PREFIX_OVERLAP
+
+
 def test_a_new_prefix_that_overlaps_ends_the_subscription() -> None:
     lone = Lone.established(D18, SERVER)
     lone.request(SubscribeNamespace(0, Namespace.of(b"x")))

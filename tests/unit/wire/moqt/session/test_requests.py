@@ -222,6 +222,17 @@ def test_prefixes_overlap_if_one_begins_the_other(prefix: Namespace, overlaps: b
     assert requests.overlapping(Kind.SUBSCRIBE_NAMESPACE, prefix, held) is None
 
 
+def test_a_prefix_that_an_update_asks_for_counts() -> None:
+    requests = Requests(4)
+    held = make(SubscribeNamespace(1, NS), ours=False)
+    held.prefixes[3] = Namespace.of(b"x")
+    requests.add(held)
+    for prefix in (NS, Namespace.of(b"x", b"y")):
+        assert requests.overlapping(Kind.SUBSCRIBE_NAMESPACE, prefix, None) is held
+        assert requests.overlapping(Kind.SUBSCRIBE_NAMESPACE, prefix, held) is None
+    assert requests.overlapping(Kind.SUBSCRIBE_NAMESPACE, Namespace.of(b"y"), None) is None
+
+
 def test_our_own_prefixes_do_not_count() -> None:
     requests = Requests(4)
     requests.add(make(SubscribeNamespace(0, NS)))

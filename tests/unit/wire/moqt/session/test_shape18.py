@@ -43,7 +43,7 @@ from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
-from testkit.moqt_pair import Lone
+from testkit.moqt_pair import Lone, Pair
 
 D18 = Draft.D18
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
@@ -194,6 +194,46 @@ def test_an_error_answers_an_update_later(client: Lone) -> None:
     error = RequestError(None, 0)
     client.on(0, error)
     assert client.events() == [UpdateRejected(request_id=0, update_id=update_id, message=error)]
+
+
+@pytest.mark.parametrize("answer", [RequestOk(), RequestError(None, 0)])
+def test_an_error_may_have_answered_one_update_or_all(
+    client: Lone, answer: RequestOk | RequestError
+) -> None:
+    # Whether the younger update was there when the older one failed, we cannot know (18: 10.9).
+    client.session.subscribe(TRACK)
+    client.on(0, SubscribeOk(None, 7))
+    client.session.update(0, NO_PARAMETERS)
+    client.session.update(0, NO_PARAMETERS)
+    client.events()
+    client.on(0, RequestError(None, 0))
+    assert [type(event) for event in client.events()] == [UpdateRejected]
+    client.on(0, answer)
+    assert client.events() == []
+    assert client.close_code is None
+    assert client.session.request_state(0) is State.FAILING
+    client.on(0, answer)
+    assert client.close_code == SessionCode.PROTOCOL_VIOLATION
+
+
+def test_an_update_that_crosses_the_error_to_another_is_answered() -> None:
+    pair = Pair.established(D18)
+    client, server = pair.client.session, pair.server.session
+    client.subscribe(TRACK)
+    pair.to_server()
+    server.accept_subscribe(0, 7)
+    pair.settle()
+    first = client.update(0, NO_PARAMETERS)
+    pair.to_server()
+    server.reject(first, 0)
+    second = client.update(0, NO_PARAMETERS)
+    pair.to_client()
+    pair.to_server()
+    server.reject(second, 0)
+    server.publish_done(0, 8, 0)
+    pair.settle()
+    assert pair.violations == []
+    assert client.open_requests == server.open_requests == ()
 
 
 def test_a_publisher_answers_the_update_of_its_subscriber(client: Lone) -> None:

@@ -304,6 +304,8 @@ class Handlers:
         self._check_redirect(request, message)
         answered = [update_id] if core.draft is Draft.D16 else list(request.our_updates)
         live = request.apply_theirs(Signal.UPDATE_ERROR)
+        # The younger ones may have arrived behind the error: then they get answers of their own.
+        request.late_answers += len(answered) - 1
         for answered_id in answered:
             request.our_updates.remove(answered_id)
             request.prefixes.pop(answered_id, None)

@@ -97,6 +97,9 @@ class Request:
     """Updates of ours that were not answered, oldest first."""
     their_updates: deque[int] = field(default_factory=deque)
     """Updates of the peer that we have not answered, oldest first."""
+    late_answers: int = 0
+    """Draft 18: updates of ours that a REQUEST_ERROR may have answered along with an older one, or
+    may not: so many answers may still come and mean nothing."""
     prefixes: dict[int, Namespace] = field(default_factory=dict)
     """Prefixes that unanswered updates ask for, by update; either side's."""
     their_goaway: Migration = Migration.STAYING
@@ -279,11 +282,13 @@ class Requests:
         """A namespace subscription of the peer's whose prefix overlaps with ``prefix``.
 
         Overlap means that one is the beginning of the other, so that a namespace could match both.
+        A prefix that an unanswered update asks for is taken too: both could be accepted otherwise.
         """
         for other in self._live.values():
-            if other.kind is kind and not other.ours and other is not but:
-                held = other.prefix
-                if held is not None and (held.is_prefix_of(prefix) or prefix.is_prefix_of(held)):
+            if other.kind is not kind or other.ours or other is but or other.prefix is None:
+                continue
+            for held in (other.prefix, *other.prefixes.values()):
+                if held.is_prefix_of(prefix) or prefix.is_prefix_of(held):
                     return other
         return None
 

@@ -198,6 +198,9 @@ class Shape18:
                 handlers.on_error(request, message)
             return
         if not request.our_updates:
+            if request.late_answers:
+                request.late_answers -= 1
+                return
             raise ProtocolViolation(
                 f"{message_name(type(message))} on the stream of {request.kind.value}"
                 f" {request.id}, where nothing waits for an answer"
