@@ -141,6 +141,46 @@ def test_no_new_requests_to_a_peer_that_leaves(draft: Draft) -> None:
 
 
 @BOTH
+def test_what_a_leaving_peer_has_accepted_can_be_changed(draft: Draft) -> None:
+    # GOAWAY speaks of new requests, and REQUEST_UPDATE is not in its list (16: 9.4; 18: 10.4).
+    pair = Pair.established(draft)
+    request_id = pair.client.session.subscribe(TRACK)
+    pair.to_server()
+    pair.server.session.accept_subscribe(request_id, 7)
+    pair.server.session.goaway()
+    pair.settle()
+    assert pair.client.session.update(request_id, PRIORITY) == 2
+    (event,) = pair.to_server()
+    assert isinstance(event, UpdateReceived)
+    assert pair.violations == []
+
+
+def test_an_update_to_a_leaving_peer_can_be_blocked_too() -> None:
+    lone = Lone.established(D16, Role.CLIENT, SetupOptions(max_request_id=2))
+    lone.session.subscribe(TRACK)
+    lone.control(SubscribeOk(0, 7), Goaway())
+    lone.sent()
+    with pytest.raises(RequestsBlockedError):
+        lone.session.update(0, PRIORITY)
+    assert lone.sent() == {0: [RequestsBlocked(2)]}
+
+
+def test_a_cancelled_request_leaves_no_trace_in_the_tokens() -> None:
+    lone = Lone.established(D18, Role.CLIENT, SetupOptions(max_auth_token_cache_size=100))
+    session = lone.session
+    session.subscribe(TRACK, Parameters(authorization_tokens=(TOKEN,)))
+    lone.on(lone.stream_of(), SubscribeOk(None, 7))
+    use = Parameters(authorization_tokens=(Token.use_alias(1),))
+    session.cancel(session.subscribe(OTHER, use))
+    session.update(0, use)
+    session.cancel(0)
+    assert session._core.own_tokens._used_by == {}
+    delete = Parameters(authorization_tokens=(Token.delete(1),))
+    with pytest.raises(StateError, match="a cancelled request used it"):
+        session.subscribe(OTHER, delete)
+
+
+@BOTH
 def test_nothing_after_the_end(draft: Draft) -> None:
     lone = Lone.established(draft, Role.CLIENT)
     lone.session.close()

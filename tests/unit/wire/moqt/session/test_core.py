@@ -82,7 +82,7 @@ def test_everything_goes_with_the_session(draft: Draft) -> None:
     lone.on(stream_id, RequestUpdate(2, rid(draft, 0)))
     lone.session.close(SessionCode.UNAUTHORIZED, "no")
     core = lone.session._core
-    assert (len(core.requests), core.updates, core.early) == (0, {}, [])
+    assert (len(core.requests), core.updates, core.early) == (0, {}, {})
     assert lone.close_code == SessionCode.UNAUTHORIZED
 
 

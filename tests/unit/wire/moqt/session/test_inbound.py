@@ -215,6 +215,28 @@ def test_held_bytes_are_bounded() -> None:
     assert first == 0
 
 
+def test_bytes_that_are_let_go_make_room() -> None:
+    lone = Lone(D18, SERVER, limits=SessionLimits(max_early_bytes=20))
+    one = encode(Subscribe(0, TRACK), D18)
+    assert 10 < len(one) <= 20
+    lone.sent()
+    for stream_id in (0, 4, 8):
+        # Byte by byte, so that what was counted before must not count again.
+        for byte in one:
+            lone.raw(stream_id, bytes([byte]))
+        assert lone.sent() == {}
+        assert lone.session._core.early_bytes == len(one)
+        lone.session.receive_stream_reset(stream_id, 1)
+        lone.sent()
+    lone.raw(12, one)
+    lone.raw(16, one)
+    assert set(lone.sent()) == {16}
+    assert lone.session._core.early_bytes == len(one)
+    lone.setup(SetupOptions())
+    assert lone.session._core.early_bytes == 0
+    assert lone.session.open_requests == (0,)
+
+
 def test_draft_16_holds_little_too() -> None:
     lone = Lone(D16, SERVER, limits=SessionLimits(max_early_bytes=3))
     lone.on(4, SubscribeNamespace(0, NS))

@@ -296,7 +296,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert core.requests._tracks == {}
             assert core.requests._aliases == {}
             assert core.updates == {}
-            assert core.early == []
+            assert (core.early, core.early_bytes) == ({}, 0)
             assert core.credit.busy == 0
 
     def finish(self, session: Session, request_id: int) -> None:

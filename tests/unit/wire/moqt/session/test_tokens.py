@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +125,7 @@ def own(limit: int = 1000, *setup: Token) -> OwnTokens:
 def send(tokens: OwnTokens, message: int, *sent: Token, stream: int | None = None) -> None:
     """Send a message on the stream of a request; None is draft 16, where there is only one."""
     cache = tokens.check(sent, stream)
-    tokens.sent(cache, sent, message, message if stream is None else stream)
+    tokens.sent(cache, sent, message, stream)
 
 
 def test_aliases_wait_for_the_limit() -> None:
@@ -210,6 +212,111 @@ def test_answers_leave_nothing_behind() -> None:
     tokens.answered(0)
     assert tokens._changed_by == {}
     assert tokens._used_by == {}
+
+
+def test_one_stream_needs_no_order() -> None:
+    tokens = own()
+    send(tokens, 0, ONE)
+    send(tokens, 2, Token.use_alias(1))
+    send(tokens, 4, Token.delete(1))
+    assert (tokens._changed_by, tokens._used_by, tokens._freed_by) == ({}, {}, {})
+
+
+def test_what_a_delete_frees_is_free_elsewhere_after_its_answer() -> None:
+    # Streams overtake each other: the REGISTER could arrive before the DELETE (18: 10.2.2).
+    tokens = own(40)
+    send(tokens, 0, Token.register(1, 0, b"x" * 20), stream=0)
+    tokens.answered(0)
+    send(tokens, 2, Token.delete(1), stream=0)
+    another = Token.register(2, 0, b"y" * 20)
+    with pytest.raises(StateError, match="would close the session"):
+        send(tokens, 4, another, stream=4)
+    # The same stream keeps its order, and so does one message.
+    assert tokens.check((another,), 0).size == 36
+    tokens.answered(2)
+    send(tokens, 4, another, Token.delete(2), Token.register(3, 0, b"z" * 20), stream=4)
+    assert tokens.size == 36
+    assert tokens.check((Token.delete(3),), 4).limit == 40
+
+
+def test_what_a_cancelled_delete_would_free_is_never_free() -> None:
+    tokens = own(40)
+    send(tokens, 0, Token.register(1, 0, b"x" * 20), stream=0)
+    tokens.answered(0)
+    send(tokens, 2, Token.delete(1), stream=2)
+    tokens.abandoned(2)
+    tokens.answered(2)
+    assert tokens._freed_by == {}
+    with pytest.raises(StateError, match="would close the session"):
+        send(tokens, 4, Token.register(2, 0, b"y" * 20), stream=2)
+
+
+def test_an_alias_that_a_cancelled_message_used_stays() -> None:
+    tokens = own()
+    send(tokens, 0, ONE, Token.register(2, 7, b"b"), stream=0)
+    tokens.answered(0)
+    for message in range(2, 2000, 2):
+        send(tokens, message, Token.use_alias(1), stream=message)
+        tokens.abandoned(message)
+    # The messages are forgotten, what follows from them is not.
+    assert tokens._used_by == {}
+    with pytest.raises(StateError, match="alias 1: a cancelled request used it"):
+        send(tokens, 2000, Token.delete(1), stream=2000)
+    send(tokens, 2000, Token.use_alias(1), Token.delete(2), stream=2000)
+
+
+def test_an_answered_message_cannot_be_abandoned() -> None:
+    tokens = own()
+    send(tokens, 0, ONE, stream=0)
+    send(tokens, 2, Token.use_alias(1), stream=0)
+    for message in (0, 2):
+        tokens.answered(message)
+        tokens.abandoned(message)
+    send(tokens, 4, Token.delete(1), stream=4)
+    assert tokens.size == 0
+
+
+@given(
+    st.integers(20, 100),
+    st.lists(
+        st.tuples(st.integers(0, 3), ANY_TOKEN, st.sampled_from(["answer", "cancel", "wait"])),
+        max_size=15,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_no_order_of_streams_makes_the_peer_close(
+    limit: int, messages: list[tuple[int, Token, str]], random: Random
+) -> None:
+    mirror, cache = own(limit), TokenCache(limit)
+    waiting: list[tuple[int, int, Token]] = []
+
+    def arrive(stream: int) -> None:
+        for item in [item for item in waiting if item[1] == stream]:
+            waiting.remove(item)
+            cache.resolve([item[2]])
+            mirror.answered(item[0])
+
+    dead: set[int] = set()
+    for number, (stream, token, fate) in enumerate(messages):
+        if stream in dead:
+            continue
+        try:
+            send(mirror, number, token, stream=stream)
+        except StateError:
+            continue
+        waiting.append((number, stream, token))
+        if fate == "answer":
+            arrive(stream)
+        elif fate == "cancel":
+            # Nothing that is under way on this stream arrives any more.
+            dead.add(stream)
+            for item in [item for item in waiting if item[1] == stream]:
+                waiting.remove(item)
+                mirror.abandoned(item[0])
+    streams = list(range(4))
+    random.shuffle(streams)
+    for stream in streams:
+        arrive(stream)
 
 
 @given(st.lists(st.lists(ANY_TOKEN, max_size=3), max_size=12), st.integers(0, 80))

@@ -103,6 +103,9 @@ class Asking:
 
     def _request(self, make: Callable[[int], RequestMessage]) -> int:
         core = self._core
+        core.check_open()
+        if core.control is Control.LEAVING:
+            raise StateError("the peer has sent GOAWAY: make new requests on another session")
         self._check_id()
         message = make(core.own_ids.next)
         if core.draft is Draft.D18 and is_reserved(namespace_of(message)):
@@ -115,16 +118,14 @@ class Asking:
         return request_id
 
     def _check_id(self) -> None:
-        """StateError if no request can be made now."""
+        """StateError if there is no id for a request or an update now."""
         core = self._core
-        core.check_open()
-        if core.control is Control.LEAVING:
-            raise StateError("the peer has sent GOAWAY: make new requests on another session")
         try:
             core.own_ids.check()
         except RequestsBlockedError as error:
             # Before SETUP no maximum was said that we could be blocked at.
-            if core.control is Control.OPEN and core.own_ids.blocked_at != error.maximum:
+            established = core.control is not Control.AWAITING_SETUP
+            if established and core.own_ids.blocked_at != error.maximum:
                 core.own_ids.blocked_at = error.maximum
                 core.shape.send_control(RequestsBlocked(error.maximum))
             raise
@@ -133,9 +134,10 @@ class Asking:
         """Check a message's tokens, take its request id, and note what it registers."""
         core = self._core
         stream = core.own_ids.next if updated is None else updated.id
-        cache = core.own_tokens.check(tokens, stream if core.draft is Draft.D18 else None)
+        order = stream if core.draft is Draft.D18 else None
+        cache = core.own_tokens.check(tokens, order)
         message = core.own_ids.take()
-        core.own_tokens.sent(cache, tokens, message, stream)
+        core.own_tokens.sent(cache, tokens, message, order)
         return message
 
     def _check_own_alias(self, track_alias: int, track: FullTrackName | None) -> None:
@@ -146,7 +148,10 @@ class Asking:
     # Changing requests
 
     def update(self, request_id: int, parameters: Parameters) -> int:
-        """Change a request that was accepted; gives the update's own id."""
+        """Change a request that was accepted; gives the update's own id.
+
+        The peer's GOAWAY does not forbid it: it leaves requests as they are (16: 9.4; 18: 10.4).
+        """
         core = self._core
         request = self._find(request_id)
         if request.state is State.PENDING:

@@ -94,6 +94,7 @@ class Core:
         "credit",
         "draft",
         "early",
+        "early_bytes",
         "events",
         "goaway_sent",
         "options",
@@ -140,8 +141,10 @@ class Core:
         """Updates that were not answered, ours and the peer's, by their own ids."""
         self.recent_updates: Recent[bool] = Recent(limits.max_ended)
         """Draft 16: updates of ours that are over, and whether an answer may still come."""
-        self.early: list[Stream] = []
-        """Streams whose bytes are held until SETUP comes."""
+        self.early: dict[Stream, int] = {}
+        """Streams whose bytes are held until SETUP comes, and how many each has; oldest first."""
+        self.early_bytes = 0
+        """The sum of these, so that it is not counted anew for every byte."""
         self.events: list[Event] = []
 
     def control_stream(self) -> Stream:
@@ -204,7 +207,9 @@ class Core:
         """
         self.requests.end(request)
         request.namespaces.clear()
+        self.own_tokens.abandoned(request.id)
         for update_id in request.our_updates:
+            self.own_tokens.abandoned(update_id)
             del self.updates[update_id]
             self.recent_updates.put(update_id, True)
         for update_id in request.their_updates:

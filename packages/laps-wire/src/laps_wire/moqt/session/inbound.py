@@ -167,12 +167,11 @@ class Inbound:
     def _hold(self, stream: Stream, *, fin: bool) -> None:
         """Keep the bytes of a request stream until SETUP has come (moq-transport-16, 3.3)."""
         core = self._core
-        if stream not in core.early:
-            core.early.append(stream)
+        core.early_bytes += len(stream.buffer) - core.early.get(stream, 0)
+        core.early[stream] = len(stream.buffer)
         stream.finished = fin
-        held = sum(len(early.buffer) for early in core.early)
-        if held > core.config.limits.max_early_bytes:
-            core.early.remove(stream)
+        if core.early_bytes > core.config.limits.max_early_bytes:
+            self._let_go(stream)
             if stream.request is not None and not stream.request.over:
                 core.give_up(stream.request, "its replies overtook SETUP")
             else:
@@ -181,10 +180,15 @@ class Inbound:
             if fin:
                 core.streams.received_all(stream)
 
+    def _let_go(self, stream: Stream) -> None:
+        """Hold the bytes of a stream no longer, if they were held."""
+        self._core.early_bytes -= self._core.early.pop(stream, 0)
+
     def _release(self) -> None:
         """Read what was held, oldest stream first."""
         core = self._core
-        early, core.early = core.early, []
+        early, core.early = core.early, {}
+        core.early_bytes = 0
         for stream in early:
             self._read(stream, fin=stream.finished)
 
@@ -194,8 +198,7 @@ class Inbound:
         core = self._core
         if stream.purpose is Purpose.CONTROL:
             raise ProtocolViolation("the control stream was reset")
-        if stream in core.early:
-            core.early.remove(stream)
+        self._let_go(stream)
         stream.buffer.clear()
         core.streams.received_all(stream)
         self._cancelled(stream, code)

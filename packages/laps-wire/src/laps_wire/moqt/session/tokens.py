@@ -67,6 +67,11 @@ class TokenCache:
     def __len__(self) -> int:
         return len(self._tokens)
 
+    def cost(self, alias: int) -> int:
+        """What the token under ``alias`` costs; 0 if there is none."""
+        token = self._tokens.get(alias)
+        return 0 if token is None else ENTRY_COST + len(token.value)
+
     def copy(self) -> TokenCache:
         """Another cache with the same tokens, to try something out on."""
         other = TokenCache(self.limit)
@@ -157,11 +162,21 @@ class OwnTokens:
     The mirror refuses what the peer would close the session for. It also keeps draft 18's order
     across streams (moq-transport-18, 10.2.2): an alias is used on another stream than the one that
     registered or deleted it only after the peer has answered, and is not deleted while a message
-    that uses it is unanswered. A message that was cancelled may never have arrived, so it counts as
-    unanswered for ever. A message is named by its request id, a stream by that of its request.
+    that uses it is unanswered. What a DELETE frees can be taken on another stream only after its
+    answer, for that stream could arrive first. A message that was cancelled may never have arrived,
+    so it counts as unanswered for ever. A message is named by its request id, a stream by that of
+    its request.
     """
 
-    __slots__ = ("_cache", "_changed_by", "_used_by", "limit_known")
+    __slots__ = (
+        "_cache",
+        "_changed_by",
+        "_freed_by",
+        "_lost",
+        "_pinned",
+        "_used_by",
+        "limit_known",
+    )
 
     def __init__(self, setup: Iterable[Token]) -> None:
         self._cache = TokenCache(_UNLIMITED)
@@ -170,6 +185,12 @@ class OwnTokens:
         """By alias: the unanswered message that registers or deletes it, and its stream."""
         self._used_by: dict[int, set[int]] = {}
         """By alias: unanswered messages that use it."""
+        self._freed_by: dict[int, tuple[int, int]] = {}
+        """By unanswered message: what its DELETEs will free, and its stream."""
+        self._pinned: set[int] = set()
+        """Aliases that a cancelled message used: never to be deleted."""
+        self._lost = 0
+        """What DELETEs in cancelled messages would have freed: the peer may still hold it."""
         self.limit_known = False
         """Whether the peer's SETUP has told how much it will hold."""
 
@@ -196,11 +217,17 @@ class OwnTokens:
             if token.alias is not None and stream is not None:
                 self._check_order(token, token.alias, stream)
         cache = self._cache.copy()
+        cache.limit -= self._not_yet_free(stream)
         try:
             cache.resolve(tokens)
         except RemoteError as error:
             raise StateError(f"the peer would close the session: {error}") from error
+        cache.limit = self._cache.limit
         return cache
+
+    def _not_yet_free(self, stream: int | None) -> int:
+        """What the peer may still hold of deleted tokens when a message on ``stream`` arrives."""
+        return self._lost + sum(cost for cost, other in self._freed_by.values() if other != stream)
 
     def _check_order(self, token: Token, alias: int, stream: int) -> None:
         change = self._changed_by.get(alias)
@@ -208,26 +235,55 @@ class OwnTokens:
             raise StateError(
                 f"token alias {alias}: request {change[0]}, which changes it, is unanswered"
             )
+        if token.alias_type is not AliasType.DELETE:
+            return
         users = self._used_by.get(alias)
-        if users and token.alias_type is AliasType.DELETE:
+        if users:
             raise StateError(f"token alias {alias}: request {min(users)} uses it, unanswered")
+        if alias in self._pinned:
+            raise StateError(f"token alias {alias}: a cancelled request used it, unanswered")
 
-    def sent(self, cache: TokenCache, tokens: tuple[Token, ...], message: int, stream: int) -> None:
-        """Note that the message was sent; ``cache`` is what :meth:`check` gave for it."""
-        self._cache = cache
+    def sent(
+        self, cache: TokenCache, tokens: tuple[Token, ...], message: int, stream: int | None
+    ) -> None:
+        """Note that the message was sent; the rest is as :meth:`check` gave and took it."""
+        before, self._cache = self._cache, cache
+        if stream is None:
+            return  # one stream keeps the order by itself
+        freed = 0
         for token in tokens:
             if token.alias is None:
                 continue
             if token.alias_type is AliasType.USE_ALIAS:
                 self._used_by.setdefault(token.alias, set()).add(message)
-            else:
-                self._changed_by[token.alias] = (message, stream)
+                continue
+            self._changed_by[token.alias] = (message, stream)
+            if token.alias_type is AliasType.DELETE:
+                freed += before.cost(token.alias)
+        if freed:
+            self._freed_by[message] = (freed, stream)
 
     def answered(self, message: int) -> None:
         """Note that the peer has answered a message: the order no longer depends on it."""
         for alias in [a for a, (by, _) in self._changed_by.items() if by == message]:
             del self._changed_by[alias]
-        for alias in [a for a, users in self._used_by.items() if message in users]:
+        self._freed_by.pop(message, None)
+        self._forget_user(message)
+
+    def abandoned(self, message: int) -> None:
+        """Note that no answer to a message will come; nothing changes if there was one.
+
+        What it keeps from being done is remembered by alias and in bytes, not by message: the
+        peer's limit bounds these, while messages go on.
+        """
+        self._lost += self._freed_by.pop(message, (0, 0))[0]
+        self._pinned.update(self._forget_user(message))
+
+    def _forget_user(self, message: int) -> list[int]:
+        """The aliases that ``message`` uses; that it does is forgotten."""
+        used = [alias for alias, users in self._used_by.items() if message in users]
+        for alias in used:
             self._used_by[alias].discard(message)
             if not self._used_by[alias]:
                 del self._used_by[alias]
+        return used
