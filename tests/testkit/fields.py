@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from laps_wire.buffer import Reader, Writer
+from laps_wire.errors import IncompleteError
 from laps_wire.layout import FieldCodec
 from laps_wire.varint import QUIC, IntegerCoding
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
@@ -82,7 +83,10 @@ def check_whole_bytes(codec: FieldCodec[Any], data: bytes, integers: IntegerCodi
     """Any bytes are a value or the peer's fault, and cost no more than their size."""
 
     def decode(data: bytes) -> tuple[Any, int]:
-        return read_whole(codec, data, integers), len(data)
+        try:
+            return read_whole(codec, data, integers), len(data)
+        except IncompleteError:
+            raise AssertionError("waits for more than the whole") from None
 
     check_any_bytes(decode, data)
     check_bounded(decode, data)

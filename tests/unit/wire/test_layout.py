@@ -37,6 +37,7 @@ from laps_wire.layout import (
 from testkit.fields import (
     check_codec_bytes,
     check_codec_values,
+    check_whole_bytes,
     check_whole_values,
     read,
     write,
@@ -101,6 +102,12 @@ def test_identity_of_fields_that_end_with_the_message(
 @given(data=st.binary(min_size=1, max_size=60))
 def test_any_bytes(codec: FieldCodec[Any], data: bytes) -> None:
     check_codec_bytes(codec, data)
+
+
+@pytest.mark.parametrize("codec", OPEN.values(), ids=OPEN)
+@given(data=st.binary(min_size=1, max_size=60))
+def test_any_bytes_of_fields_that_end_with_the_message(codec: FieldCodec[Any], data: bytes) -> None:
+    check_whole_bytes(codec, data)
 
 
 @pytest.mark.parametrize(

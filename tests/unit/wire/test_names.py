@@ -20,7 +20,7 @@ from laps_wire.names import (
     Namespace,
 )
 from laps_wire.varint import QUIC, VI64, IntegerCoding
-from testkit.fields import check_codec_bytes, check_codec_values, read, write
+from testkit.fields import SUFFIXES, check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
 CODECS: dict[str, FieldCodec[Any]] = {
@@ -270,7 +270,7 @@ def test_identity_and_prefixes(name: str, integers: IntegerCoding, data: st.Data
     codec = CODECS[name]
     value = data.draw(values_of(codec, integers))
     suffix = data.draw(st.binary(max_size=3))
-    check_codec_values(codec, value, integers, suffixes=[suffix])
+    check_codec_values(codec, value, integers, suffixes=[*SUFFIXES, suffix])
 
 
 @pytest.mark.parametrize("name", CODECS)

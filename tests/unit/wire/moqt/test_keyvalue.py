@@ -22,6 +22,7 @@ from laps_wire.moqt.keyvalue import (
 )
 from laps_wire.varint import QUIC, VI64, IntegerCoding
 from testkit.fields import (
+    SUFFIXES,
     check_codec_bytes,
     check_codec_values,
     check_whole_bytes,
@@ -166,7 +167,7 @@ def test_round_trips(integers: IntegerCoding, data: st.DataObject) -> None:
     value = data.draw(pairs(integers))
     check_whole_values(KEY_VALUES, value, integers)
     for codec in (KEY_VALUES_COUNTED, PREFIXED):
-        check_codec_values(codec, value, integers, suffixes=[b"\x01\x02"])
+        check_codec_values(codec, value, integers, suffixes=[*SUFFIXES, b"\x01\x02"])
 
 
 @CODINGS
@@ -174,6 +175,12 @@ def test_round_trips(integers: IntegerCoding, data: st.DataObject) -> None:
 def test_any_bytes(integers: IntegerCoding, data: bytes) -> None:
     check_codec_bytes(KEY_VALUES_COUNTED, data, integers)
     check_codec_bytes(PREFIXED, data, integers)
+
+
+@CODINGS
+@given(data=st.binary(min_size=1, max_size=60))
+def test_any_bytes_of_pairs_up_to_the_end(integers: IntegerCoding, data: bytes) -> None:
+    check_whole_bytes(KEY_VALUES, data, integers)
 
 
 @CODINGS

@@ -36,6 +36,7 @@ from laps_wire.varint import QUIC, VI64, IntegerCoding
 from testkit.fields import (
     check_codec_bytes,
     check_codec_values,
+    check_whole_bytes,
     check_whole_values,
     read,
     read_whole,
@@ -222,3 +223,8 @@ def test_round_trips(codec: Any, integers: IntegerCoding, data: st.DataObject) -
 @given(values_of(TOKEN, VI64))
 def test_tokens_round_trip(token: Token) -> None:
     check_whole_values(TOKEN, token, VI64)
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_any_bytes_of_tokens(data: bytes) -> None:
+    check_whole_bytes(TOKEN, data, VI64)

@@ -210,6 +210,21 @@ def test_different_bytes_for_the_same_place_end_the_object(start: int, part: byt
 # The other faults: (fragments that are fine, the one that is not, the kind)
 
 
+def check_fault(
+    reassembler: Reassembler[Any],
+    fine: list[tuple[int, bytes]],
+    bad: tuple[int, bytes],
+    kind: str,
+) -> None:
+    """What is fine is kept; what is bad ends the object, and nothing of it stays."""
+    for place, part in fine:
+        assert reassembler.add(0.0, "k", place, part) is None
+    assert not dropped(reassembler)
+    assert reassembler.add(0.0, "k", *bad) is None
+    assert dropped(reassembler) == {kind: 1}
+    assert reassembler.memory == reassembler.incomplete == 0
+
+
 @pytest.mark.parametrize(
     ("fine", "bad", "kind"),
     [
@@ -228,12 +243,7 @@ def test_different_bytes_for_the_same_place_end_the_object(start: int, part: byt
 )
 def test_faults_by_offset(fine: list[tuple[int, bytes]], bad: tuple[int, bytes], kind: str) -> None:
     reassembler = offsets(max_object=16, max_pieces=3)
-    for place, part in fine:
-        assert reassembler.add(0.0, "k", place, part) is None
-    assert not dropped(reassembler)
-    assert reassembler.add(0.0, "k", *bad) is None
-    assert dropped(reassembler) == {kind: 1}
-    assert reassembler.memory == reassembler.incomplete == 0
+    check_fault(reassembler, fine, bad, kind)
     assert reassembler.add(0.0, "k", at(0, last=True), b"") is None
     assert reassembler.drops[Drop.LATE] == 1
 
@@ -257,12 +267,7 @@ def test_faults_by_offset(fine: list[tuple[int, bytes]], bad: tuple[int, bytes],
 )
 def test_faults_by_number(fine: list[tuple[int, bytes]], bad: tuple[int, bytes], kind: str) -> None:
     reassembler = numbered(max_object=16, max_pieces=4)
-    for place, part in fine:
-        assert reassembler.add(0.0, "k", place, part) is None
-    assert not dropped(reassembler)
-    assert reassembler.add(0.0, "k", *bad) is None
-    assert dropped(reassembler) == {kind: 1}
-    assert reassembler.memory == reassembler.incomplete == 0
+    check_fault(reassembler, fine, bad, kind)
     assert reassembler.add(0.0, "k", nr(1), b"") is None
     assert reassembler.drops[Drop.LATE] == 1
 
