@@ -109,6 +109,19 @@ def test_sizes_that_were_agreed() -> None:
     assert pair.dialler.established
 
 
+def test_a_dialler_takes_what_it_offered_in_connect() -> None:
+    """An answer may be longer than 65 536 bytes as soon as the dialler has said so (3.1)."""
+    pair = Pair(config(Role.DIALLER, settings=Settings(max_message_size=200_000)), answer=silent)
+    pair.dialler.connect(pair.now)
+    ignored = laps2.encode(laps2.UnknownMessage(0x21, bytes(100_000)), max_size=200_000)
+    pair.dialler.handle_stream_data(pair.now, 0, ignored)
+    assert pair.dialler.state is State.CONNECT_SENT
+    pair.listener.handle_stream_data(pair.now, 0, ignored)
+    assert pair.listener.poll_events()[-1] == Closed(
+        code=0xA, reason="a message body of 100000 bytes, at most 65536 were agreed"
+    )
+
+
 # Timers
 
 

@@ -283,6 +283,7 @@ def test_challenge_that_is_refused(
             HashMismatchError,
             "another key",
         ),
+        ({"evidence": CWT}, NotAuthorizedError, "scheme 2 was not offered"),
     ],
 )
 def test_response_that_is_refused(
@@ -294,6 +295,19 @@ def test_response_that_is_refused(
     response = other.respond(Mode.DATA, ONE_WAY, NO_EVIDENCE)
     with pytest.raises(error, match=why):
         one.on_response(replace(response, **changes))
+
+
+@pytest.mark.parametrize("scheme", [AuthScheme.NONE, AuthScheme.TLS, AuthScheme.SHARED_KEY])
+def test_schemes_in_which_a_listener_may_prove_itself(scheme: AuthScheme) -> None:
+    """NONE and TLS always: its certificate has been looked at before (docs/spec/laps-2.md, 4.1)."""
+    schemes = (AuthScheme.SHARED_KEY,)
+    one, other = dialler(schemes=schemes), listener(schemes=schemes)
+    one.on_challenge(other.on_connect(one.connect()))
+    other.on_proof(one.prove(Mode.DATA, ONE_WAY, Evidence(AuthScheme.SHARED_KEY, b"k", b"s")))
+    with pytest.raises(StateError, match="scheme 2 was not offered"):
+        other.respond(Mode.DATA, ONE_WAY, CWT)
+    evidence = Evidence(scheme)
+    assert one.on_response(other.respond(Mode.DATA, ONE_WAY, evidence)).evidence == evidence
 
 
 # Our own mistakes

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long a handshake may take, from the connection to ESTABLISHED, if not said otherwise."""
+"""How long each step of a handshake may take, if not said otherwise."""
 
 DEFAULT_SETTINGS: Final = Settings()
 """What a relay holds for a peer, if not said otherwise."""

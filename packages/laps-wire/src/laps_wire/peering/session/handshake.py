@@ -27,7 +27,7 @@ from laps_wire.peering.errors import (
     VersionMismatchError,
     WrongNodeError,
 )
-from laps_wire.peering.laps2 import Direction, Evidence, Mode, RelayType, Settings
+from laps_wire.peering.laps2 import AuthScheme, Direction, Evidence, Mode, RelayType, Settings
 from laps_wire.peering.session.events import (
     Agreement,
     AuthenticationRequired,
@@ -121,6 +121,7 @@ class Laps2Handshake:
             ProtocolViolation,
             "granted",
         )
+        self._check_listener_scheme(message.evidence, NotAuthorizedError)
         self._check_types(message.node_info.node.relay_type, message.mode, message.direction)
         self._take_settings(Settings.from_parameters(message.parameters))
         self._response = message
@@ -197,6 +198,7 @@ class Laps2Handshake:
         """The acceptance to send."""
         proof = _there(self._proof)
         _check_part(proof.mode, proof.direction, mode, direction, StateError, "granted")
+        self._check_listener_scheme(evidence, StateError)
         try:
             self._check_types(_there(self._connect).node_info.node.relay_type, mode, direction)
         except ModeRefusedError as error:
@@ -246,6 +248,14 @@ class Laps2Handshake:
             raise ProtocolViolation(f"node ID {node_id}: 0 is for Stubs, and all Stubs have it")
         if node_id == self._local.node_id:
             raise NodeIdConflictError(f"the peer has our own node ID {node_id}")
+
+    def _check_listener_scheme(
+        self, evidence: Evidence, error: type[NotAuthorizedError | StateError]
+    ) -> None:
+        """What the dialler can verify, or nothing beyond the TLS certificate."""
+        offered = _there(self._connect).schemes
+        if evidence.scheme not in (*offered, AuthScheme.NONE, AuthScheme.TLS):
+            raise error(f"the listener's scheme {evidence.scheme} was not offered")
 
     def _check_types(self, peer: RelayType, mode: Mode, direction: Direction) -> None:
         listener = self._config.role is Role.LISTENER

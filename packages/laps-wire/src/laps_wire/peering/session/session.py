@@ -76,6 +76,7 @@ class PeeringSession(SessionReceiver):
         self._clock(now)
         self._streams.open(stream_id)
         self._put(Kind.CONNECT, data)
+        self._max_receive = self._config.settings.max_message_size  # the listener knows it now
         # Where nothing is proved, the answer to this one grants everything.
         self._data_asked = self._flavour.shape is Shape.PLAIN and self._config.mode.data
 
