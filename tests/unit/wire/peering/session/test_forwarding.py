@@ -185,7 +185,35 @@ def test_the_cpp_relay_has_no_synchronisation_and_no_versions() -> None:
     ]
 
 
+def test_a_set_without_targets_that_is_given_up_ends_too() -> None:
+    state = forwarding(Settings(max_sns_targets=1))
+    receive(state, laps2.SnsAdvertise(1, 1, 0, ()))
+    assert receive(state, laps2.SnsUpdate(1, 2, (A, B))) == [
+        SnsWithdrawn(sns_id=1, targets=()),
+        SnsRejection(1, 2, SnsRefusal.TOO_MANY_TARGETS),
+    ]
+    # One that never lived does not end.
+    assert receive(state, laps2.SnsAdvertise(2, 1, 0, (A, B))) == [
+        SnsRejection(2, 1, SnsRefusal.TOO_MANY_TARGETS)
+    ]
+
+
 # Early data
+
+
+def test_after_a_move_data_waits_until_all_sets_are_named() -> None:
+    state = forwarding()
+    receive(state, laps2.SnsAdvertise(5, 1, 0, (A,)))
+    state.receiver.moved()
+    for sns_id in (2, 3, 9):
+        assert state.hold(1.0, sns_id, sns_id, 1) == (SnsStanding.UNKNOWN, ())
+    state.receiver.begin_sync()
+    receive(state, laps2.SnsAdvertise(5, 2, 0, (A,)))
+    assert receive(state, laps2.SnsAdvertise(3, 1, 0, (A,))) == [
+        advertised(3, 1, (A,), added=(A,), released=(3,))
+    ]
+    assert list(state.end_sync()) == [DataDropped(dropped=(Dropped(2, 2, Drop.GONE),))]
+    assert state.unknown.ids == {9}  # it may still come
 
 
 def test_early_data_waits_for_its_set() -> None:

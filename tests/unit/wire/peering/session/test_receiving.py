@@ -666,6 +666,14 @@ def test_draining_ends_with_its_code() -> None:
     check_closed(session, 0x10, "drained")
 
 
+def test_a_peer_goes_away_once() -> None:
+    session = established()
+    give(session, laps2.Drain(5_000))
+    assert session.state is State.PEER_DRAINING
+    give(session, laps2.Drain(5_000))
+    check_closed(session, 0x3, "DRAIN while the session is peer draining")
+
+
 def test_early_data_expires() -> None:
     session = established()
     session.hold_data(200.0, 5, "x", 1)

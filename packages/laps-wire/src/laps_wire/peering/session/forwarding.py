@@ -99,7 +99,7 @@ class ForwardingState:
             yield from self._ended(self.receiver.withdraw(sns_id))
             return
         if isinstance(result, SnsRejection):
-            yield from self._rejected(result)
+            yield from self._rejected(result, lived=before is not None)
             return
         after = self.receiver.get(sns_id)
         if after is None:
@@ -122,8 +122,8 @@ class ForwardingState:
             yield SnsWithdrawn(sns_id=diff.sns_id, targets=diff.removed)
         yield from _dropped(self.unknown.discard(diff.sns_id))
 
-    def _rejected(self, rejection: SnsRejection) -> Iterator[Effect]:
-        if rejection.removed:
+    def _rejected(self, rejection: SnsRejection, *, lived: bool) -> Iterator[Effect]:
+        if lived:
             yield SnsWithdrawn(sns_id=rejection.sns_id, targets=rejection.removed)
         yield from _dropped(self.unknown.discard(rejection.sns_id))
         yield rejection
@@ -132,6 +132,10 @@ class ForwardingState:
         """The peer has named all its sets."""
         for diff in self.receiver.end_sync():
             yield from self._ended(diff)
+        # After a move data of every ID waits; from now on only that of later ones (6.2).
+        for sns_id in sorted(self.unknown.ids):
+            if self.receiver.standing(sns_id) is SnsStanding.GONE:
+                yield from _dropped(self.unknown.discard(sns_id))
 
     # What we say
 
