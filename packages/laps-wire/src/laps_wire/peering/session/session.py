@@ -28,6 +28,7 @@ Nodes, announces and subscribes belong to the whole relay; they only pass throug
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -189,6 +190,8 @@ class PeeringSession(SessionReceiver):
     ) -> None:
         """Say that we go away, and close after ``seconds``."""
         self._check_can_send(Kind.DRAIN)
+        if not 0 <= seconds < math.inf:
+            raise StateError(f"nobody goes away after {seconds} seconds")
         message = self._flavour.drain(seconds, reason, alternates)
         if message is not None:
             data = self._encode(message)
