@@ -237,6 +237,25 @@ def test_bytes_that_are_let_go_make_room() -> None:
     assert lone.session.open_requests == (0,)
 
 
+def test_bytes_of_a_cancelled_request_make_room() -> None:
+    lone = Lone(D18, CLIENT, limits=SessionLimits(max_early_bytes=20))
+    reply = encode(SubscribeOk(None, 7), D18)
+    lone.session.subscribe(TRACK)
+    first = lone.stream_of()
+    lone.raw(first, reply * 3, fin=True)
+    lone.session.cancel(0)
+    lone.session.subscribe(TRACK)
+    lone.raw(lone.stream_of(), reply * 3)
+    assert lone.session._core.early_bytes == 3 * len(reply) > 10
+    lone.raw(lone.stream_of(), reply)
+    assert lone.session.open_requests == (2,)
+    lone.raw(lone.stream_of(), reply)
+    assert lone.session.open_requests == ()
+    lone.setup(SetupOptions())
+    # The end of the first stream was held too, and is not lost.
+    assert lone.session._core.streams.incoming(first) is None
+
+
 def test_draft_16_holds_little_too() -> None:
     lone = Lone(D16, SERVER, limits=SessionLimits(max_early_bytes=3))
     lone.on(4, SubscribeNamespace(0, NS))

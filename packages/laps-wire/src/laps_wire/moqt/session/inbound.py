@@ -170,7 +170,12 @@ class Inbound:
         core.early_bytes += len(stream.buffer) - core.early.get(stream, 0)
         core.early[stream] = len(stream.buffer)
         stream.finished = fin
-        if core.early_bytes > core.config.limits.max_early_bytes:
+        limit = core.config.limits.max_early_bytes
+        if core.early_bytes > limit:
+            # A request that was cancelled meanwhile has dropped its bytes.
+            core.early = {held: len(held.buffer) for held in core.early}
+            core.early_bytes = sum(core.early.values())
+        if core.early_bytes > limit:
             self._let_go(stream)
             if stream.request is not None and not stream.request.over:
                 core.give_up(stream.request, "its replies overtook SETUP")
