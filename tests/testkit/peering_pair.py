@@ -242,12 +242,6 @@ class Pair:
         self.forget()
         return self
 
-    def forget_network(self) -> None:
-        """Forget that too, and what the network knows of streams: for tests that measure memory."""
-        self.forget()
-        self._ended.clear()
-        self._latest.clear()
-
     def forget(self) -> None:
         """Forget the events and transmits so far."""
         for side in (DIALLER, LISTENER):
