@@ -111,6 +111,11 @@ def decode_stream_header(data: ByteSource) -> tuple[StreamHeader, int]:
 
     :class:`~laps_wire.errors.IncompleteError` if the header has not come in whole.
     """
+    if len(data) >= STREAM_HEADER_BYTES:
+        size, kind, sns_id, track_hash, priority, ttl_ms = _STREAM.unpack_from(data)
+        if size == STREAM_HEADER_BYTES and kind == DataType.NEW_STREAM:
+            return StreamHeader(sns_id, track_hash, priority, ttl_ms), STREAM_HEADER_BYTES
+    # Anything unusual goes the careful way, which knows what to complain about.
     return read_stream_header(reader := Reader(data, partial=True)), reader.pos
 
 
