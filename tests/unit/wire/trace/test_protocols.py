@@ -318,3 +318,24 @@ def test_published_data_of_quicr_in_a_datagram() -> None:
         assert decoded.messages[0].message == message
 
     check()
+
+
+def test_the_extensions_of_an_object_are_opened_and_named() -> None:
+    # 0x3c 5, then 0x3d "abc" by a delta of 1 (moq-transport-18, 11.2.1.2).
+    data = bytes.fromhex("11070180 00 07 3c05 0103616263 02 6869 00 00 02 796f")
+    decoded = decode(PROTOCOLS["moqt-18-uni"], data)
+    assert decoded.status is Status.OK
+    leaves = dict(decoded.messages[0].root.leaves())
+    first = leaves["object[0].extensions[0].delta type"]
+    assert (first.start, first.value, first.note) == (6, 0x3C, "PRIOR_GROUP_ID_GAP")
+    second = leaves["object[0].extensions[1].delta type"]
+    assert (second.start, second.value, second.note) == (8, 1, "0x3d")
+    assert leaves["object[0].extensions[1].value"].value == b"abc"
+    assert leaves["object[1].extensions"].value == b""
+
+
+def test_extensions_that_are_no_pairs_stay_closed() -> None:
+    data = bytes.fromhex("11070180 00 01 01 02 6869")
+    decoded = decode(PROTOCOLS["moqt-18-uni"], data)
+    assert decoded.status is Status.OK
+    assert dict(decoded.messages[0].root.leaves())["object[0].extensions"].value == b"\x01"

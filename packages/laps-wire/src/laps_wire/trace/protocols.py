@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from laps_wire.moqt.codepoints import PropertyTypeD16, PropertyTypeD18
 from laps_wire.moqt.control import ControlCodec
 from laps_wire.moqt.data.datagram import read_datagram
 from laps_wire.moqt.data.fetch import FetchState, read_fetch_stream
 from laps_wire.moqt.data.subgroup import read_subgroup_stream
 from laps_wire.moqt.data.types import StreamKind, stream_kind
+from laps_wire.moqt.keyvalue import read_pairs
 from laps_wire.moqt.layouts import layouts_of
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.versions import Draft
@@ -42,6 +44,41 @@ Read = Callable[[TracingReader], Any]
 # MoQT
 
 
+_PROPERTIES: Final[dict[Draft, dict[int, str]]] = {
+    Draft.D16: {int(kind): kind.name for kind in PropertyTypeD16},
+    Draft.D18: {int(kind): kind.name for kind in PropertyTypeD18},
+}
+
+
+def _open(leaf: Node, read: Read, draft: Draft) -> bool:
+    """Give a leaf children, if it has bytes and ``read`` understands all of them."""
+    if not leaf.value:
+        return False
+    unit = Protocol("", "", read, draft.integers, stream_of_messages=False, datagram=True)
+    decoded = decode(unit, leaf.value)
+    if decoded.status is not Status.OK:
+        return False
+    (traced,) = decoded.messages
+    traced.root.move(leaf.start)
+    leaf.children = traced.root.children
+    return True
+
+
+def _open_extensions(root: Node, draft: Draft) -> None:
+    """Open the extension blocks of objects; the codec leaves them closed, as relays do."""
+    for path, leaf in list(root.leaves()):
+        if (
+            path.rpartition(".")[2] == "extensions"
+            and leaf.value
+            and _open(leaf, read_pairs, draft)
+        ):
+            kind = 0
+            for name, delta in leaf.leaves():
+                if name.endswith("delta type"):
+                    kind += delta.value
+                    delta.note = _PROPERTIES[draft].get(kind, f"{kind:#x}")
+
+
 def _moqt_uni(draft: Draft) -> Read:
     """A unidirectional stream, by its first number."""
     control = ControlCodec(draft)
@@ -53,10 +90,14 @@ def _moqt_uni(draft: Draft) -> Read:
             return reader.rest("padding")
         # The readers of the other kinds begin with the type themselves.
         reader.pos = start
-        if kind is StreamKind.SUBGROUP:
-            return read_subgroup_stream(reader, draft)
-        if kind is StreamKind.FETCH:
-            return read_fetch_stream(reader, FetchState(draft))
+        if kind in (StreamKind.SUBGROUP, StreamKind.FETCH):
+            objects: Any = (
+                read_subgroup_stream(reader, draft)
+                if kind is StreamKind.SUBGROUP
+                else read_fetch_stream(reader, FetchState(draft))
+            )
+            _open_extensions(reader.record.root, draft)
+            return objects
         messages = []
         while not reader.at_end:
             messages.append(control.read(reader))
@@ -70,6 +111,7 @@ def _moqt_datagram(draft: Draft) -> Read:
         reader.enter("OBJECT_DATAGRAM")
         datagram = read_datagram(reader, draft)
         reader.leave()
+        _open_extensions(reader.record.root, draft)
         return datagram
 
     return read
@@ -108,10 +150,13 @@ def _laps2_data(reader: TracingReader) -> Any:
 
 # The C++ relay
 
-_SUBSCRIBES: Final = {
-    draft: next(entry.layout for entry in layouts_of(draft) if entry.layout.cls is Subscribe)
-    for draft in Draft
-}
+
+def _subscribe_body(draft: Draft) -> Read:
+    layout = next(entry.layout for entry in layouts_of(draft) if entry.layout.cls is Subscribe)
+    return lambda reader: layout.read(reader, "SUBSCRIBE")
+
+
+_SUBSCRIBES: Final = {draft: _subscribe_body(draft) for draft in Draft}
 
 
 def _cpp_control(reader: TracingReader) -> Any:
@@ -122,29 +167,13 @@ def _cpp_control(reader: TracingReader) -> Any:
 
 
 def _open_subscribes(root: Node, name: str) -> None:
+    """Open the leaves of this name, if their bytes are the body of a SUBSCRIBE in some draft."""
     for path, leaf in list(root.leaves()):
-        if path.endswith(f".{name}") and leaf.value:
-            _open_subscribe(leaf)
-
-
-def _open_subscribe(leaf: Node) -> None:
-    """Give a leaf children, if its bytes are the body of a SUBSCRIBE in some draft."""
-    for draft, layout in _SUBSCRIBES.items():
-        body = Protocol(
-            "",
-            "",
-            lambda reader, layout=layout: layout.read(reader, "SUBSCRIBE"),  # type: ignore[misc]
-            draft.integers,
-            stream_of_messages=False,
-            datagram=True,
-        )
-        decoded = decode(body, leaf.value)
-        if decoded.status is Status.OK:
-            (traced,) = decoded.messages
-            traced.root.move(leaf.start)
-            leaf.note = f"MoQT draft {draft.value}"
-            leaf.children = traced.root.children
-            return
+        if path.endswith(f".{name}"):
+            for draft, read in _SUBSCRIBES.items():
+                if _open(leaf, read, draft):
+                    leaf.note = f"MoQT draft {draft.value}"
+                    break
 
 
 def _cpp_data(reader: TracingReader) -> Any:
