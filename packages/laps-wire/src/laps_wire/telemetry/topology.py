@@ -1,4 +1,4 @@
-"""The events of the control plane: nodes, subscriptions, announcements and subscribe node sets.
+"""The events of the control plane: nodes, subscriptions, announcements and subscriber node sets.
 
 Adverts and withdrawals are written when something changes, in the order in which the relay applied
 them, so that the state at any time is the sum of the records before it.
@@ -145,7 +145,7 @@ class AnnWd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnsAdv:
-    """A subscribe node set was made or changed."""
+    """A subscriber node set was made or changed."""
 
     TYPE: ClassVar[str] = "sns.adv"
 
@@ -161,7 +161,7 @@ class SnsAdv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnsWd:
-    """A subscribe node set was withdrawn."""
+    """A subscriber node set was withdrawn."""
 
     TYPE: ClassVar[str] = "sns.wd"
 
