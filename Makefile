@@ -37,7 +37,7 @@ $(VENV)/.packages: $(VENV)/.gates $(wildcard packages/*/pyproject.toml)
 	$(BIN)/python -m pip install --quiet $(addprefix -e ,$(wildcard packages/laps-*))
 	@touch $@
 
-demo: $(VENV)/.packages  ## Show what works: a captured peering conversation, decoded byte by byte
+demo: $(VENV)/.packages  ## Show what works: two peering conversations, decoded field by field
 	$(BIN)/python -m laps_wire decode --conversation demo/peering-conversation.jsonl
 
 test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz
