@@ -4,10 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# The Python that runs make carries coverage; the other supported ones run the tests again where they are present.
+# The Python that runs make carries lint, types and coverage; the others run the unit tests again where they are present.
 HOST := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
 OTHERS := $(filter-out $(HOST),py311 py312 py313)
-GATES := lint types imports coverage docs packaging fuzz $(OTHERS)
+GATES := host $(OTHERS) long packaging docs
 
 # pyenv hides its interpreters behind shims that answer only when named: name all that we support.
 PYENV_NAMES := $(shell command -v pyenv >/dev/null 2>&1 && pyenv versions --bare 2>/dev/null | grep -E '^3\.1[1-3]\.[0-9]+$$' | paste -sd: -)
@@ -41,7 +41,7 @@ demo: $(VENV)/.packages  ## Show what works: two peering conversations, decoded 
 	$(BIN)/python -m laps_wire decode --conversation demo/peering-conversation.jsonl
 
 test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz
-	$(BIN)/tox run --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
+	$(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
 	$(BIN)/python -m pip install --quiet --group test --group lint --group types "nox>=2025.5"

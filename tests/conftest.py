@@ -29,3 +29,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         running.switch_context("")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Async tests (``pytest.mark.anyio``) run on asyncio: the transport's loop."""
+    return "asyncio"

@@ -1,6 +1,6 @@
 """The border between our shell and a QUIC library: what a backend has to bring.
 
-An :class:`Engine` is one library set up for one endpoint; it makes :class:`EngineConnection` objects.
+An :class:`Engine` is one library set up for one endpoint; it makes the :class:`EngineConnection`s.
 Neither touches a socket or a clock. The endpoint owns both and drives them::
 
     socket --recvmsg--> feed(datagrams) --> events() --> egress, handler

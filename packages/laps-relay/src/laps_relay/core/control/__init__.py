@@ -1,0 +1,1 @@
+"""Sessions, namespaces, tracks and requests: what the relay decides for MoQT clients."""

@@ -1,0 +1,1 @@
+"""The forwarding plane in Python: fan-out and cache."""
