@@ -69,6 +69,9 @@ class StopSending(NamedTuple):
 
     stream_id: int
     code: int
+    stream: object | None = None
+    """The :class:`~laps_sdk.transport.base.OutStream`: engines leave it None, the connection above
+    them fills it in."""
 
 
 class DatagramReceived(NamedTuple):

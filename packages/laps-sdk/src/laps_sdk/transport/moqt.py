@@ -84,7 +84,7 @@ class MoqtApplication(Protocol):
     def datagram(self, peer: MoqtPeer, data: bytes) -> None:
         """A datagram arrived."""
 
-    def out_stream_stopped(self, peer: MoqtPeer, stream_id: int, code: int) -> None:
+    def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:
         """The peer wants no more of a data stream of ours; it was reset."""
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:
@@ -174,7 +174,7 @@ class MoqtPeer:
                     session.receive_stop_sending(stream_id, code)
                     self.settle()
                 else:
-                    application.out_stream_stopped(self, stream_id, code)
+                    application.out_stream_stopped(self, event)
             case StreamDropped():
                 application.out_stream_dropped(self, event)
             case StreamsAvailable():
