@@ -1,0 +1,1 @@
+"""The shell around the relay's core: connections in, clocks in, nothing decided."""
