@@ -17,7 +17,6 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
@@ -34,10 +33,7 @@ from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.session import SessionLimits
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 
-__all__ = ["ALPNS", "EdgeServer", "EdgeServerConfig"]
-
-ALPNS: Final = (*DRAFTS, "h3")
-"""What an Edge takes: MoQT on raw QUIC, newest draft first, and HTTP/3 for WebTransport."""
+__all__ = ["EdgeServer", "EdgeServerConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +43,9 @@ class EdgeServerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     backend: str = "aioquic"
+    drafts: tuple[str, ...] = tuple(DRAFTS)
+    """The ALPNs of MoQT to take, in our order of preference; WebTransport clients choose among
+    the same."""
     engine: EngineOptions = field(default_factory=EngineOptions)
     """Its ``alpn`` is filled in here."""
     egress: EgressLimits = field(default_factory=EgressLimits)
@@ -97,7 +96,7 @@ class EdgeServer:
             port=config.port,
             backend=config.backend,
             options=EngineOptions(
-                alpn=ALPNS,
+                alpn=(*config.drafts, "h3"),
                 tls=options.tls,
                 limits=options.limits,
                 datagram_size=options.datagram_size,
@@ -147,8 +146,8 @@ class EdgeServer:
 
     def _accept(self, connection: Connection) -> Handler:
         draft = draft_of(connection.alpn)
-        if draft is None:
-            spoken = ", ".join(DRAFTS)
+        if draft is None or connection.alpn not in self.config.drafts:
+            spoken = ", ".join(self.config.drafts)
             asked = connection.alpn or "no protocol"
             connection.close(
                 SessionCode.VERSION_NEGOTIATION_FAILED, f"{asked} was offered, we speak {spoken}"

@@ -1,0 +1,109 @@
+"""A real Edge relay in the test's own loop: real sockets on loopback, or the memory network.
+
+::
+
+    async with edge_relay() as edge:
+        async with laps_sdk.connect(edge.url(), ca_file=edge.ca_file) as session:
+            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from laps_relay.core.control.events import RelayEvent
+from laps_relay.core.control.relay import EdgeRelay
+from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.interfaces import Action, Authorizer, CacheLimits, Decision
+from laps_relay.core.plane.plane import Plane
+from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
+from laps_sdk.transport.engine import EngineOptions, Tls
+from laps_sdk.transport.moqt import DRAFTS
+from laps_wire.moqt.session import AuthToken
+from laps_wire.names import Namespace
+from testkit.certs import server_certificate
+
+__all__ = ["Edge", "OpenAuthorizer", "edge_relay"]
+
+
+class OpenAuthorizer:
+    """Everybody may do everything."""
+
+    def authorize(
+        self,
+        now: float,
+        action: Action,
+        namespace: Namespace | None,
+        name: bytes | None,
+        tokens: Sequence[AuthToken],
+        session_tokens: Sequence[AuthToken],
+    ) -> Decision:
+        return Decision(allowed=True)
+
+
+class Edge:
+    """A relay that runs."""
+
+    def __init__(self, server: EdgeServer, ca_file: str) -> None:
+        self.server = server
+        self.ca_file = ca_file
+        self.events: list[RelayEvent] = []
+        """Everything that the control plane told so far."""
+        server.on_turn = self._turn
+
+    def _turn(self, now: float) -> None:
+        self.events += self.server.relay.poll_events()
+
+    @property
+    def relay(self) -> EdgeRelay:
+        return self.server.relay
+
+    @property
+    def plane(self) -> Plane:
+        plane = self.server.plane
+        assert isinstance(plane, Plane)
+        return plane
+
+    @property
+    def port(self) -> int:
+        return self.server.address[1]
+
+    def url(self, scheme: str = "moqt") -> str:
+        """``moqt`` is raw QUIC, ``https`` WebTransport."""
+        return f"{scheme}://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def edge_relay(
+    *,
+    drafts: Sequence[str] = tuple(DRAFTS),
+    backend: str = "aioquic",
+    settings: EdgeSettings | None = None,
+    authorizer: Authorizer | None = None,
+    cache: CacheLimits | None = None,
+    config: EdgeServerConfig | None = None,
+) -> AsyncIterator[Edge]:
+    """Start a relay on a free port, stop it behind the block."""
+    certificate, key, ca_file = server_certificate()
+    plane = Plane(cache or CacheLimits())
+    relay = EdgeRelay(plane, authorizer or OpenAuthorizer(), settings or EdgeSettings())
+    base = config or EdgeServerConfig()
+    server = EdgeServer(
+        replace(
+            base,
+            backend=backend,
+            drafts=tuple(drafts),
+            engine=replace(
+                base.engine or EngineOptions(), tls=Tls(certificate=certificate, private_key=key)
+            ),
+        ),
+        relay,
+        plane,
+    )
+    await server.start()
+    try:
+        yield Edge(server, ca_file)
+    finally:
+        await server.stop()
