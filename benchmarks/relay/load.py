@@ -37,7 +37,7 @@ from laps_sdk.transport.events import (
     StreamData,
     StreamDropped,
 )
-from laps_sdk.transport.moqt import MoqtPeer, draft_of
+from laps_sdk.transport.moqt import MoqtPeer
 from laps_wire.moqt.data import (
     ObjectDatagram,
     SubgroupHeader,
@@ -201,7 +201,7 @@ class PlainHandler:
 
 async def connect(arguments: argparse.Namespace) -> tuple[Client, MoqtPeer | None]:
     """One more client; ready to make requests."""
-    draft = draft_of(arguments.alpn)
+    draft = Draft.from_alpn(arguments.alpn)
     if draft is None:
         raise SystemExit(f"{arguments.alpn} is not a draft that we speak")
     client = Client(draft)

@@ -78,7 +78,7 @@ class Edge:
 @asynccontextmanager
 async def edge_relay(
     *,
-    drafts: Sequence[str] = tuple(DRAFTS),
+    drafts: Sequence[str] = DRAFTS,
     backend: str = "aioquic",
     settings: EdgeSettings | None = None,
     authorizer: Authorizer | None = None,

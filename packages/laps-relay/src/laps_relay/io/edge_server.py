@@ -28,10 +28,11 @@ from laps_sdk.transport.endpoint import open_endpoint
 from laps_sdk.transport.engine import EngineOptions
 from laps_sdk.transport.events import Event
 from laps_sdk.transport.memory_network import MemoryNetwork
-from laps_sdk.transport.moqt import DRAFTS, MoqtPeer, draft_of
+from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.session import SessionLimits
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
+from laps_wire.moqt.versions import Draft
 
 __all__ = ["EdgeServer", "EdgeServerConfig"]
 
@@ -43,7 +44,7 @@ class EdgeServerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     backend: str = "aioquic"
-    drafts: tuple[str, ...] = tuple(DRAFTS)
+    drafts: tuple[str, ...] = DRAFTS
     """The ALPNs of MoQT to take, in our order of preference; WebTransport clients choose among
     the same."""
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -145,7 +146,7 @@ class EdgeServer:
     # Connections
 
     def _accept(self, connection: Connection) -> Handler:
-        draft = draft_of(connection.alpn)
+        draft = Draft.from_alpn(connection.alpn)
         if draft is None or connection.alpn not in self.config.drafts:
             spoken = ", ".join(self.config.drafts)
             asked = connection.alpn or "no protocol"

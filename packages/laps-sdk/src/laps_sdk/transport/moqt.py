@@ -13,7 +13,7 @@ actions, and hands everything that is not control to its :class:`MoqtApplication
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import Connection, OutStream
@@ -49,19 +49,14 @@ from laps_wire.moqt.session import StopSending as StopAction
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["DRAFTS", "MoqtApplication", "MoqtPeer", "draft_of"]
+__all__ = ["DRAFTS", "MoqtApplication", "MoqtPeer"]
 
-DRAFTS: dict[str, Draft] = {"moqt-18": Draft.D18, "moqt-16": Draft.D16}
+DRAFTS: Final = (Draft.D18.alpn, Draft.D16.alpn)
 """The ALPNs (and WebTransport protocols) that we speak, in our order of preference."""
 
 
 StreamAction: TypeAlias = OpenStream | SendData | ResetStream | StopAction
 """What a session asks for on one stream."""
-
-
-def draft_of(alpn: str) -> Draft | None:
-    """The draft that a protocol name stands for; None if it is none of ours."""
-    return DRAFTS.get(alpn)
 
 
 class MoqtApplication(Protocol):
