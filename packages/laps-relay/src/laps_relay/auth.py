@@ -1,0 +1,244 @@
+"""Who may do what: the core's ``Authorizer`` on CAT tokens.
+
+::
+
+    no key configured        everything is allowed
+    a key configured         a request needs a token whose scope covers it, or the anonymous scope
+
+Every request is decided, those answered from the cache too. Signatures are expensive next to all
+else (an ES256 check costs 0.2 ms), so results are kept by the token's SHA-256: tokens that hold
+until they expire, forgeries in a second, small table, so that a flood of them evicts nothing good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from laps_relay.core.interfaces import Action, Decision
+from laps_sdk.tokens import (
+    TOKEN_TYPE_CAT,
+    Expectations,
+    KeyRing,
+    Scope,
+    TokenError,
+    TokenExpiredError,
+    TokenForgedError,
+    TokenKey,
+    TokenMalformedError,
+    Verified,
+    load_keys,
+    verify,
+)
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.names import Namespace
+
+__all__ = ["AuthCounters", "AuthSettings", "TokenAuthorizer", "read_keys"]
+
+_ALLOWED: Final = Decision(allowed=True)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSettings:
+    """How tokens are judged."""
+
+    keys: tuple[TokenKey, ...] = ()
+    """Whose tokens are taken. Several at a time let keys be replaced without a gap."""
+    expected: Expectations = Expectations()
+    anonymous: tuple[Scope, ...] = ()
+    """What needs no token."""
+    token_types: frozenset[int] = frozenset({TOKEN_TYPE_CAT})
+    """MoQT token types that are read as CAT; others are passed over."""
+    setup_required: bool = False
+    """Whether SETUP itself needs a token; if not, requests may bring their own."""
+    max_tokens: int = 4
+    """Tokens of one request that are looked at."""
+    cached_tokens: int = 4096
+    cached_forgeries: int = 1024
+
+
+class AuthCounters(NamedTuple):
+    """What was decided since the start."""
+
+    allowed: int
+    denied: int
+    signatures: int
+    """Checked; the rest came from the cache."""
+    cached: int
+    """Tokens in the cache now."""
+
+
+class _Failure(NamedTuple):
+    """Why a token does not count."""
+
+    code: RequestErrorCode
+    reason: str
+
+
+def read_keys(paths: Sequence[Path]) -> tuple[TokenKey, ...]:
+    """All keys of some files; two keys of one id, or none at all in a file, are errors."""
+    keys = tuple(key for path in paths for key in load_keys(path))
+    KeyRing(keys)
+    return keys
+
+
+class TokenAuthorizer:
+    """Decides about requests; ``wall`` is the clock that the times in tokens are on."""
+
+    __slots__ = (
+        "_allowed",
+        "_denied",
+        "_forged",
+        "_good",
+        "_ring",
+        "_settings",
+        "_signatures",
+        "_wall",
+    )
+
+    def __init__(
+        self, settings: AuthSettings | None = None, *, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._wall = wall
+        self._allowed = self._denied = self._signatures = 0
+        self._good: OrderedDict[bytes, Verified] = OrderedDict()
+        self._forged: OrderedDict[bytes, _Failure] = OrderedDict()
+        self.replace(settings or AuthSettings())
+
+    @property
+    def open(self) -> bool:
+        """Whether everything is allowed because no key is configured."""
+        return not self._ring
+
+    @property
+    def counters(self) -> AuthCounters:
+        """What was decided so far."""
+        return AuthCounters(self._allowed, self._denied, self._signatures, len(self._good))
+
+    def replace(self, settings: AuthSettings) -> None:
+        """Take other keys and rules, from the next request on."""
+        self._ring = KeyRing(settings.keys)
+        self._settings = settings
+        self._good.clear()
+        self._forged.clear()
+
+    def authorize(
+        self,
+        now: float,
+        action: Action,
+        namespace: Namespace | None,
+        name: bytes | None,
+        tokens: Sequence[AuthToken],
+        session_tokens: Sequence[AuthToken],
+    ) -> Decision:
+        """Whether this may be done; see :class:`~laps_relay.core.interfaces.Authorizer`."""
+        decision = (
+            self._decide(now, action, namespace, name, tokens or session_tokens)
+            if self._ring
+            else _ALLOWED
+        )
+        if decision.allowed:
+            self._allowed += 1
+        else:
+            self._denied += 1
+        return decision
+
+    def _decide(
+        self,
+        now: float,
+        action: Action,
+        namespace: Namespace | None,
+        name: bytes | None,
+        tokens: Sequence[AuthToken],
+    ) -> Decision:
+        settings = self._settings
+        fields = None if namespace is None else namespace.fields
+        readable = [token.value for token in tokens if token.type in settings.token_types]
+        if len(readable) > settings.max_tokens:
+            return _denied(f"{len(readable)} tokens, at most {settings.max_tokens} are looked at")
+        wall = self._wall()
+        failures: list[_Failure] = []
+        for value in readable:
+            found = self._check(value, wall)
+            if isinstance(found, _Failure):
+                failures.append(found)
+            elif found.claims.allows(action, fields, name):
+                return _granted(found, now, wall)
+        if failures:
+            # "Expired" tells a client what to do, so it goes before any other reason.
+            worst = min(failures, key=_by_usefulness)
+            return Decision(allowed=False, reason=worst.reason, code=worst.code)
+        # A good token never takes away what anybody may do.
+        if any(scope.allows(action, fields, name) for scope in settings.anonymous):
+            return _ALLOWED
+        if readable:
+            return _denied(f"the token does not allow {action.name} here")
+        if action is Action.CLIENT_SETUP and not settings.setup_required:
+            return _ALLOWED
+        if tokens:
+            return _denied("no token of a type that this relay reads")
+        return _denied("this needs a token")
+
+    def _check(self, value: bytes, wall: float) -> Verified | _Failure:
+        digest = hashlib.sha256(value).digest()
+        forged = self._forged.get(digest)
+        if forged is not None:
+            return forged
+        found = self._good.get(digest)
+        if found is not None:
+            if found.good_until is None or wall < found.good_until:
+                self._good.move_to_end(digest)
+                return found
+            # Expired since: the full check below says so in the same words as at first.
+            del self._good[digest]
+        self._signatures += 1
+        try:
+            found = verify(value, self._ring, wall, self._settings.expected)
+        except TokenExpiredError as error:
+            return _Failure(RequestErrorCode.EXPIRED_AUTH_TOKEN, str(error))
+        except TokenMalformedError as error:
+            failure = _Failure(RequestErrorCode.MALFORMED_AUTH_TOKEN, str(error))
+        except TokenForgedError as error:
+            failure = _Failure(RequestErrorCode.UNAUTHORIZED, str(error))
+        except TokenError as error:
+            # Not kept: time alone may mend it (nbf).
+            return _Failure(RequestErrorCode.UNAUTHORIZED, str(error))
+        else:
+            _remember(self._good, digest, found, self._settings.cached_tokens)
+            return found
+        _remember(self._forged, digest, failure, self._settings.cached_forgeries)
+        return failure
+
+
+def _by_usefulness(failure: _Failure) -> int:
+    order = (RequestErrorCode.EXPIRED_AUTH_TOKEN, RequestErrorCode.MALFORMED_AUTH_TOKEN)
+    return order.index(failure.code) if failure.code in order else len(order)
+
+
+def _remember(table: OrderedDict[bytes, _T], digest: bytes, value: _T, limit: int) -> None:
+    table[digest] = value
+    if len(table) > limit:
+        table.popitem(last=False)
+
+
+def _granted(found: Verified, now: float, wall: float) -> Decision:
+    """A grant ends with its token, or when the token wants to be looked at again."""
+    left = None if found.good_until is None else found.good_until - wall
+    if found.claims.revalidate:
+        left = found.claims.revalidate if left is None else min(left, found.claims.revalidate)
+    return Decision(
+        allowed=True,
+        expires=None if left is None else now + left,
+        tenant=found.claims.issuer or "",
+    )
+
+
+def _denied(reason: str) -> Decision:
+    return Decision(allowed=False, reason=reason, code=RequestErrorCode.UNAUTHORIZED)
