@@ -20,7 +20,7 @@ ROOM = Namespace.of(b"example", b"room")
 
 
 @cache
-def key_of(kid: str = "k1") -> TokenKey:
+def key_of(kid: str) -> TokenKey:
     return tokens.generate("HS256", kid)
 
 
@@ -51,7 +51,7 @@ class Clock:
 
 
 def guard(settings: AuthSettings | None = None, clock: Clock | None = None) -> TokenAuthorizer:
-    return TokenAuthorizer(settings or AuthSettings(keys=(key_of(),)), wall=clock or Clock())
+    return TokenAuthorizer(settings or AuthSettings(keys=(key_of("k1"),)), wall=clock or Clock())
 
 
 def ask(
@@ -92,11 +92,11 @@ def test_a_grant_ends_with_its_token_on_the_cores_clock() -> None:
 def test_a_token_that_wants_another_look_ends_sooner() -> None:
     assert ask(guard(), token("sub:example/*", revalidate=10)).expires == NOW + 10
     assert ask(guard(), token("sub:example/*", revalidate=900)).expires == NOW + 65
-    for_ever = AuthSettings(keys=(key_of(),), expected=Expectations(require_expiry=False))
+    for_ever = AuthSettings(keys=(key_of("k1"),), expected=Expectations(require_expiry=False))
     claims = Claims(scopes=(parse_scope("all:*"),), revalidate=7)
-    assert ask(guard(for_ever), AuthToken(1, tokens.mint(claims, key_of()))).expires == NOW + 7
+    assert ask(guard(for_ever), AuthToken(1, tokens.mint(claims, key_of("k1")))).expires == NOW + 7
     endless = Claims(scopes=(parse_scope("all:*"),))
-    granted = ask(guard(for_ever), AuthToken(1, tokens.mint(endless, key_of())))
+    granted = ask(guard(for_ever), AuthToken(1, tokens.mint(endless, key_of("k1"))))
     assert granted.allowed
     assert granted.expires is None
 
@@ -124,13 +124,13 @@ def test_setup_may_come_without_a_token() -> None:
     assert ask(authorizer, AuthToken(9, b"x"), action=setup, namespace=None).allowed
     assert ask(authorizer, token("sub:*"), action=setup, namespace=None).allowed
     assert not ask(authorizer, token("fetch:*"), action=setup, namespace=None).allowed
-    strict = guard(AuthSettings(keys=(key_of(),), setup_required=True))
+    strict = guard(AuthSettings(keys=(key_of("k1"),), setup_required=True))
     assert not ask(strict, action=setup, namespace=None).allowed
     assert ask(strict, token("sub:*"), action=setup, namespace=None).allowed
 
 
 def test_what_anybody_may_do() -> None:
-    settings = AuthSettings(keys=(key_of(),), anonymous=(parse_scope("sub:example/*"),))
+    settings = AuthSettings(keys=(key_of("k1"),), anonymous=(parse_scope("sub:example/*"),))
     authorizer = guard(settings)
     assert ask(authorizer).allowed
     assert ask(authorizer, token("pub:other")).allowed
@@ -178,7 +178,7 @@ def test_a_token_whose_time_comes_is_taken_then() -> None:
 
 
 def test_the_caches_are_bounded() -> None:
-    settings = AuthSettings(keys=(key_of(),), cached_tokens=2, cached_forgeries=1)
+    settings = AuthSettings(keys=(key_of("k1"),), cached_tokens=2, cached_forgeries=1)
     authorizer = guard(settings)
     given = [token("sub:*", lives=lives) for lives in (10, 20, 30)]
     for each in given:
@@ -199,7 +199,7 @@ def test_keys_are_replaced_with_an_overlap() -> None:
     authorizer = guard()
     old, new = token("sub:*"), token("sub:*", kid="k2")
     assert not ask(authorizer, new).allowed
-    authorizer.replace(AuthSettings(keys=(key_of(), key_of("k2"))))
+    authorizer.replace(AuthSettings(keys=(key_of("k1"), key_of("k2"))))
     assert ask(authorizer, old).allowed
     assert ask(authorizer, new).allowed
     authorizer.replace(AuthSettings(keys=(key_of("k2"),)))
@@ -210,6 +210,6 @@ def test_keys_are_replaced_with_an_overlap() -> None:
 def test_keys_are_read_from_files(tmp_path: Path) -> None:
     for kid in ("k1", "k2"):
         tokens.save_key(key_of(kid), tmp_path / kid)
-    assert read_keys([tmp_path / "k1", tmp_path / "k2"]) == (key_of(), key_of("k2"))
+    assert read_keys([tmp_path / "k1", tmp_path / "k2"]) == (key_of("k1"), key_of("k2"))
     with pytest.raises(KeyFileError, match="two keys with the id"):
         read_keys([tmp_path / "k1", tmp_path / "k1"])

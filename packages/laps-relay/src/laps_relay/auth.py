@@ -16,7 +16,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -51,7 +51,7 @@ class AuthSettings:
 
     keys: tuple[TokenKey, ...] = ()
     """Whose tokens are taken. Several at a time let keys be replaced without a gap."""
-    expected: Expectations = Expectations()
+    expected: Expectations = field(default_factory=Expectations)
     anonymous: tuple[Scope, ...] = ()
     """What needs no token."""
     token_types: frozenset[int] = frozenset({TOKEN_TYPE_CAT})
