@@ -67,6 +67,7 @@ class QuicTransportConnection(Connection):
         "egress",
         "engine",
         "failed",
+        "first_id",
         "handler",
         "ids",
         "listener",
@@ -101,6 +102,8 @@ class QuicTransportConnection(Connection):
         """For who dials: None once connected, or how it failed."""
         self.ids: Sequence[bytes] = ()
         """Connection ids under which the endpoint routes to it."""
+        self.first_id = b""
+        """The id that a client chose for us before it had one of ours."""
         self.dirty = False
         self.timer: float | None = None
         self.timer_entry: float | None = None

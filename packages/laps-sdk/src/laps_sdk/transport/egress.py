@@ -117,6 +117,11 @@ class Egress:
         """Over the high mark and not yet back below the low one."""
         return self._congested
 
+    @property
+    def has_events(self) -> bool:
+        """Whether :meth:`take_events` has something."""
+        return bool(self._events)
+
     def take_events(self) -> list[Event]:
         """What happened here since the last call."""
         events = self._events

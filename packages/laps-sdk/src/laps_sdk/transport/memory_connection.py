@@ -108,6 +108,7 @@ class MemoryConnection(EngineConnection):
         }
         self._over: set[int] = set()
         self._rtt: float | None = None
+        self._slowest = 0.0
         self._heard = self._last_sent = now
 
     # A. From the endpoint
@@ -338,9 +339,11 @@ class MemoryConnection(EngineConnection):
                 sent = self._flying.pop(number)
                 self._in_flight -= sent.size
                 self._rtt = now - sent.time
+                self._slowest = max(self._slowest, self._rtt)
                 self._last_sent = now
-        # Three later ones have arrived: it is lost (RFC 9002, 6.1.1).
-        self._lose([number for number in self._flying if number <= max(numbers) - 3])
+        # Three later ones have arrived, and it had time to: it is lost (RFC 9002, 6.1).
+        before, late = max(numbers) - 3, now - self._slowest
+        self._lose([n for n, sent in self._flying.items() if n <= before and sent.time <= late])
 
     def _lose(self, numbers: list[int]) -> None:
         for number in numbers:
