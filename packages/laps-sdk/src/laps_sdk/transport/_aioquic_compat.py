@@ -1,0 +1,443 @@
+"""Everything private of aioquic 1.7 that the backend reads or changes; nobody else touches it.
+
+``Tuned`` is a layer over a connection class (aioquic's own, or the fast path's) that adds:
+
+- receive windows that slide. aioquic doubles its windows for ever, so a peer may send without
+  bound what nobody reads. Here a window stays as long as configured, counted from what was
+  delivered, and a paused stream gets no more credit (RFC 9000, 4.2);
+- as many streams for the peer as configured (aioquic: always 128);
+- the name that a client asks for (SNI), which aioquic parses and forgets;
+- probe packets for the path MTU, which aioquic lacks.
+
+Names are checked at import, so that another release of aioquic fails with their list and not in
+the middle of a connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from typing import Any, Final, cast
+
+from aioquic import tls
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.congestion.base import register_congestion_control
+from aioquic.quic.congestion.reno import RenoCongestionControl
+from aioquic.quic.connection import (
+    CONNECTION_LIMIT_FRAME_CAPACITY,
+    MAX_STREAM_DATA_FRAME_CAPACITY,
+    QuicConnection,
+    QuicConnectionState,
+)
+from aioquic.quic.logger import QuicLoggerTrace
+from aioquic.quic.packet import QuicFrameType, QuicPacketType
+from aioquic.quic.packet_builder import (
+    QuicDeliveryState,
+    QuicPacketBuilder,
+    QuicPacketBuilderStop,
+    QuicSentPacket,
+)
+from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
+from aioquic.quic.stream import QuicStream
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from laps_sdk.errors import TransportError
+from laps_sdk.transport._fast.pacing import BurstPacer
+from laps_sdk.transport.base import Address, ConnectionLimits
+from laps_sdk.transport.path_mtu import BASE_SIZE
+from laps_sdk.transport.qlog import MAX_EVENTS
+
+__all__ = [
+    "CONGESTION_CONTROL",
+    "BoundedTrace",
+    "Tuned",
+    "check",
+    "missing_names",
+]
+
+CONGESTION_CONTROL: Final = "laps-reno"
+"""New Reno that counts what it lost."""
+_PACKET_OVERHEAD: Final = 1 + 2 + 16
+"""Of a short header packet, without its connection id: flags, packet number, tag."""
+
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "QuicConnection": (
+        "_close_event", "_cryptos", "_datagrams_pending", "_events", "_flush_builder",
+        "_handshake_confirmed", "_initialize", "_local_max_data", "_local_max_streams_bidi",
+        "_local_max_streams_uni", "_local_next_stream_id_bidi", "_local_next_stream_id_uni",
+        "_loss", "_max_datagram_size", "_network_paths", "_on_connection_limit_delivery",
+        "_on_max_stream_data_delivery", "_packet_number", "_peer_cid", "_quic_logger",
+        "_remote_max_data", "_remote_max_data_used", "_remote_max_datagram_frame_size",
+        "_remote_max_streams_bidi", "_remote_max_streams_uni", "_spaces", "_spin_bit", "_state",
+        "_streams", "_version", "_write_connection_limits", "_write_stream_limits",
+    ),
+    "QuicPacketRecovery": (
+        "_cc", "_pacer", "_pto_count", "_rtt_initialized", "_rtt_min", "_rtt_smoothed",
+        "bytes_in_flight", "congestion_window",
+    ),
+    "QuicPacketPacer": ("_max_datagram_size",),
+    "RenoCongestionControl": ("_max_datagram_size", "on_packets_lost"),
+    "QuicPacketBuilder": ("_datagram_needs_padding",),
+    "QuicStream": (
+        "max_stream_data_local", "max_stream_data_local_sent", "receiver", "sender",
+    ),
+    "QuicStreamReceiver": ("_buffer_start", "highest_offset", "is_finished", "stop_pending"),
+    "QuicStreamSender": ("_buffer_stop", "_reset_error_code", "highest_offset"),
+    "tls.Context": ("_peer_certificate", "_server_handle_hello"),
+    "QuicLoggerTrace": ("_events",),
+}  # fmt: skip
+
+
+class CountingReno(RenoCongestionControl):
+    """New Reno; also how many packets were lost, and how many of them were larger than 1200."""
+
+    packets_lost = 0
+    large_lost = 0
+
+    def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
+        """Count, then as the parent."""
+        lost = list(packets)
+        self.packets_lost += len(lost)
+        self.large_lost += sum(packet.sent_bytes > BASE_SIZE for packet in lost)
+        super().on_packets_lost(now=now, packets=lost)
+
+
+register_congestion_control(CONGESTION_CONTROL, CountingReno)
+
+
+class BoundedTrace(QuicLoggerTrace):
+    """A qlog trace that keeps its newest events."""
+
+    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
+        super().__init__(is_client=is_client, odcid=odcid)
+        self._events = deque(maxlen=MAX_EVENTS)
+
+
+class Tuned(QuicConnection):
+    """See the module. Made with the limits that it grants, and the size that packets may reach."""
+
+    on_probe: Callable[[int, bool], None] | None = None
+    """Told the size of each probe and whether it arrived."""
+    client_server_name = ""
+    """A server: what the client asked for."""
+
+    def __init__(self, *, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(**options)
+        self._data_window = limits.max_data
+        self._stream_window = limits.max_stream_data
+        self._paused: dict[int, int] = {}
+        """Streams that get no credit, and what each had received when it was paused."""
+        for limit, value in (
+            (self._local_max_streams_bidi, limits.max_streams_bidi),
+            (self._local_max_streams_uni, limits.max_streams_uni),
+        ):
+            limit.value = limit.sent = value
+        if type(self._loss._pacer) is QuicPacketPacer:
+            self._loss._pacer = BurstPacer(max_datagram_size=self._max_datagram_size)
+
+    def _initialize(self, peer_cid: bytes) -> None:
+        super()._initialize(peer_cid)
+        if not self._is_client:
+            # An attribute of the instance hides the method.
+            context = cast("Any", self.tls)
+            handle_hello = context._server_handle_hello
+
+            def read_name(input_buf: Any, *rest: Any) -> None:
+                start = input_buf.tell()
+                self.client_server_name = tls.pull_client_hello(input_buf).server_name or ""
+                input_buf.seek(start)
+                handle_hello(input_buf, *rest)
+
+            context._server_handle_hello = read_name
+
+    # Figures
+
+    @property
+    def started(self) -> bool:
+        """Whether there is somebody to send to: a server's has seen a good packet."""
+        return bool(self._network_paths)
+
+    @property
+    def peer_address(self) -> Address | None:
+        """Where packets go."""
+        return self._network_paths[0].addr if self._network_paths else None
+
+    @property
+    def close_event(self) -> Any:
+        """Why the connection is closing, None while it is not."""
+        return self._close_event
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it was the peer who closed."""
+        return self._state is QuicConnectionState.DRAINING
+
+    @property
+    def rtt(self) -> tuple[float | None, float | None]:
+        """The smoothed and the least round-trip time."""
+        loss = self._loss
+        return (loss._rtt_smoothed, loss._rtt_min) if loss._rtt_initialized else (None, None)
+
+    @property
+    def congestion(self) -> tuple[int, int]:
+        """Congestion window and bytes in flight."""
+        return self._loss.congestion_window, self._loss.bytes_in_flight
+
+    @property
+    def lost(self) -> tuple[int, int]:
+        """Packets lost: all, and those larger than 1200 bytes."""
+        control = cast("CountingReno", self._loss._cc)
+        return control.packets_lost, control.large_lost
+
+    @property
+    def unanswered_probes(self) -> int:
+        """How often in a row the probe timeout has passed (RFC 9002, 6.2)."""
+        return self._loss._pto_count
+
+    @property
+    def send_window(self) -> int:
+        """What congestion control and the connection's flow control let go now."""
+        loss = self._loss
+        window = loss.congestion_window - loss.bytes_in_flight
+        credit = self._remote_max_data - self._remote_max_data_used
+        return max(0, min(window, credit))
+
+    def streams_left(self, unidirectional: bool) -> int:
+        """How many more streams the peer allows."""
+        if unidirectional:
+            return self._remote_max_streams_uni - self._local_next_stream_id_uni // 4
+        return self._remote_max_streams_bidi - self._local_next_stream_id_bidi // 4
+
+    def backlog(self, stream_id: int) -> int:
+        """Bytes of a stream that were in no packet yet."""
+        stream = self._streams.get(stream_id)
+        if stream is None or stream.sender._reset_error_code is not None:
+            return 0
+        return stream.sender._buffer_stop - stream.sender.highest_offset
+
+    @property
+    def datagram_backlog(self) -> int:
+        """Bytes of datagrams that wait."""
+        return sum(map(len, self._datagrams_pending)) if self._datagrams_pending else 0
+
+    def receiving(self, stream_id: int) -> bool:
+        """Whether the peer's half of a stream is not finished."""
+        stream = self._streams.get(stream_id)
+        return stream is not None and not stream.receiver.is_finished
+
+    @property
+    def datagram_room(self) -> int:
+        """The longest datagram frame that fits into a packet, and that the peer takes."""
+        allowed = self._remote_max_datagram_frame_size
+        if not allowed:
+            return 0
+        room = self._max_datagram_size - _PACKET_OVERHEAD - len(self._peer_cid.cid)
+        return min(allowed, room)
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The leaf that the peer showed, as DER."""
+        certificate = self.tls._peer_certificate
+        return None if certificate is None else certificate.public_bytes(Encoding.DER)
+
+    def end_trace(self) -> None:
+        """Hand the qlog trace back before the draining period is over."""
+        trace, self._quic_logger = self._quic_logger, None
+        logger = self._configuration.quic_logger
+        if trace is not None and logger is not None:
+            logger.end_trace(trace)
+
+    def address_is_valid(self) -> None:
+        """The client came back from a Retry: the limit on amplification does not apply."""
+        if self._network_paths:
+            self._network_paths[0].is_validated = True
+
+    # Receive windows
+
+    def set_reading(self, stream_id: int, on: bool) -> None:
+        """Stop or go on giving credit on a stream."""
+        stream = self._streams.get(stream_id)
+        if on:
+            self._paused.pop(stream_id, None)
+        elif stream is not None and not stream.receiver.is_finished:
+            self._paused.setdefault(stream_id, stream.receiver.highest_offset)
+        # The fast path looks only at streams that it holds for busy.
+        busy: Any = getattr(self, "_ready", None)
+        if on and stream is not None and busy is not None:
+            busy[stream_id] = None
+
+    def _held(self) -> int:
+        """Bytes that arrived on paused streams: they are not read, so they give no credit."""
+        held = 0
+        for stream_id, seen in list(self._paused.items()):
+            stream = self._streams.get(stream_id)
+            if stream is None or stream.receiver.is_finished:
+                del self._paused[stream_id]
+            else:
+                held += stream.receiver.highest_offset - seen
+        return held
+
+    def _write_connection_limits(
+        self,
+        builder: QuicPacketBuilder,
+        space: QuicPacketSpace,  # noqa: ARG002 - overrides
+    ) -> None:
+        """MAX_DATA and MAX_STREAMS, as the parent but for the window that slides."""
+        data = self._local_max_data
+        window = self._data_window
+        if (data.value - data.used) * 2 < window:
+            credit = data.used + window - (self._held() if self._paused else 0)
+            if (credit - data.value) * 4 >= window:
+                data.value = credit
+        for limit in (data, self._local_max_streams_bidi, self._local_max_streams_uni):
+            # MAX_STREAMS waits until it gives more than the peer has left.
+            if limit.value == limit.sent or (
+                limit is not data and limit.sent - limit.used >= limit.value - limit.sent
+            ):
+                continue
+            buffer = builder.start_frame(
+                limit.frame_type,
+                capacity=CONNECTION_LIMIT_FRAME_CAPACITY,
+                handler=self._on_connection_limit_delivery,
+                handler_args=(limit,),
+            )
+            buffer.push_uint_var(limit.value)
+            limit.sent = limit.value
+            if self._quic_logger is not None and builder.quic_logger_frames is not None:
+                builder.quic_logger_frames.append(
+                    self._quic_logger.encode_connection_limit_frame(
+                        frame_type=limit.frame_type, maximum=limit.value
+                    )
+                )
+
+    def _write_stream_limits(
+        self,
+        builder: QuicPacketBuilder,
+        space: QuicPacketSpace,  # noqa: ARG002 - overrides
+        stream: QuicStream,
+    ) -> None:
+        """MAX_STREAM_DATA, with a window that slides; none for streams of which no more comes."""
+        limit = stream.max_stream_data_local
+        receiver = stream.receiver
+        if not limit or receiver.is_finished:
+            return
+        window = self._stream_window
+        delivered = receiver._buffer_start
+        if (limit - delivered) * 2 < window and stream.stream_id not in self._paused:
+            stream.max_stream_data_local = limit = delivered + window
+        if stream.max_stream_data_local_sent == limit:
+            return
+        buffer = builder.start_frame(
+            QuicFrameType.MAX_STREAM_DATA,
+            capacity=MAX_STREAM_DATA_FRAME_CAPACITY,
+            handler=self._on_max_stream_data_delivery,
+            handler_args=(stream,),
+        )
+        stream_id = cast("int", stream.stream_id)
+        buffer.push_uint_var(stream_id)
+        buffer.push_uint_var(limit)
+        stream.max_stream_data_local_sent = limit
+        if self._quic_logger is not None and builder.quic_logger_frames is not None:
+            builder.quic_logger_frames.append(
+                self._quic_logger.encode_max_stream_data_frame(maximum=limit, stream_id=stream_id)
+            )
+
+    # Path MTU
+
+    @property
+    def may_probe(self) -> bool:
+        """Whether a probe packet makes sense now: the path answers, and is the one in use."""
+        return (
+            self._handshake_confirmed
+            and self._state is QuicConnectionState.CONNECTED
+            and self._close_event is None
+            and self._loss._pto_count == 0
+            and self._network_paths[0].is_validated
+        )
+
+    def send_probe(self, size: int, now: float) -> list[tuple[bytes, Address]]:
+        """A packet of PING and PADDING with ``size`` bytes, outside of congestion control."""
+        path = self._network_paths[0]
+        builder = QuicPacketBuilder(
+            host_cid=self.host_cid,
+            is_client=self._is_client,
+            max_datagram_size=size,
+            packet_number=self._packet_number,
+            peer_cid=self._peer_cid.cid,
+            quic_logger=self._quic_logger,
+            spin_bit=self._spin_bit,
+            version=cast("int", self._version),
+        )
+        number = self._packet_number
+        try:
+            builder.start_packet(QuicPacketType.ONE_RTT, self._cryptos[tls.Epoch.ONE_RTT])
+            builder.start_frame(
+                QuicFrameType.PING, handler=self._on_probe_delivery, handler_args=(size,)
+            )
+        except QuicPacketBuilderStop:  # pragma: no cover - an empty packet has room for a PING
+            return []
+        builder._datagram_needs_padding = True
+        datagrams = self._flush_builder(
+            builder=builder, network_path=path, peer_cid=self._peer_cid.cid, now=now
+        )
+        packet = self._spaces[tls.Epoch.ONE_RTT].sent_packets[number]
+        # Losing a probe says nothing about congestion (RFC 9000, 14.4).
+        packet.in_flight = False
+        self._loss._cc.bytes_in_flight -= packet.sent_bytes
+        return datagrams
+
+    def _on_probe_delivery(self, delivery: QuicDeliveryState, size: int) -> None:
+        if self.on_probe is not None:
+            self.on_probe(size, delivery is QuicDeliveryState.ACKED)
+
+    def set_packet_size(self, size: int) -> None:
+        """Build packets of this size from now on."""
+        self._max_datagram_size = size
+        cast("CountingReno", self._loss._cc)._max_datagram_size = size
+        self._loss._pacer._max_datagram_size = size
+        # A datagram that fits no packet any more would keep all behind it waiting.
+        room = self.datagram_room - 3
+        waiting = self._datagrams_pending
+        if any(len(data) > room for data in waiting):
+            self._datagrams_pending = deque(data for data in waiting if len(data) <= room)
+
+
+def missing_names() -> list[str]:
+    """What this release of aioquic lacks of the names that are used here."""
+    configuration = QuicConfiguration(is_client=True)
+    connection = QuicConnection(configuration=configuration)
+    stream = QuicStream(stream_id=0)
+    samples: dict[str, object] = {
+        "QuicConnection": connection,
+        "QuicPacketRecovery": getattr(connection, "_loss", None),
+        "QuicPacketPacer": QuicPacketPacer(max_datagram_size=BASE_SIZE),
+        "RenoCongestionControl": RenoCongestionControl(max_datagram_size=BASE_SIZE),
+        "QuicPacketBuilder": QuicPacketBuilder(
+            host_cid=b"", peer_cid=b"", version=1, is_client=True, max_datagram_size=BASE_SIZE
+        ),
+        "QuicStream": stream,
+        "QuicStreamReceiver": getattr(stream, "receiver", None),
+        "QuicStreamSender": getattr(stream, "sender", None),
+        "tls.Context": tls.Context(is_client=True),
+        "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
+    }
+    return [
+        f"{owner}.{name}"
+        for owner, names in _NAMES.items()
+        for name in names
+        if not hasattr(samples[owner], name)
+    ]
+
+
+def check() -> None:
+    """Raise if this release of aioquic is not the one that this module was written for."""
+    missing = missing_names()
+    if missing:
+        raise TransportError(
+            f"aioquic {version('aioquic')} lacks {', '.join(missing)}; "
+            "the transport needs aioquic>=1.7,<1.8"
+        )
+
+
+check()

@@ -1,0 +1,479 @@
+"""What connections of aioquic and of qh3 have in common: nearly everything.
+
+qh3 is a fork of aioquic with the same methods and the same events. The two backends only add what
+differs: private figures, how packets are collected, and guards against a library's own faults.
+
+::
+
+    feed / on_timer --> library --> _pull(): events of the library --> our events, joined
+    close by either side, seen in the library's state --> Closed, at once
+                                  (the libraries tell it only after the draining period)
+
+Life::
+
+    handshake --> open --> closing or draining --> terminated
+                      ^Closed                      ^nothing left to send or to wait for
+
+While closing, each packet that still arrives is answered with the close packet again, but ever
+more rarely (RFC 9000, 10.2.1): a peer that lost it need not wait for its idle timeout.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
+
+from laps_sdk.errors import StreamLimitError
+from laps_sdk.transport.base import Address
+from laps_sdk.transport.close_reasons import alert_code, explain
+from laps_sdk.transport.engine import Burst, EngineConnection
+from laps_sdk.transport.events import (
+    Closed,
+    Connected,
+    DatagramReceived,
+    Event,
+    StopSending,
+    StreamData,
+    StreamReset,
+    StreamsAvailable,
+)
+from laps_sdk.transport.tls import fingerprint
+
+__all__ = [
+    "CONNECTION_ID_LENGTH",
+    "DATAGRAM_FRAME_OVERHEAD",
+    "Ending",
+    "LibraryConnection",
+    "LibraryQuic",
+    "Setup",
+]
+
+CONNECTION_ID_LENGTH: Final = 8
+"""Of all ids that we hand out, those in a Retry included: short headers do not tell it."""
+DATAGRAM_FRAME_OVERHEAD: Final = 3
+"""Type and a two-byte length (RFC 9221, 4)."""
+_BAD_CERTIFICATE: Final = alert_code("bad_certificate")
+_CRYPTO_FRAME: Final = 0x06
+
+
+class LibraryQuic(Protocol):
+    """The public methods that both libraries' connections have."""
+
+    host_cid: bytes
+
+    def close(self, error_code: int = ..., frame_type: Any = ..., reason_phrase: str = ...) -> None:
+        """Close."""
+
+    def get_timer(self) -> float | None:
+        """Return when to call ``handle_timer``."""
+
+    def handle_timer(self, now: float) -> None:
+        """Tell that the time has come."""
+
+    def next_event(self) -> Any:
+        """Return an event, or None."""
+
+    def reset_stream(self, stream_id: int, error_code: int) -> None:
+        """Reset."""
+
+    def stop_stream(self, stream_id: int, error_code: int) -> None:
+        """Stop."""
+
+    def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = ...) -> None:
+        """Write."""
+
+
+class Setup(NamedTuple):
+    """What a connection knows from its beginning."""
+
+    is_client: bool
+    alpn: tuple[str, ...]
+    """What we offer, or what we take."""
+    server_name: str
+    """What a client asks for; a server learns it."""
+    pins: frozenset[bytes]
+    initial_id: bytes | None
+    """A server: the id under which the client sends until it has heard from us."""
+
+
+class Ending(NamedTuple):
+    """Why a library's connection is closing."""
+
+    code: int
+    frame_type: int | None
+    reason: str
+    by_peer: bool
+
+
+class LibraryConnection(EngineConnection):
+    """The common part; see the module."""
+
+    __slots__ = (
+        "_alpn",
+        "_blocked",
+        "_closed",
+        "_events",
+        "_final",
+        "_final_answers",
+        "_heard",
+        "_ids",
+        "_ids_tuple",
+        "_open",
+        "_quic",
+        "_server_name",
+        "_setup",
+        "_stopped",
+        "_terminated",
+    )
+
+    library_events: ClassVar[ModuleType]
+    """The library's module of events."""
+    stream_faults: ClassVar[tuple[type[Exception], ...]]
+    """What the library raises for a call on a stream that is finished or unknown."""
+
+    def __init__(self, quic: LibraryQuic, setup: Setup, now: float) -> None:
+        self._quic: LibraryQuic = quic
+        self._setup = setup
+        self._server_name = setup.server_name
+        self._alpn = ""
+        self._open = False
+        self._closed = False
+        self._terminated = False
+        self._heard = now
+        self._events: list[Event] = []
+        self._blocked = [False, False]
+        self._stopped: set[int] = set()
+        self._final: list[Burst] | None = None
+        self._final_answers = 0
+        self._ids: dict[bytes, None] = {quic.host_cid: None}
+        if setup.initial_id is not None:
+            self._ids[setup.initial_id] = None
+        self._ids_tuple = tuple(self._ids)
+
+    # What a backend adds
+
+    @abstractmethod
+    def _receive(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
+        """Hand UDP payloads to the library."""
+
+    @abstractmethod
+    def _transmit(self, now: float) -> list[tuple[bytes, Address]]:
+        """What the library wants to send."""
+
+    @abstractmethod
+    def _ending(self) -> Ending | None:
+        """Whether the library's connection is closing, and why."""
+
+    @abstractmethod
+    def _allowance(self, unidirectional: bool) -> int:
+        """How many more streams the peer allows."""
+
+    @abstractmethod
+    def _open_stream(self, unidirectional: bool) -> int:
+        """Open one that the peer allows."""
+
+    @abstractmethod
+    def _receiving(self, stream_id: int) -> bool:
+        """Whether the peer's half of a stream is not finished."""
+
+    @abstractmethod
+    def _peer_certificate(self) -> bytes | None:
+        """The leaf that the peer showed, as DER."""
+
+    @abstractmethod
+    def _client_server_name(self) -> str:
+        """A server: the name that the client asked for, "" if none."""
+
+    @abstractmethod
+    def _end_trace(self) -> None:
+        """Have the qlog file written, if there is one."""
+
+    @abstractmethod
+    def _submit_datagram(self, data: bytes) -> None:
+        """Send a datagram that fits."""
+
+    # From the endpoint
+
+    def feed(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
+        """See the base class."""
+        if self._closed:
+            self._final_answers += 1
+            return
+        self._heard = now
+        self._receive(datagrams, address, now)
+        self._pull()
+        self._look_for_end(now)
+        if (self._blocked[0] and self._allowance(False) > 0) or (
+            self._blocked[1] and self._allowance(True) > 0
+        ):
+            self._blocked = [False, False]
+            if self._open and not self._closed:
+                self._events.append(StreamsAvailable())
+
+    def events(self) -> list[Event]:
+        """See the base class."""
+        taken = self._events
+        if taken:
+            self._events = []
+        return taken
+
+    def flush(self, now: float) -> list[Burst]:
+        """See the base class."""
+        if self._final is not None:
+            answers = self._final_answers
+            # 1, 2, 4, 8, ... packets that arrived after the close packet
+            if answers and answers & (answers - 1) == 0 and not self._terminated:
+                self._final_answers += 1
+                return self._final
+            return []
+        bursts = _bursts(self._transmit(now))
+        self._pull()
+        if self._closed:
+            self._final, self._final_answers = bursts, 0
+            self._end_trace()
+        else:
+            self._look_for_end(now)
+        return bursts
+
+    def next_timer(self) -> float | None:
+        """See the base class."""
+        return None if self._terminated else self._quic.get_timer()
+
+    def on_timer(self, now: float) -> None:
+        """See the base class."""
+        if self._terminated:
+            return
+        self._quic.handle_timer(now)
+        self._pull()
+        self._look_for_end(now)
+
+    @property
+    def connection_ids(self) -> Sequence[bytes]:
+        """See the base class. The same object as long as nothing changes."""
+        return self._ids_tuple
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the closing or draining period is over too."""
+        return self._terminated
+
+    # Getters
+
+    @property
+    def handshake_complete(self) -> bool:
+        """See the base class."""
+        return self._open
+
+    @property
+    def alpn(self) -> str:
+        """See the base class."""
+        return self._alpn
+
+    @property
+    def server_name(self) -> str:
+        """See the base class."""
+        return self._server_name
+
+    # Sending
+
+    def streams_left(self, unidirectional: bool) -> int:
+        """See the base class."""
+        left = self._allowance(unidirectional) if self._open and not self._closed else 0
+        if left <= 0:
+            self._blocked[unidirectional] = True
+            return 0
+        return left
+
+    def open_stream(self, unidirectional: bool) -> int:
+        """See the base class."""
+        if self.streams_left(unidirectional) == 0:
+            kind = "unidirectional" if unidirectional else "bidirectional"
+            raise StreamLimitError(f"the peer allows no more {kind} streams now")
+        return self._open_stream(unidirectional)
+
+    def write(self, stream_id: int, data: bytes, fin: bool) -> None:
+        """See the base class."""
+        if self._closed:
+            return
+        try:
+            self._quic.send_stream_data(stream_id, data, fin)
+        except self.stream_faults:
+            return
+
+    def datagram(self, data: bytes) -> None:
+        """See the base class. One that no longer fits, because the path shrank, is dropped."""
+        if not self._closed and len(data) <= self.max_datagram_size:
+            self._submit_datagram(data)
+
+    def reset(self, stream_id: int, code: int) -> None:
+        """See the base class."""
+        if self._closed:
+            return
+        try:
+            self._quic.reset_stream(stream_id, code)
+        except self.stream_faults:
+            return
+
+    def stop(self, stream_id: int, code: int) -> None:
+        """See the base class. Data that still arrives is not reported."""
+        if self._closed or stream_id in self._stopped or not self._receiving(stream_id):
+            return
+        try:
+            self._quic.stop_stream(stream_id, code)
+        except self.stream_faults:
+            return
+        self._stopped.add(stream_id)
+
+    def close(self, code: int, reason: str, *, application: bool = True) -> None:
+        """See the base class. ``Closed`` is told at once, the packet goes with the next flush."""
+        if self._closed:
+            return
+        self._pull()
+        frame_type = None if application else 0
+        self._quic.close(error_code=code, frame_type=frame_type, reason_phrase=reason)
+        self._finish(Closed(code, reason, False, application))
+
+    # Translation
+
+    def _pull(self) -> None:
+        """Translate the library's events; join adjacent data of one stream."""
+        next_event = self._quic.next_event
+        event = next_event()
+        if event is None:
+            return
+        data_kind = self.library_events.StreamDataReceived
+        stream_id = -1
+        parts: list[bytes] = []
+        fin = False
+        while event is not None:
+            if type(event) is data_kind:
+                if event.stream_id != stream_id:
+                    if parts:
+                        self._report_data(stream_id, parts, fin)
+                        parts = []
+                    stream_id = event.stream_id
+                parts.append(event.data)
+                fin = event.end_stream
+            else:
+                if parts:
+                    self._report_data(stream_id, parts, fin)
+                    parts = []
+                stream_id = -1
+                self._translate(event)
+            event = next_event()
+        if parts:
+            self._report_data(stream_id, parts, fin)
+
+    def _report_data(self, stream_id: int, parts: list[bytes], fin: bool) -> None:
+        if self._closed:
+            return
+        if stream_id in self._stopped:
+            if fin:
+                self._stopped.discard(stream_id)
+            return
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._events.append(StreamData(stream_id, data, fin))
+
+    def _translate(self, event: Any) -> None:
+        """All events but data of streams."""
+        kinds = self.library_events
+        kind = type(event)
+        if kind is kinds.DatagramFrameReceived:
+            self._report(DatagramReceived(event.data))
+        elif kind is kinds.StreamReset:
+            self._stopped.discard(event.stream_id)
+            self._report(StreamReset(event.stream_id, event.error_code))
+        elif kind is kinds.StopSendingReceived:
+            self._report(StopSending(event.stream_id, event.error_code))
+        elif kind is kinds.ConnectionIdIssued:
+            self._ids[event.connection_id] = None
+            self._ids_tuple = tuple(self._ids)
+        elif kind is kinds.ConnectionIdRetired:
+            self._ids.pop(event.connection_id, None)
+            self._ids_tuple = tuple(self._ids)
+        elif kind is kinds.HandshakeCompleted:
+            self._handshake_completed(event.alpn_protocol or "")
+        elif kind is kinds.ConnectionTerminated:
+            self._terminated = True
+
+    def _report(self, event: Event) -> None:
+        if not self._closed:
+            self._events.append(event)
+
+    def _handshake_completed(self, alpn: str) -> None:
+        setup = self._setup
+        if setup.is_client:
+            refusal = self._pin_refusal()
+            if refusal:
+                # Before our Finished has gone out: the server never sees a complete handshake.
+                self.close(_BAD_CERTIFICATE, refusal, application=False)
+                return
+        else:
+            self._server_name = self._client_server_name()
+            if setup.initial_id is not None:
+                self._ids.pop(setup.initial_id, None)
+                self._ids.setdefault(self._quic.host_cid)
+                self._ids_tuple = tuple(self._ids)
+        self._open = True
+        self._alpn = alpn
+        self._report(Connected(alpn))
+
+    def _pin_refusal(self) -> str:
+        """Why the server's certificate is not one of the pinned, "" if it is or none are."""
+        pins = self._setup.pins
+        if not pins:
+            return ""
+        leaf = self._peer_certificate()
+        if leaf is None:
+            return "the server showed no certificate, but one is pinned"
+        seen = fingerprint(leaf)
+        if seen in pins:
+            return ""
+        wanted = ", ".join(sorted(pin.hex() for pin in pins))
+        return f"the server's certificate is not pinned: its SHA-256 is {seen.hex()}, not {wanted}"
+
+    def _look_for_end(self, now: float) -> None:
+        """Tell a close as soon as the library knows of it, not after its draining period."""
+        if self._closed:
+            return
+        ending = self._ending()
+        if ending is None:
+            return
+        setup = self._setup
+        if not ending.by_peer and ending.reason == "Idle timeout":
+            quiet = f"{now - self._heard:.0f} s"
+            told = (
+                f"idle timeout: nothing arrived for {quiet}"
+                if self._open
+                else f"idle timeout: no answer to the handshake within {quiet}"
+            )
+            self._finish(Closed(0, told, False, False))
+            return
+        application = ending.frame_type is None
+        reason = ending.reason
+        if not application:
+            reason = explain(ending.code, reason, ending.by_peer, setup.is_client, setup.alpn)
+        self._finish(Closed(ending.code, reason, ending.by_peer, application))
+
+    def _finish(self, closed: Closed) -> None:
+        self._events.append(closed)
+        self._closed = True
+        self._stopped.clear()
+
+
+def _bursts(datagrams: list[tuple[bytes, Address]]) -> list[Burst]:
+    """Runs of datagrams for one address."""
+    if not datagrams:
+        return []
+    address = datagrams[0][1]
+    run = [data for data, to in datagrams if to == address]
+    if len(run) == len(datagrams):
+        return [Burst(run, address)]
+    bursts: list[Burst] = []
+    for data, to in datagrams:
+        if not bursts or bursts[-1].address != to:
+            bursts.append(Burst([], to))
+        bursts[-1].datagrams.append(data)
+    return bursts
