@@ -19,11 +19,11 @@ from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import Action, Authorizer, CacheLimits, Decision
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
-from laps_sdk.transport.engine import EngineOptions, Tls
+from laps_sdk.transport.endpoint import Backend
 from laps_sdk.transport.moqt import DRAFTS
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
-from testkit.certs import server_certificate
+from testkit.certs import certificates
 
 __all__ = ["Edge", "OpenAuthorizer", "edge_relay"]
 
@@ -79,14 +79,14 @@ class Edge:
 async def edge_relay(
     *,
     drafts: Sequence[str] = DRAFTS,
-    backend: str = "aioquic",
+    backend: Backend = "aioquic",
     settings: EdgeSettings | None = None,
     authorizer: Authorizer | None = None,
     cache: CacheLimits | None = None,
     config: EdgeServerConfig | None = None,
 ) -> AsyncIterator[Edge]:
     """Start a relay on a free port, stop it behind the block."""
-    certificate, key, ca_file = server_certificate()
+    tls = certificates().other_server  # like the one that a relay makes for itself
     plane = Plane(cache or CacheLimits())
     relay = EdgeRelay(plane, authorizer or OpenAuthorizer(), settings or EdgeSettings())
     base = config or EdgeServerConfig()
@@ -95,15 +95,13 @@ async def edge_relay(
             base,
             backend=backend,
             drafts=tuple(drafts),
-            engine=replace(
-                base.engine or EngineOptions(), tls=Tls(certificate=certificate, private_key=key)
-            ),
+            engine=replace(base.engine, tls=tls),
         ),
         relay,
         plane,
     )
     await server.start()
     try:
-        yield Edge(server, ca_file)
+        yield Edge(server, str(tls.certificate))
     finally:
         await server.stop()

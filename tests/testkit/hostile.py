@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from laps_sdk.transport.base import Connection, ConnectionLimits, EgressLimits, Handler, OutStream
-from laps_sdk.transport.endpoint import open_endpoint
+from laps_sdk.transport.endpoint import Backend, open_endpoint
 from laps_sdk.transport.engine import EngineOptions, Tls
 from laps_sdk.transport.events import Closed, Event, StopSending, StreamData, StreamReset
 from laps_wire.moqt.control import encode
@@ -101,7 +101,7 @@ class Hostile:
 
 @asynccontextmanager
 async def hostile(
-    edge: Edge, draft: Draft = Draft.D16, *, backend: str = "aioquic"
+    edge: Edge, draft: Draft = Draft.D16, *, backend: Backend = "aioquic"
 ) -> AsyncIterator[Hostile]:
     """Connect to the relay without saying anything."""
     made: list[Hostile] = []
@@ -119,7 +119,7 @@ async def hostile(
         await endpoint.connect(
             ("127.0.0.1", edge.port),
             handler=listener,
-            alpn=[f"moqt-{int(draft)}"],
+            alpn=[draft.alpn],
             server_name="localhost",
             timeout=LIMIT,
         )

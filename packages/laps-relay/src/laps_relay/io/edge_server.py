@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from socket import socket
 
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
@@ -24,7 +25,7 @@ from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.io.port import EdgePort
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import Address, Connection, EgressLimits, Endpoint, Handler
-from laps_sdk.transport.endpoint import open_endpoint
+from laps_sdk.transport.endpoint import Backend, open_endpoint
 from laps_sdk.transport.engine import EngineOptions
 from laps_sdk.transport.events import Event
 from laps_sdk.transport.memory_network import MemoryNetwork
@@ -43,7 +44,7 @@ class EdgeServerConfig:
 
     host: str = "127.0.0.1"
     port: int = 0
-    backend: str = "aioquic"
+    backend: Backend = "aioquic"
     drafts: tuple[str, ...] = DRAFTS
     """The ALPNs of MoQT to take, in our order of preference; WebTransport clients choose among
     the same."""
@@ -87,23 +88,15 @@ class EdgeServer:
 
     # Life
 
-    async def start(self, sock: object | None = None) -> None:
+    async def start(self, sock: socket | None = None) -> None:
         """Bind and serve. Raises ``OSError`` if the address cannot be had."""
         config = self.config
         self._loop = asyncio.get_running_loop()
-        options = config.engine
         self._endpoint = await open_endpoint(
             host=config.host,
             port=config.port,
             backend=config.backend,
-            options=EngineOptions(
-                alpn=(*config.drafts, "h3"),
-                tls=options.tls,
-                limits=options.limits,
-                datagram_size=options.datagram_size,
-                qlog_dir=options.qlog_dir,
-                qlog_sample=options.qlog_sample,
-            ),
+            options=replace(config.engine, alpn=config.drafts),
             egress=config.egress,
             admission=config.admission,
             listener=self._accept,
@@ -167,13 +160,14 @@ class EdgeServer:
         port.peer = peer
         self.ports[number] = port
         host, source_port = connection.peer_address
+        at = f"[{host}]" if ":" in host else host
         self.relay.add_session(
             self.now,
             number,
             peer.session,
             connection,
             SessionInfo(
-                peer_address=(host, source_port),
+                peer_address=f"{at}:{source_port}",
                 draft=draft,
                 webtransport=connection.is_webtransport,
                 path=connection.path,
