@@ -1,0 +1,50 @@
+"""What all sections share: no unknown keys, and a lifecycle for each key.
+
+::
+
+    static            read at the start; a change needs a restart
+    new-connections   a reload changes it for connections that come afterwards
+    at-once           a reload changes it for everything
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["Lifecycle", "Section", "key", "lifecycle_of"]
+
+Lifecycle = Literal["static", "new-connections", "at-once"]
+
+
+class Section(BaseModel):
+    """A table of the configuration."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True
+    )
+
+
+def key(
+    default: Any,
+    text: str,
+    lifecycle: Lifecycle = "static",
+    *,
+    secret: bool = False,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+) -> Any:
+    """One key: its default, what it means, and when a change takes effect."""
+    extra: dict[str, Any] = {"lifecycle": lifecycle}
+    if secret:
+        extra["secret"] = True
+    return Field(default, description=text, json_schema_extra=extra, ge=ge, gt=gt, le=le, lt=lt)
+
+
+def lifecycle_of(extra: object) -> Lifecycle:
+    """The lifecycle in a field's ``json_schema_extra``."""
+    found = extra.get("lifecycle") if isinstance(extra, dict) else None
+    return found if found in ("new-connections", "at-once") else "static"

@@ -1,0 +1,113 @@
+"""The section ``limits``: every cap, rate and wait, under the names that the code uses.
+
+Each model has the fields of one dataclass of the core or the transport, with its defaults; a test
+holds them together.
+"""
+
+from __future__ import annotations
+
+from laps_relay.config.base import Section, key
+from laps_relay.config.units import Duration, Size
+
+__all__ = ["Admission", "Cache", "Connection", "Egress", "Limits", "Plane"]
+
+
+class Cache(Section):
+    """What is kept of tracks, for late joiners and FETCH; the first limit reached evicts."""
+
+    max_bytes: Size = key("64MiB", "Of all tracks together.", "at-once")
+    max_track_bytes: Size = key("8MiB", "Of one track.", "at-once")
+    max_groups: int = key(64, "Groups of one track.", "at-once", ge=1)
+    max_age: Duration = key("1m", "Since an object arrived.", "at-once")
+    max_objects: int = key(65536, "Objects of one track.", "at-once", ge=1)
+
+
+class Connection(Section):
+    """What a connection lends to its client."""
+
+    max_streams_bidi: int = key(128, "Bidirectional streams open at a time.", ge=1)
+    max_streams_uni: int = key(1024, "Unidirectional streams open at a time.", ge=1)
+    max_data: Size = key("16MiB", "Bytes in flight to us, on all streams.")
+    max_stream_data: Size = key("4MiB", "Bytes in flight to us, on one stream.")
+    idle_timeout: Duration = key("30s", "Without a packet, a connection ends.")
+    max_datagram_frame: int = key(16383, "The longest DATAGRAM frame taken.", ge=0)
+
+
+class Egress(Section):
+    """How much is held for a client that does not take it."""
+
+    max_bytes: Size = key("4MiB", "On data streams; over it the least urgent is dropped.")
+    max_control_bytes: Size = key("1MiB", "On control streams; over it the connection ends.")
+    high_water: Size = key("512KiB", "A connection is congested above this ...")
+    low_water: Size = key("128KiB", "... until it is at or below this.")
+    max_waiting_streams: int = key(1024, "Streams that wait for the client's permission.", ge=1)
+    max_datagrams: int = key(512, "Datagrams queued; the oldest goes first.", ge=1)
+
+
+class Admission(Section):
+    """Who gets a connection at all."""
+
+    max_connections: int = key(10_000, "Connections in all, half-open ones included.", ge=1)
+    max_half_open: int = key(1024, "Handshakes under way.", ge=1)
+    retry_above: int = key(64, "Half-open handshakes above which clients get a Retry.", ge=0)
+    handshake_timeout: Duration = key("10s", "A handshake is given up after this.")
+    prefix_rate: float = key(
+        200.0, "New connections a second from one prefix (IPv4 /24, IPv6 /56).", gt=0
+    )
+    prefix_burst: int = key(2000, "... and how many at once.", ge=1)
+    max_prefixes: int = key(4096, "Prefixes remembered.", ge=1)
+    token_lifetime: Duration = key("15s", "A client must come back from a Retry by then.")
+
+
+class Plane(Section):
+    """What the forwarding plane remembers because of a peer."""
+
+    pending_streams: int = key(256, "Streams of a session that wait for their alias.", ge=0)
+    pending_bytes: Size = key("1MiB", "Their bytes, and those of waiting datagrams.")
+    pending_time: Duration = key("3s", "How long they wait.")
+    standby_bytes: Size = key("256KiB", "Of one subgroup, kept from a second publisher.")
+    group_records: int = key(256, "Groups of a track whose object ids are remembered.", ge=1)
+    id_ranges: int = key(1024, "Ranges of ids remembered for one group.", ge=1)
+    finished_streams: int = key(512, "Finished streams of a session remembered.", ge=0)
+    fetch_window: Size = key("256KiB", "Bytes of a fetch answer that wait to be sent.")
+    fetch_interval: Duration = key("5ms", "Between two looks whether an answer can go on.")
+    linger: Duration = key("5s", "Until an abandoned subgroup's cached part is reset.")
+
+
+class Limits(Section):
+    """What clients may ask for, one by one and all together."""
+
+    linger: Duration = key("5s", "An upstream subscription outlives its last subscriber so long.")
+    rendezvous_wait: Duration = key("1s", "A SUBSCRIBE of draft 16 waits so for a publisher.")
+    max_rendezvous: Duration = key("1m", "The longest wait that draft 18 may ask for.")
+    upstream_timeout: Duration = key("10s", "For a publisher's answer to a request of ours.")
+    done_delay: Duration = key("250ms", "Streams may still arrive behind PUBLISH_DONE.")
+    cache_linger: Duration = key("30s", "The cache answers so long without a publisher.")
+    goaway_timeout: Duration = key("10s", "A session may stay so long after GOAWAY.")
+    longest_match: bool = key(
+        False, "Ask only publishers of the longest matching namespace, not all."
+    )
+    forward_unwatched: bool = key(
+        True, "Take PUBLISH with Forward State 1 while nobody subscribes, to fill the cache."
+    )
+    session_subscriptions: int = key(1024, "Subscriptions of a session.", ge=0)
+    session_publishes: int = key(1024, "Tracks that a session publishes.", ge=0)
+    session_namespaces: int = key(1024, "Namespaces that a session publishes.", ge=0)
+    session_prefixes: int = key(64, "Namespace subscriptions of a session.", ge=0)
+    session_fetches: int = key(64, "Fetches of a session at a time.", ge=0)
+    session_offers: int = key(1024, "Tracks that we PUBLISH to a session.", ge=0)
+    session_blocked: int = key(1024, "Requests of ours that wait for a session.", ge=0)
+    name_bytes: int = key(4096, "Of a full track name, a namespace or a prefix.", ge=1, le=4096)
+    max_sessions: int = key(10_000, "Sessions in all.", ge=1)
+    max_tracks: int = key(100_000, "Tracks in all.", ge=1)
+    max_subscriptions: int = key(1_000_000, "Subscriptions in all.", ge=1)
+    max_namespaces: int = key(100_000, "Namespaces in all.", ge=1)
+    max_enumerated: int = key(10_000, "Matches of one prefix when it is subscribed to.", ge=1)
+    request_rate: float = key(1000.0, "Requests of a session in a second.", gt=0)
+    request_burst: int = key(2000, "Requests of a session at once.", ge=1)
+    top_n_max: int = key(1000, "The largest N of a Top-N subscription.", ge=1)
+    top_n_margin: int = key(0, "A track displaces another only by more than this.", ge=0)
+    connection: Connection = Connection()
+    egress: Egress = Egress()
+    admission: Admission = Admission()
+    plane: Plane = Plane()

@@ -1,0 +1,193 @@
+"""Loading: merge the sources, check everything, and say all that is wrong at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+
+from laps_relay.config.base import Lifecycle, lifecycle_of
+from laps_relay.config.model import RelayConfig
+from laps_relay.config.sources import (
+    ConfigError,
+    Problem,
+    Setting,
+    from_environment,
+    from_file,
+    from_flags,
+    section_models,
+)
+
+__all__ = ["Changes", "Loaded", "compare", "leaves", "load", "shown"]
+
+MASK: Final = "********"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A good configuration, and where its values came from."""
+
+    config: RelayConfig
+    file: Path | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Dotted key to its place; keys that are not here have their default."""
+
+
+def load(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, tuple[str, object]] | None = None,
+) -> Loaded:
+    """Read everything; raises :class:`ConfigError` with all problems."""
+    settings: dict[str, Setting] = {}
+    if file is not None:
+        settings |= from_file(file)
+    settings |= from_environment(environment or {})
+    settings |= from_flags(flags or {})
+    tree: dict[str, Any] = {}
+    sections = section_models()
+    problems: list[Problem] = []
+    for dotted, setting in settings.items():
+        head, _, name = dotted.rpartition(".")
+        if dotted in sections:
+            problems.append(
+                Problem(
+                    where=setting.place,
+                    key=dotted,
+                    wrong="is a table, not a value",
+                    right=f"write it as [{dotted}]",
+                )
+            )
+        elif head not in sections or name not in sections[head].model_fields:
+            problems.append(_unknown(dotted, setting, sections))
+        else:
+            at = tree
+            for part in head.split(".") if head else ():
+                at = at.setdefault(part, {})
+            at[name] = setting.value
+    try:
+        config = RelayConfig.model_validate(tree)
+    except ValidationError as error:
+        problems += [_invalid(item, settings, sections) for item in error.errors(include_url=False)]
+        raise ConfigError(*problems) from None
+    if problems:
+        raise ConfigError(*problems)
+    return Loaded(config, file, {dotted: setting.place for dotted, setting in settings.items()})
+
+
+def _unknown(dotted: str, setting: Setting, sections: Mapping[str, type[BaseModel]]) -> Problem:
+    known = [
+        name
+        for section, model in sections.items()
+        for key in model.model_fields
+        if (name := f"{section}.{key}".lstrip(".")) not in sections
+    ]
+    # A key in the wrong table is as common as a misspelt one.
+    last = dotted.rpartition(".")[2]
+    near = [name for name in known if name.rpartition(".")[2] == last]
+    near = near or difflib.get_close_matches(dotted, known, 1, 0.6)
+    right = f"did you mean {near[0]}?" if near else "'laps-relay config schema' lists all keys"
+    return Problem(where=setting.place, key=dotted, wrong="unknown key", right=right)
+
+
+def _invalid(
+    error: ErrorDetails, settings: Mapping[str, Setting], sections: Mapping[str, type[BaseModel]]
+) -> Problem:
+    parts = [str(part) for part in error["loc"]]
+    # The end of the location may be inside a list; the longest known key counts.
+    dotted = ".".join(parts)
+    while dotted and dotted not in settings and dotted not in sections:
+        dotted = dotted.rpartition(".")[0]
+    setting = settings.get(dotted)
+    where = setting.place if setting else _place_of_table(dotted, settings)
+    wrong = error["msg"].removeprefix("Value error, ")
+    wrong = wrong[:1].lower() + wrong[1:]
+    if setting is not None and not _is_secret(dotted, sections):
+        wrong = f"{str(setting.value)[:60]!a}: {wrong}"
+    return Problem(where=where, key=dotted, wrong=wrong, right=_right(dotted, sections))
+
+
+def _place_of_table(dotted: str, settings: Mapping[str, Setting]) -> str:
+    """A fault of a table as a whole is where one of its keys was set."""
+    places = [setting.place for name, setting in settings.items() if name.startswith(dotted)]
+    return places[-1] if places else "configuration"
+
+
+def _right(dotted: str, sections: Mapping[str, type[BaseModel]]) -> str:
+    head, _, name = dotted.rpartition(".")
+    model = sections.get(head)
+    if model is None or name not in model.model_fields or dotted in sections:
+        return ""
+    default = _text_of(model.model_fields[name].get_default(call_default_factory=True))
+    return f"{model.model_fields[name].description} Default: {default}"
+
+
+def _is_secret(dotted: str, sections: Mapping[str, type[BaseModel]]) -> bool:
+    head, _, name = dotted.rpartition(".")
+    extra = sections[head].model_fields[name].json_schema_extra if head in sections else None
+    return isinstance(extra, dict) and bool(extra.get("secret"))
+
+
+def _text_of(value: object) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(str, value)) or "empty" if isinstance(value, list) else str(value)
+
+
+# Looking at a configuration
+
+
+def leaves(config: BaseModel, prefix: str = "") -> dict[str, Any]:
+    """Every value by its dotted key, in the order of the models, as it would stand in a file."""
+    out: dict[str, Any] = {}
+    plain = config.model_dump(mode="json")
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            out |= leaves(value, f"{prefix}{name}.")
+        elif isinstance(value, SecretStr):
+            out[f"{prefix}{name}"] = MASK
+        else:
+            out[f"{prefix}{name}"] = plain[name]
+    return out
+
+
+def shown(loaded: Loaded) -> list[tuple[str, Any, str]]:
+    """Key, value (secrets masked) and place of everything."""
+    return [
+        (dotted, value, loaded.places.get(dotted, "default"))
+        for dotted, value in leaves(loaded.config).items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between two configurations, by what it takes to apply it."""
+
+    now: tuple[str, ...] = ()
+    new_connections: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+
+
+def compare(old: RelayConfig, new: RelayConfig) -> Changes:
+    """What a reload changes, and what it cannot."""
+    sections = section_models()
+    by: dict[Lifecycle, list[str]] = {"at-once": [], "new-connections": [], "static": []}
+    for dotted in leaves(new):
+        before, after = _value(old, dotted), _value(new, dotted)
+        if before != after:
+            head, _, name = dotted.rpartition(".")
+            by[lifecycle_of(sections[head].model_fields[name].json_schema_extra)].append(dotted)
+    return Changes(tuple(by["at-once"]), tuple(by["new-connections"]), tuple(by["static"]))
+
+
+def _value(config: BaseModel, dotted: str) -> Any:
+    value: Any = config
+    for part in dotted.split("."):
+        value = getattr(value, part)
+    return value

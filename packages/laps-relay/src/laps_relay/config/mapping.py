@@ -1,0 +1,65 @@
+"""From the configuration to what core, plane and transport are made with."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from laps_relay.config.model import RelayConfig
+from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.interfaces import CacheLimits
+from laps_relay.core.plane.limits import PlaneLimits
+from laps_sdk.transport.admission import AdmissionLimits
+from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+
+__all__ = [
+    "admission_limits",
+    "cache_limits",
+    "connection_limits",
+    "edge_settings",
+    "egress_limits",
+    "plane_limits",
+]
+
+_T = TypeVar("_T")
+
+
+def _fill(kind: type[_T], section: BaseModel) -> _T:
+    """The fields of a section that are values, by their own names."""
+    values: dict[str, Any] = {
+        name: value
+        for name in type(section).model_fields
+        if not isinstance(value := getattr(section, name), BaseModel)
+    }
+    return kind(**values)
+
+
+def edge_settings(config: RelayConfig) -> EdgeSettings:
+    """Waits, caps and rates of the control plane."""
+    return _fill(EdgeSettings, config.limits)
+
+
+def plane_limits(config: RelayConfig) -> PlaneLimits:
+    """What the forwarding plane remembers."""
+    return _fill(PlaneLimits, config.limits.plane)
+
+
+def cache_limits(config: RelayConfig) -> CacheLimits:
+    """What the cache keeps."""
+    return _fill(CacheLimits, config.cache)
+
+
+def connection_limits(config: RelayConfig) -> ConnectionLimits:
+    """What a connection lends to its peer."""
+    return _fill(ConnectionLimits, config.limits.connection)
+
+
+def egress_limits(config: RelayConfig) -> EgressLimits:
+    """What a connection holds for its peer."""
+    return _fill(EgressLimits, config.limits.egress)
+
+
+def admission_limits(config: RelayConfig) -> AdmissionLimits:
+    """Who gets a connection."""
+    return _fill(AdmissionLimits, config.limits.admission)

@@ -1,0 +1,163 @@
+"""The configuration of a relay, as one tree of models. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from laps_relay.config.base import Section, key
+from laps_relay.config.limits import Cache, Limits
+from laps_relay.config.units import Duration, Size
+from laps_sdk.tokens import parse_scope
+
+__all__ = ["Admin", "Auth", "Listen", "Observe", "RelayConfig", "TlsFiles", "default_state_dir"]
+
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+def _words(value: object) -> object:
+    """Lists may come from the environment as words with commas between them."""
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    return value
+
+
+def _scope(text: str) -> str:
+    parse_scope(text)
+    return text
+
+
+FilePath = Annotated[Path, AfterValidator(Path.expanduser)]
+Words = Annotated[list[str], BeforeValidator(_words)]
+Numbers = Annotated[list[int], BeforeValidator(_words)]
+Paths = Annotated[list[FilePath], BeforeValidator(_words)]
+
+
+def default_state_dir() -> Path:
+    """Where a relay of this user keeps its state; clients of the same user look there too."""
+    return Path(os.environ.get("HOME", "/")) / ".local" / "state" / "laps"
+
+
+class Listen(Section):
+    """Where clients connect."""
+
+    host: str = key("127.0.0.1", "Address to bind; 0.0.0.0 or :: for every interface.")
+    client_port: int = key(33435, "UDP port for clients; 0: any free one.", ge=0, le=65535)
+    transport: Literal["aioquic", "qh3"] = key(
+        "aioquic", "QUIC library; qh3 needs the extra 'turbo'."
+    )
+    drafts: Words = key(["moqt-18", "moqt-16"], "ALPNs of MoQT, the preferred one first.")
+    datagram_size: int = key(
+        1452, "UDP payload to grow to when the path takes it.", ge=1200, le=65507
+    )
+    setup_timeout: Duration = key("10s", "A client must have sent its SETUP by then.")
+    drain_timeout: Duration = key("10s", "How long a stop waits for sessions to leave.", "at-once")
+
+
+class TlsFiles(Section):
+    """The certificate; without one a development certificate is made in the state directory."""
+
+    certificate: FilePath | None = key(None, "PEM file: leaf, then chain.", "new-connections")
+    private_key: FilePath | None = key(
+        None, "PEM file; may be left out if the certificate's file holds it.", "new-connections"
+    )
+    dev_names: Words = key(
+        ["localhost", "127.0.0.1", "::1"], "Names in a development certificate.", "new-connections"
+    )
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.private_key is not None and self.certificate is None:
+            raise ValueError("private_key without certificate: set both, or neither")
+        return self
+
+
+class Admin(Section):
+    """The HTTP pages and API for operators."""
+
+    enabled: bool = key(True, "Whether there is one.")
+    host: str = key("127.0.0.1", "Address to bind; others than loopback need a token.")
+    port: int = key(33480, "TCP port; 0: any free one.", ge=0, le=65535)
+    token: SecretStr | None = key(
+        None, "Bearer token that every request must carry, /healthz excepted.", secret=True
+    )
+    token_file: FilePath | None = key(None, "File that holds the token, instead of 'token'.")
+    page_limit: int = key(1000, "Most rows that one answer holds.", ge=1, le=10_000)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in LOOPBACK
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("token and token_file: set one of them")
+        if self.token is not None and len(self.token.get_secret_value()) < 16:
+            raise ValueError("token is shorter than 16 characters; make one: openssl rand -hex 32")
+        if self.enabled and not self.is_loopback and self.token is None and self.token_file is None:
+            raise ValueError(
+                f"host {self.host} is not loopback, so a token is needed: set admin.token_file"
+            )
+        return self
+
+
+class Auth(Section):
+    """Authorization by CAT tokens. Without keys everything is allowed."""
+
+    keys: Paths = key([], "Key files (JWK); one or more means: deny by default.", "at-once")
+    audience: Words = key([], "Who we are; tokens for others are refused.", "at-once")
+    issuers: Words = key([], "Whom we trust; none: every holder of a key.", "at-once")
+    anonymous: Annotated[list[Annotated[str, BeforeValidator(_scope)]], BeforeValidator(_words)] = (
+        key([], "Scopes that need no token, e.g. 'sub:public/*'.", "at-once")
+    )
+    token_types: Numbers = key([1], "MoQT token types that are read as CAT.", "at-once")
+    setup_required: bool = key(False, "Whether SETUP itself needs a token.", "at-once")
+    require_expiry: bool = key(True, "Refuse tokens that never end.", "at-once")
+    leeway: Duration = key("5s", "How far clocks may differ.", "at-once")
+    max_tokens: int = key(4, "Tokens of one request that are looked at.", "at-once", ge=1)
+    cached_tokens: int = key(4096, "Checked tokens that are remembered.", "at-once", ge=1)
+
+
+class Observe(Section):
+    """Logs, telemetry and traces."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = key(
+        "info", "The least important that is logged.", "at-once"
+    )
+    log_format: Literal["auto", "json", "console"] = key(
+        "auto", "auto: console on a terminal, JSON lines elsewhere."
+    )
+    log_names: Literal["hashed", "plain"] = key(
+        "hashed", "How tracks and namespaces appear in logs."
+    )
+    region: str = key("", "Where this relay stands, for telemetry.")
+    node_id: str = key("0:1", "The relay's node id, for telemetry.")
+    telemetry_dir: FilePath | None = key(None, "Directory for telemetry files; none: no telemetry.")
+    telemetry_file_bytes: Size = key("64MiB", "A file is closed at this size ...", ge=1024)
+    telemetry_file_age: Duration = key("5m", "... or at this age.", gt=0)
+    telemetry_queue: int = key(10_000, "Records that wait for the disk; more are lost.", ge=1)
+    sample_interval: Duration = key("10s", "Between two samples of counters.", gt=0)
+    qlog_dir: FilePath | None = key(None, "Directory for qlog files of connections.")
+    mlog_dir: FilePath | None = key(None, "Directory for mlog files of MoQT sessions.")
+    trace_sample: float = key(1.0, "Share of connections that get qlog and mlog.", ge=0, le=1)
+
+
+class RelayConfig(Section):
+    """Everything that can be set."""
+
+    state_dir: FilePath = Field(
+        default_factory=default_state_dir,
+        description="Where the relay keeps what it makes, such as the development certificate.",
+        json_schema_extra={"lifecycle": "static"},
+    )
+    listen: Listen = Listen()
+    tls: TlsFiles = TlsFiles()
+    admin: Admin = Admin()
+    auth: Auth = Auth()
+    cache: Cache = Cache()
+    limits: Limits = Limits()
+    observe: Observe = Observe()

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from laps_relay.config.load import MASK, Changes, compare, leaves, load, shown
+from laps_relay.config.model import RelayConfig
+from laps_relay.config.sources import ConfigError
+
+SECRET = " ".join(["correct", "horse", "battery", "staple"])
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.toml", '[listen]\nhost = "a"\nclient_port = 1\ndatagram_size=1300\n')
+    loaded = load(
+        path,
+        {"LAPS_LISTEN__HOST": "b", "LAPS_LISTEN__CLIENT_PORT": "2"},
+        {"listen.client_port": ("--port", 3), "listen.host": ("--host", None)},
+    )
+    listen = loaded.config.listen
+    assert (listen.host, listen.client_port, listen.datagram_size) == ("b", 3, 1300)
+    places = {key: place for key, _, place in shown(loaded)}
+    assert places["listen.host"] == "environment LAPS_LISTEN__HOST"
+    assert places["listen.client_port"] == "flag --port"
+    assert places["listen.datagram_size"] == f"{path}:4"
+    assert places["listen.transport"] == "default"
+    assert loaded.file == path
+
+
+def test_nothing_at_all_is_a_configuration() -> None:
+    assert load().config == RelayConfig()
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "r.toml",
+        """nothing = 1
+admin = 5
+[listen]
+client_port = 99999
+hots = "a"
+[cache]
+host = "b"
+[limits.egress]
+high_water = "12 parsecs"
+[auth]
+anonymous = ["dance:*"]
+""",
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(path, {"LAPS_OBSERVE__LOG_LEVEL": "loud"})
+    words = str(caught.value).splitlines()
+    assert len(caught.value.problems) == len(words) == 8
+    for line, start in zip(
+        words,
+        [
+            f"{path}:1: nothing: unknown key; 'laps-relay config schema'",
+            f"{path}:2: admin: is a table, not a value; write it as [admin]",
+            f"{path}:5: listen.hots: unknown key; did you mean listen.host?",
+            f"{path}:7: cache.host: unknown key; did you mean listen.host?",
+            f"{path}:4: listen.client_port: '99999': input should be less than",
+            f"{path}:11: auth.anonymous: \"['dance:*']\": scope 'dance:*': unknown action",
+            f"{path}:9: limits.egress.high_water: '12 parsecs': a size is",
+            "environment LAPS_OBSERVE__LOG_LEVEL: observe.log_level: 'loud': input should be",
+        ],
+        strict=True,
+    ):
+        assert line.startswith(start), line
+    assert words[4].endswith("UDP port for clients; 0: any free one. Default: 33435")
+
+
+def test_a_table_that_does_not_fit_together(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.toml", '[admin]\nhost = "0.0.0.0"\n')
+    with pytest.raises(ConfigError, match=r"r\.toml:2: admin: host 0\.0\.0\.0 is not loopback"):
+        load(path)
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    good = load(None, {"LAPS_ADMIN__TOKEN": SECRET})
+    assert ("admin.token", MASK, "environment LAPS_ADMIN__TOKEN") in shown(good)
+    assert SECRET not in repr(good)
+    with pytest.raises(ConfigError) as caught:
+        load(None, {"LAPS_ADMIN__TOKEN": "too short"})
+    assert "too short" not in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path / "r.toml", "[admin]\ntoken = 777888999\n"))
+    assert "777888999" not in str(caught.value)
+
+
+def test_values_as_they_would_stand_in_a_file() -> None:
+    values = leaves(RelayConfig())
+    assert values["cache.max_bytes"] == "64MiB"
+    assert values["limits.plane.fetch_interval"] == "5ms"
+    assert values["admin.token"] is None
+
+
+def test_what_a_reload_can_change() -> None:
+    new = load(
+        None,
+        {
+            "LAPS_AUTH__AUDIENCE": "us",
+            "LAPS_TLS__CERTIFICATE": "/c",
+            "LAPS_LISTEN__HOST": "::1",
+            "LAPS_ADMIN__TOKEN": SECRET,
+        },
+    ).config
+    assert compare(RelayConfig(), new) == Changes(
+        ("auth.audience",), ("tls.certificate",), ("listen.host", "admin.token")
+    )
+    assert compare(new, new) == Changes()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from laps_relay.config import mapping
+from laps_relay.config.model import RelayConfig
+from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.interfaces import CacheLimits
+from laps_relay.core.plane.limits import PlaneLimits
+from laps_sdk.transport.admission import AdmissionLimits
+from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    # Also fails if a field of the code has no key here, or a key no field.
+    config = RelayConfig()
+    assert mapping.edge_settings(config) == EdgeSettings()
+    assert mapping.plane_limits(config) == PlaneLimits()
+    assert mapping.cache_limits(config) == CacheLimits()
+    assert mapping.connection_limits(config) == ConnectionLimits()
+    assert mapping.egress_limits(config) == EgressLimits()
+    assert mapping.admission_limits(config) == AdmissionLimits()
+
+
+def test_every_field_of_the_code_can_be_set() -> None:
+    config = RelayConfig()
+    for kind, section in (
+        (EdgeSettings, config.limits),
+        (PlaneLimits, config.limits.plane),
+        (CacheLimits, config.cache),
+        (ConnectionLimits, config.limits.connection),
+        (EgressLimits, config.limits.egress),
+        (AdmissionLimits, config.limits.admission),
+    ):
+        assert set(kind.__dataclass_fields__) <= set(type(section).model_fields)
+
+
+def test_a_value_arrives() -> None:
+    config = RelayConfig.model_validate({"cache": {"max_age": "5s"}})
+    assert mapping.cache_limits(config).max_age == 5.0

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from laps_relay.config.model import RelayConfig, default_state_dir
+from laps_sdk.transport.moqt import DRAFTS
+
+EVERYWHERE = "::"
+
+
+def test_the_defaults_are_those_of_a_laptop() -> None:
+    config = RelayConfig()
+    assert (config.listen.host, config.listen.client_port) == ("127.0.0.1", 33435)
+    assert (config.admin.host, config.admin.port) == ("127.0.0.1", 33480)
+    assert config.admin.is_loopback
+    assert config.state_dir == default_state_dir()
+    assert tuple(config.listen.drafts) == DRAFTS
+    assert config.auth.keys == []
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"admin": {"host": EVERYWHERE}}, "token is needed"),
+        ({"admin": {"token": "short"}}, "shorter than 16"),
+        ({"admin": {"token": "x" * 16, "token_file": "/f"}}, "set one of them"),
+        ({"tls": {"private_key": "/k"}}, "private_key without certificate"),
+        ({"auth": {"anonymous": ["dance:*"]}}, "unknown action"),
+        ({"auth": {"leeway": "long"}}, "a duration is"),
+        ({"listen": {"transport": "carrier pigeon"}}, "aioquic"),
+        ({"other": 1}, "Extra inputs"),
+    ],
+)
+def test_what_is_refused(data: Any, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        RelayConfig.model_validate(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"admin": {"host": EVERYWHERE, "token": "x" * 16}},
+        {"admin": {"host": EVERYWHERE, "token_file": "/f"}},
+        {"admin": {"host": EVERYWHERE, "enabled": False}},
+        {"tls": {"certificate": "/c", "private_key": "/k"}},
+        {"auth": {"anonymous": "sub:public/*, pub:open", "token_types": "1,16"}},
+    ],
+)
+def test_what_is_taken(data: Any) -> None:
+    RelayConfig.model_validate(data)
+
+
+def test_a_home_directory_is_written_with_a_tilde() -> None:
+    config = RelayConfig.model_validate({"state_dir": "~/x", "auth": {"keys": "~/k"}})
+    assert config.state_dir == Path.home() / "x"
+    assert config.auth.keys == [Path.home() / "k"]
