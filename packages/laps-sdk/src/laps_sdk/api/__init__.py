@@ -1,0 +1,1 @@
+"""The client API: sessions, tracks, subscriptions."""

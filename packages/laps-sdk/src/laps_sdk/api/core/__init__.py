@@ -1,0 +1,1 @@
+"""What the client decides, without I/O, clocks or randomness."""

@@ -1,0 +1,156 @@
+"""From an address to a link: resolve, dial, agree on a draft, exchange SETUP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from laps_sdk.api.errors import ConnectError, ConnectionLostError
+from laps_sdk.api.link import Link, LinkOwner
+from laps_sdk.api.options import ConnectOptions
+from laps_sdk.api.trust import tls_for
+from laps_sdk.transport.base import Address, Connection, Endpoint, Handler
+from laps_sdk.transport.endpoint import open_endpoint
+from laps_sdk.transport.engine import EngineOptions
+from laps_sdk.transport.events import Event
+from laps_sdk.uri import RelayAddress
+from laps_wire.moqt.codepoints import SessionCode
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Token
+from laps_wire.moqt.versions import Draft
+
+__all__ = ["IMPLEMENTATION", "Line", "dial"]
+
+IMPLEMENTATION = "laps-sdk"
+"""What SETUP says about our software."""
+
+
+class Line:
+    """A link and the socket under it: closed together."""
+
+    __slots__ = ("endpoint", "link")
+
+    def __init__(self, link: Link, endpoint: Endpoint) -> None:
+        self.link = link
+        self.endpoint = endpoint
+
+    async def close(self, code: int = 0, reason: str = "") -> None:
+        """End the session, then the socket."""
+        self.link.close(code, reason)
+        await self.endpoint.close(code, reason)
+
+
+class _Deaf:
+    """The handler of a connection whose protocol we do not speak."""
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """It is being closed."""
+
+
+async def dial(address: RelayAddress, options: ConnectOptions, owner: LinkOwner) -> Line:
+    """A link whose SETUP is done; ``ConnectError`` says what was tried."""
+    faults: list[str] = []
+    try:
+        async with asyncio.timeout(options.timeout):
+            for target in await _resolve(address, options):
+                try:
+                    return await _dial_one(target, address, options, owner)
+                except (ConnectError, ConnectionLostError) as error:
+                    faults.append(str(error))
+    except TimeoutError:
+        faults.append(f"no answer in {options.timeout:g} s")
+    raise ConnectError(f"{address}: {'; '.join(faults)}")
+
+
+async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Address]:
+    """Every address of a host, in the order of the system."""
+    if options.network is not None or _is_literal(address.host):
+        return [(address.host, address.port)]
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        raise ConnectError(f"{address}: the host has no address: {error}") from error
+    targets = dict.fromkeys((str(info[4][0]), address.port) for info in found)
+    return list(targets)
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _dial_one(
+    target: Address, address: RelayAddress, options: ConnectOptions, owner: LinkOwner
+) -> Line:
+    try:
+        endpoint = await open_endpoint(
+            host="::" if ":" in target[0] else "0.0.0.0",  # noqa: S104 - a client's own port
+            port=0,
+            backend="memory" if options.network is not None else options.transport,
+            options=EngineOptions(tls=tls_for(address, options), limits=options.limits),
+            egress=options.egress,
+            network=options.network,
+        )
+    except OSError as error:
+        raise ConnectError(f"no socket: {error}") from error
+    try:
+        link = await _handshake(endpoint, target, address, options, owner)
+        await link.ready()
+    except BaseException:
+        await endpoint.close()
+        raise
+    return Line(link, endpoint)
+
+
+async def _handshake(
+    endpoint: Endpoint,
+    target: Address,
+    address: RelayAddress,
+    options: ConnectOptions,
+    owner: LinkOwner,
+) -> Link:
+    links: list[Link] = []
+
+    def connected(connection: Connection) -> Handler:
+        draft = Draft.from_alpn(connection.alpn)
+        if draft is None or connection.alpn not in options.drafts:
+            words = f"the relay chose {connection.alpn!r}, offered were {options.drafts}"
+            connection.close(SessionCode.VERSION_NEGOTIATION_FAILED, words)
+            return _Deaf()
+        link = Link(connection, address, owner, draft=draft, options=_setup(address, options))
+        links.append(link)
+        return link.peer
+
+    await endpoint.connect(
+        target,
+        handler=connected,
+        alpn=options.drafts,
+        # Without a name the transport asks for none: addresses are no names (RFC 6066, 3).
+        server_name=None if _is_literal(address.host) else address.host,
+        webtransport_path=address.path if address.webtransport else None,
+        timeout=options.timeout,
+    )
+    if not links:
+        offered = ", ".join(options.drafts)
+        raise ConnectError(f"{address}: the relay speaks none of the drafts offered: {offered}")
+    return links[0]
+
+
+def _setup(address: RelayAddress, options: ConnectOptions) -> SetupOptions:
+    token = options.token_value()
+    native = not address.webtransport
+    return SetupOptions(
+        # Over WebTransport HTTP says both (moq-transport-16, 9.3.1).
+        path=address.path or None if native else None,
+        authority=address.authority if native else None,
+        authorization_tokens=(
+            () if token is None else (Token.use_value(options.token_type, token),)
+        ),
+        moqt_implementation=IMPLEMENTATION,
+    )

@@ -1,0 +1,483 @@
+"""A subscription: objects of a track as they are published, across connections.
+
+::
+
+    SUBSCRIBE -> SUBSCRIBE_OK (alias) -> streams and datagrams -> queue -> async for
+                        |
+                        '-- join, or after a new connection: FETCH what lies between the last
+                            object that came and the first that will; live objects wait behind it
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from laps_sdk.api.core.names import track_path
+from laps_sdk.api.core.progress import Gap, GapCause, Progress
+from laps_sdk.api.core.window import WindowLimits
+from laps_sdk.api.errors import RequestError, SubscriptionEndedError
+from laps_sdk.api.fetching import FetchRun
+from laps_sdk.api.inbox import Inbox
+from laps_sdk.api.incoming import InStream
+from laps_sdk.api.link import Link
+from laps_sdk.api.objects import Object
+from laps_sdk.api.reading import open_extensions, to_object
+from laps_sdk.api.requests import Request
+from laps_wire.errors import LapsError, RemoteError
+from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, FilterType, GroupOrder, ObjectStatus
+from laps_wire.moqt.data import MoqObject, RangeEnd, RangeKind
+from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, PublishDone, SubscribeOk
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.session import (
+    Event,
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    UpdateReceived,
+)
+from laps_wire.moqt.structures import (
+    FetchTarget,
+    Location,
+    RelativeJoiningFetch,
+    StandaloneFetch,
+    SubscriptionFilter,
+)
+from laps_wire.names import FullTrackName
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from laps_sdk.api.hub import Hub
+
+__all__ = ["Subscription", "SubscriptionOptions"]
+
+_LINGER: Final = 2.0
+"""Seconds to wait behind the end of a subscription for streams that are still under way."""
+_KEPT_GAPS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionOptions:
+    """What a subscription asks for."""
+
+    filter: SubscriptionFilter
+    join: int | None = None
+    """Groups before the present one to fetch first."""
+    priority: int | None = None
+    order: GroupOrder | None = None
+    delivery_timeout: float | None = None
+    limits: WindowLimits = field(default_factory=WindowLimits)
+
+    def parameters(self) -> Parameters:
+        """The parameters of SUBSCRIBE."""
+        timeout = self.delivery_timeout
+        return Parameters(
+            subscription_filter=self.filter,
+            subscriber_priority=self.priority,
+            group_order=self.order,
+            object_delivery_timeout=None if timeout is None else max(1, int(timeout * 1000)),
+        )
+
+
+class Subscription:
+    """Objects of a track; made by :meth:`laps_sdk.Session.subscribe`."""
+
+    __slots__ = (
+        "_alias",
+        "_done",
+        "_filling",
+        "_held",
+        "_holding",
+        "_hub",
+        "_inbox",
+        "_last_word",
+        "_linger",
+        "_link",
+        "_on_gap",
+        "_open_streams",
+        "_options",
+        "_progress",
+        "_request",
+        "_seen_streams",
+        "_started",
+        "bytes",
+        "duplicates",
+        "gaps",
+        "largest_at_start",
+        "name",
+        "objects",
+        "order",
+        "properties",
+    )
+
+    def __init__(
+        self,
+        hub: Hub,
+        name: FullTrackName,
+        options: SubscriptionOptions,
+        on_gap: Callable[[Gap], None] | None,
+    ) -> None:
+        self._hub = hub
+        self.name = name
+        self._options = options
+        self._on_gap = on_gap
+        self.order = options.order or GroupOrder.ASCENDING
+        self._inbox: Inbox[Object] = Inbox(options.limits, self._resume)
+        self._progress = Progress()
+        self.gaps: deque[Gap] = deque(maxlen=_KEPT_GAPS)
+        """What did not arrive: the latest gaps, oldest first."""
+        self.objects = 0
+        """Objects that arrived."""
+        self.bytes = 0
+        """Bytes of payload that arrived."""
+        self.duplicates = 0
+        """Objects that arrived again and were not given out."""
+        self.largest_at_start: Location | None = None
+        """The largest object when the relay accepted the subscription, if there was one."""
+        self.properties: TrackProperties | None = None
+        """What the publisher says about the track."""
+        self._link: Link | None = None
+        self._request: Request | None = None
+        self._alias: int | None = None
+        self._open_streams = 0
+        self._seen_streams = 0
+        self._last_word: PublishDone | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._filling: FetchRun | None = None
+        self._held: list[tuple[Object, int]] = []
+        self._holding = False
+        self._started = False
+        self._done = False
+
+    def __repr__(self) -> str:
+        return f"<Subscription {track_path(self.name)}>"
+
+    @property
+    def dropped(self) -> int:
+        """Objects that were thrown away here because they were not taken fast enough."""
+        return self._inbox.window.dropped
+
+    @property
+    def queued(self) -> int:
+        """Objects that wait to be taken."""
+        return len(self._inbox)
+
+    # For applications
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Object:
+        if not self._started:
+            await self._start()
+        return await self._inbox.get()
+
+    async def _start(self) -> None:
+        self._started = True
+        await self._hub.join(self)
+
+    async def close(self) -> None:
+        """Nothing more is wanted; what waits in the queue can still be taken."""
+        self._started = True
+        self._stop(None)
+
+    # Durable
+
+    async def attach(self, link: Link) -> None:
+        """Subscribe on a link; see ``Durable``."""
+        options = self._options
+        resumed = self._progress.largest
+        wanted = options.parameters()
+        if resumed is not None:
+            wanted = replace(wanted, subscription_filter=_resumed(options.filter, resumed))
+        elif options.join is not None:
+            # A joining fetch joins at the largest object (moq-transport-16, 9.16.2).
+            wanted = replace(
+                wanted, subscription_filter=SubscriptionFilter(FilterType.LARGEST_OBJECT)
+            )
+        request = await link.ask(
+            f"SUBSCRIBE {self.name}",
+            lambda session: session.subscribe(self.name, wanted),
+            lambda event: self._heard(link, event),
+        )
+        answer = await request.answered(self._hub.options.timeout)
+        if self._done:
+            request.give_up()
+        elif self._holding and isinstance(answer, SubscribeOk):
+            await self._fill(link, request, answer, resumed)
+
+    def detach(self, link: Link) -> None:
+        """See ``Durable``."""
+        if self._link is link:
+            self._link = self._request = self._alias = None
+            self._last_word = None
+            self._open_streams = 0
+
+    def fail(self, error: Exception) -> None:
+        """See ``Durable``."""
+        self._stop(error)
+
+    # The past
+
+    def _must_fill(self, largest: Location | None) -> bool:
+        """Whether there is something to fetch before live objects are given out."""
+        if largest is None:
+            return False
+        resumed = self._progress.largest
+        return self._options.join is not None if resumed is None else largest > resumed
+
+    async def _fill(
+        self, link: Link, request: Request, answer: SubscribeOk, resumed: Location | None
+    ) -> None:
+        """Fetch what lies between what came before and what will come."""
+        largest = answer.parameters.largest_object
+        if largest is None:
+            return
+        target: FetchTarget
+        back = self._options.join or 0
+        if resumed is not None:
+            start = Location(resumed.group, resumed.object + 1)
+            target = StandaloneFetch(self.name, start, Location(largest.group, largest.object + 1))
+        else:
+            start = Location(max(0, largest.group - back), 0)
+            target = RelativeJoiningFetch(request.id, back)
+        run = self._filling = FetchRun(
+            link,
+            f"FETCH {self.name}",
+            take=lambda item, at: self._take(item, at, live=False),
+            over=lambda error: self._filled(error, start, largest, resumed),
+            absent=self.absent,
+        )
+        parameters = Parameters(group_order=GroupOrder.ASCENDING)
+        try:
+            await run.start(target, parameters, self._hub.options.timeout)
+        except LapsError as error:
+            self._filled(error, start, largest, resumed)
+
+    def _filled(
+        self, error: Exception | None, start: Location, end: Location, resumed: Location | None
+    ) -> None:
+        self._filling = None
+        self._holding = False
+        if error is not None:
+            self._progress.account(start, end)
+            if resumed is not None:
+                self._note_gap(Gap(first=start, last=end, cause=GapCause.RECONNECTED))
+        held, self._held = self._held, []
+        for obj, size in held:
+            self._put(obj, size)
+        self._settle()
+
+    # What the relay says
+
+    def _heard(self, link: Link, event: Event) -> None:
+        match event:
+            case RequestAccepted(message=SubscribeOk() as answer):
+                self._accepted(link, event.request_id, answer)
+            case PublishEnded():
+                link.forget(event.request_id)
+                if self._link is link:
+                    self._last_word = event.message
+                    self._settle()
+            case RequestCancelled():
+                link.forget(event.request_id)
+                words = event.reason or "without a reason"
+                self._stop(RequestError(f"SUBSCRIBE {self.name}: the relay ended it: {words}"))
+            case UpdateReceived():
+                link.peer.session.accept(event.update_id)
+            case _:
+                pass
+
+    def _accepted(self, link: Link, request_id: int, answer: SubscribeOk) -> None:
+        """Objects may follow in the same turn, so everything is made ready here."""
+        old_link, old_request, old_alias = self._link, self._request, self._alias
+        self.largest_at_start = answer.parameters.largest_object
+        self.properties = TrackProperties.of(answer.track_properties, link.draft)
+        self._link, self._request = link, link.request(request_id)
+        self._alias = answer.track_alias
+        self._seen_streams = self._open_streams = 0
+        self._holding = self._must_fill(self.largest_at_start)
+        if old_link is not None and old_link is not link:
+            self._release(old_link, old_request, old_alias)
+        link.incoming.subscribe(answer.track_alias, self)
+
+    # Sink
+
+    def stream_opened(self, stream: InStream) -> None:
+        """See ``Sink``."""
+        self._open_streams += 1
+        self._seen_streams += 1
+        if stream.header is not None:
+            self._progress.stream_opened(stream.header.group_id)
+
+    def arrived(self, stream: InStream | None, item: MoqObject, received_at: float) -> None:  # noqa: ARG002 - the interface
+        """See ``Sink``."""
+        self._take(item, received_at, live=True)
+
+    def absent(self, item: RangeEnd) -> None:
+        """See ``Sink``."""
+        if item.kind is RangeKind.NON_EXISTENT:
+            first = self._progress.largest or Location(item.group_id, 0)
+            self._progress.account(first, Location(item.group_id, item.object_id))
+
+    def stream_closed(self, stream: InStream, code: int | None) -> None:
+        """See ``Sink``."""
+        self._open_streams = max(0, self._open_streams - 1)
+        header = stream.header
+        if header is not None:
+            if code is None and header.end_of_group:
+                self._progress.complete(header.group_id)
+            self._progress.stream_closed(header.group_id)
+        self._report()
+        self._settle()
+
+    def malformed(self, error: RemoteError) -> None:
+        """See ``Sink``."""
+        self._stop(RequestError(f"SUBSCRIBE {self.name}: {error}"))
+
+    def _take(self, item: MoqObject, received_at: float, *, live: bool) -> None:
+        link, header = self._link, item.header
+        if self._done or link is None:
+            return
+        try:
+            opened = open_extensions(item, link.draft)
+        except RemoteError as error:
+            self.malformed(error)
+            return
+        location = header.location
+        if header.status is not ObjectStatus.NORMAL:
+            # It stands where the next object would.
+            self._progress.note(location)
+            self._progress.complete(location.group)
+            self._report()
+            return
+        if not self._progress.note(
+            location,
+            group_gap=opened.prior_group_id_gap or 0,
+            object_gap=opened.prior_object_id_gap or 0,
+        ):
+            self.duplicates += 1
+            return
+        size = len(item.payload)
+        self.objects += 1
+        self.bytes += size
+        obj = to_object(item, opened, received_at)
+        if live and self._holding:
+            self._hold(obj, size)
+        else:
+            self._put(obj, size)
+        self._report()
+
+    # The queue
+
+    def _hold(self, obj: Object, size: int) -> None:
+        limits = self._options.limits
+        if len(self._held) >= limits.max_objects:
+            self._inbox.window.drop(size)
+        else:
+            self._held.append((obj, size))
+
+    def _put(self, obj: Object, size: int) -> None:
+        self._inbox.put(obj, size)
+        if self._inbox.window.paused and self._link is not None:
+            self._link.incoming.pause(self)
+            if self._filling is not None:
+                self._filling.link.incoming.pause(self._filling)
+
+    def _resume(self) -> None:
+        if self._link is not None:
+            self._link.incoming.resume(self)
+        if self._filling is not None:
+            self._filling.link.incoming.resume(self._filling)
+
+    # Gaps
+
+    def _report(self) -> None:
+        for gap in self._progress.take_gaps():
+            self._note_gap(gap)
+
+    def _note_gap(self, gap: Gap) -> None:
+        self.gaps.append(gap)
+        if self._on_gap is not None:
+            self._on_gap(gap)
+
+    # The end
+
+    def _settle(self) -> None:
+        """End behind the publisher's last word, when all its streams have come, or soon after."""
+        last = self._last_word
+        if last is None or self._done or self._holding:
+            return
+        expected = last.stream_count
+        complete = expected != STREAM_COUNT_UNKNOWN and self._seen_streams >= expected
+        if not self._open_streams and complete:
+            self._finish()
+        elif self._linger is None:
+            loop = asyncio.get_running_loop()
+            self._linger = loop.call_later(_LINGER, self._finish)
+
+    def _finish(self) -> None:
+        last, link = self._last_word, self._link
+        self._progress.finish()
+        self._report()
+        if last is None or link is None:
+            self._stop(None)
+            return
+        codes = PUBLISH_DONE_CODES[link.draft]
+        good = last.status_code in (codes.TRACK_ENDED, codes.SUBSCRIPTION_ENDED)
+        what = f"SUBSCRIBE {self.name}"
+        self._stop(None if good else SubscriptionEndedError(what, last, link.draft))
+
+    def _stop(self, error: Exception | None) -> None:
+        if self._done:
+            return
+        self._done = True
+        self._hub.leave(self)
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+        if self._filling is not None:
+            self._filling.cancel()
+            self._filling = None
+        self._held.clear()
+        link, request, alias = self._link, self._request, self._alias
+        self._link = self._request = None
+        if link is not None:
+            self._release(link, request, alias)
+        self._inbox.end(error)
+
+    def _release(self, link: Link, request: Request | None, alias: int | None) -> None:
+        """Want nothing more from a link."""
+        if link.error is not None:
+            return
+        if alias is not None:
+            link.incoming.unsubscribe(alias, self)
+        if request is not None:
+            request.give_up()
+
+
+def _resumed(wanted: SubscriptionFilter, last: Location) -> SubscriptionFilter:
+    """Where to go on: behind the last object; what was published since is fetched."""
+    if wanted.end_group is None:
+        return SubscriptionFilter(FilterType.LARGEST_OBJECT)
+    start = Location(last.group, last.object + 1)
+    end = max(wanted.end_group, last.group)
+    return SubscriptionFilter(FilterType.ABSOLUTE_RANGE, start, end)
