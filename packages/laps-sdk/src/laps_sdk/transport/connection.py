@@ -192,7 +192,7 @@ class QuicTransportConnection(Connection):
             queued_bytes=egress.queued_bytes,
             dropped_streams=egress.dropped_streams,
             dropped_bytes=egress.dropped_bytes,
-            dropped_datagrams=egress.dropped_datagrams,
+            dropped_datagrams=egress.datagrams.dropped,
         )
 
     # B. Streams

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 
 from laps_sdk.errors import ConnectError
 from laps_sdk.transport.base import Address, Connection, Handler, Listener
+from laps_sdk.transport.close_reasons import alert_code
 from laps_sdk.transport.dispatch import Dispatcher
 from laps_sdk.transport.engine import Engine
 from laps_sdk.transport.events import Closed
@@ -16,8 +17,7 @@ from laps_sdk.transport.udp import DatagramPort
 
 __all__ = ["dial", "show"]
 
-_NO_PROTOCOL = 0x178
-_CRYPTO = range(0x100, 0x200)
+_NO_PROTOCOL = alert_code("no_application_protocol")
 
 
 def show(address: Address) -> str:
@@ -82,6 +82,8 @@ async def dial(
             failures.append(f"{show(target)}: {error}")
         finally:
             attempt.end()
+    if targets == [address]:
+        failures[0] = failures[0].removeprefix(show(address)).removeprefix(":").strip()
     raise ConnectError(f"cannot connect to {show(address)}: {'; '.join(failures)}")
 
 
@@ -167,13 +169,10 @@ class _Attempt:
 
 
 def _explain(event: Closed, alpn: Sequence[str]) -> str:
-    offered = ", ".join(alpn)
-    if event.code == _NO_PROTOCOL and not event.application:
-        return f"the server takes none of the protocols that we offered ({offered})"
+    if event.code == _NO_PROTOCOL or "no protocol in common" in event.reason:
+        return f"no protocol in common (ALPN): we offered {', '.join(alpn)}"
     reason = event.reason or "no reason given"
     if not event.code:
         return reason
-    who = "the server closed" if event.by_peer else "we closed"
-    kind = "TLS alert" if event.code in _CRYPTO and not event.application else "code"
-    number = event.code & 0xFF if kind == "TLS alert" else event.code
-    return f"{who} during the handshake with {kind} {number:#x}: {reason} (offered {offered})"
+    who = "the server" if event.by_peer else "we"
+    return f"{who} closed with code {event.code:#x} during the handshake: {reason}"

@@ -24,7 +24,9 @@ from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import URGENT, EgressLimits
 from laps_sdk.transport.engine import EngineConnection
 from laps_sdk.transport.events import DropReason, Event, StreamDropped, StreamsAvailable, Writable
+from laps_sdk.transport.out_datagrams import DatagramQueue
 from laps_sdk.transport.out_stream import ALLOWANCE, EgressStream, Line
+from laps_sdk.transport.send_window import SendWindow
 
 __all__ = ["Egress"]
 
@@ -32,8 +34,6 @@ _QUANTUM: Final = 16 * 1024
 """What a stream is given before the next one of the same urgency has its turn."""
 _PACKET: Final = 1200
 """A piece is never shorter than a packet for want of window: slivers cost more than they help."""
-_STUCK_AFTER: Final = 0.1
-"""Seconds after which backlog that does not move although there is window is not counted."""
 
 
 class Egress:
@@ -41,10 +41,7 @@ class Egress:
 
     __slots__ = (
         "_asked_bidi",
-        "_backlog_seen",
-        "_backlog_since",
         "_congested",
-        "_datagrams",
         "_deadlines",
         "_engine",
         "_events",
@@ -52,17 +49,15 @@ class Egress:
         "_lead",
         "_limits",
         "_spare_bytes",
-        "_stalled_backlog",
         "_streams",
-        "_stuck",
         "_ticks",
         "_wake",
+        "_window",
         "budget",
         "clock",
-        "datagram_bytes",
+        "datagrams",
         "dirty",
         "dropped_bytes",
-        "dropped_datagrams",
         "dropped_streams",
         "give",
         "overrun",
@@ -92,25 +87,23 @@ class Egress:
         """Why the connection has to be closed; "" while it has not."""
         self.ready, self.stalled, self.waiting = Line(), Line(), Line()
         self._streams: dict[int, EgressStream] = {}
-        self._datagrams: deque[tuple[bytes, float | None]] = deque()
+        self.datagrams = DatagramQueue(engine, limits.max_datagrams)
+        self._window = SendWindow(engine)
         self._deadlines: list[tuple[float, int, EgressStream]] = []
         self._events: list[Event] = []
         self._ticks = 0
-        self._kept_bytes = self._spare_bytes = self.datagram_bytes = 0
+        self._kept_bytes = self._spare_bytes = 0
         self._congested = False
         self._asked_bidi = False
         self._lead = 0  # bytes that datagrams are ahead of streams while both wait
-        self._stalled_backlog = 0
-        self._stuck = self._backlog_seen = 0
-        self._backlog_since = 0.0
-        self.dropped_streams = self.dropped_bytes = self.dropped_datagrams = 0
+        self.dropped_streams = self.dropped_bytes = 0
 
     # A. Getters
 
     @property
     def queued_bytes(self) -> int:
         """What waits here."""
-        return self._kept_bytes + self._spare_bytes + self.datagram_bytes
+        return self._kept_bytes + self._spare_bytes + self.datagrams.size
 
     @property
     def congested(self) -> bool:
@@ -210,7 +203,7 @@ class Egress:
             return
         if stream.place is None:
             if self.budget < 0:
-                self._measure()
+                self.budget = 0 if self.ready else self._window.measure()
             if size < self.budget:
                 stream_id = stream.sid
                 if size >= stream.allowance:
@@ -279,20 +272,15 @@ class Egress:
         if self.shut or size > self._engine.max_datagram_size:
             return False
         if deadline is not None and deadline <= self.clock():
-            self.dropped_datagrams += 1
+            self.datagrams.dropped += 1
             return True
         if self.budget < 0:
-            self._measure()
-        if size < self.budget and not self._datagrams:
+            self.budget = 0 if self.ready else self._window.measure()
+        if size < self.budget and not self.datagrams:
             self.budget -= size
             self._engine.datagram(data)
         else:
-            queue = self._datagrams
-            queue.append((data, deadline))
-            self.datagram_bytes += size
-            if len(queue) > self._limits.max_datagrams:
-                self.datagram_bytes -= len(queue.popleft()[0])
-                self.dropped_datagrams += 1
+            self.datagrams.put(data, deadline)
             self._note_congestion()
         if not self.dirty:
             self.wake()
@@ -309,14 +297,16 @@ class Egress:
             self._open_waiting()
         if self.stalled:
             self._revive()
-        if not (self.ready or self._datagrams):
+        ready, datagrams = self.ready, self.datagrams
+        if not (ready or datagrams):
             return
-        self._measure(now)
-        ready, datagrams = self.ready, self._datagrams
+        self.budget = self._window.measure(now)
         while self.budget > 0:
             stream = ready.urgent()
             if datagrams and (stream is None or (stream.priority != URGENT and self._lead <= 0)):
-                self._give_datagram(now, alone=stream is None)
+                size = datagrams.give(now)
+                self.budget -= size
+                self._lead = 0 if stream is None else self._lead + size
             elif stream is not None:
                 self._give_piece(stream, alone=not datagrams)
             else:
@@ -339,33 +329,10 @@ class Egress:
             stream.closed = True
         self._streams.clear()
         self._deadlines.clear()
-        self._datagrams.clear()
-        self.datagram_bytes = 0
+        self.datagrams.clear()
         self.budget = 0
 
     # E. Inside
-
-    def _measure(self, now: float | None = None) -> None:
-        """Ask the engine how much it would take, less what it holds already."""
-        engine = self._engine
-        window = engine.send_window()
-        backlog = engine.total_backlog() - self._stalled_backlog
-        if window > 0 and backlog > 0:
-            # Streams that the peer gives no credit hold backlog that no flush can move; it must
-            # not keep the other streams waiting.
-            self._stuck = min(self._stuck, backlog)
-            if now is not None:
-                if backlog < self._backlog_seen or not self._backlog_seen:
-                    self._backlog_since = now
-                elif now - self._backlog_since >= _STUCK_AFTER:
-                    self._stuck = backlog
-                self._backlog_seen = backlog
-            backlog -= self._stuck
-        else:
-            self._stuck = self._backlog_seen = 0
-        self.budget = max(0, window - max(0, backlog))
-        if now is None and self.ready:
-            self.budget = 0
 
     def _give_piece(self, stream: EgressStream, *, alone: bool) -> None:
         line, engine = self.ready, self._engine
@@ -376,7 +343,7 @@ class Egress:
             if stream.allowance <= 0:
                 line.remove(stream)
                 self.stalled.add(stream, self.tick())
-                self._stalled_backlog += backlog
+                self._window.stalled += backlog
                 return
         before = stream.queued
         data = stream.take(min(max(self.budget, _PACKET), _QUANTUM, stream.allowance))
@@ -395,18 +362,6 @@ class Egress:
             self.finished(stream)
         else:
             self.give(stream_id, data, False)
-
-    def _give_datagram(self, now: float, *, alone: bool) -> None:
-        data, deadline = self._datagrams.popleft()
-        size = len(data)
-        self.datagram_bytes -= size
-        engine = self._engine
-        if (deadline is not None and deadline <= now) or size > engine.max_datagram_size:
-            self.dropped_datagrams += 1
-            return
-        engine.datagram(data)
-        self.budget -= size
-        self._lead = 0 if alone else self._lead + size
 
     def _open_waiting(self) -> None:
         engine = self._engine
@@ -432,7 +387,7 @@ class Egress:
                 self.ready.add(stream, self.tick())
             else:
                 held += backlog
-        self._stalled_backlog = held
+        self._window.stalled = held
 
     def _expire(self, now: float) -> None:
         deadlines = self._deadlines
@@ -495,7 +450,7 @@ class Egress:
         return True
 
     def _note_congestion(self) -> None:
-        held = self._kept_bytes + self._spare_bytes + self.datagram_bytes
+        held = self._kept_bytes + self._spare_bytes + self.datagrams.size
         if self._congested:
             if held <= self._limits.low_water:
                 self._congested = False

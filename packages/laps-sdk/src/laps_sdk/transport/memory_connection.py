@@ -330,7 +330,7 @@ class MemoryConnection(EngineConnection):
             frames.append(Stream(stream_id, *taken))
             self._sent_total += len(taken[1])
             room -= 8 + len(taken[1])
-            if half.finished:
+            if taken[2]:
                 self._half_over(stream_id)
 
     def _acked(self, numbers: tuple[int, ...], now: float) -> None:
