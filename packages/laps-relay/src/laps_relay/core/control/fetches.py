@@ -1,0 +1,428 @@
+"""FETCH and TRACK_STATUS: from what the relay knows, or passed on to a publisher.
+
+::
+
+    FETCH --> range --> cache covers it --------------------> FETCH_OK, objects from the cache
+                 |
+                 '----> our FETCH to a publisher --FETCH_OK-> FETCH_OK
+                                                 --objects--> kept, and passed on by the plane
+
+A joining FETCH ends where its subscription began; if that has no answer yet, it waits for it.
+"""
+
+from __future__ import annotations
+
+from laps_relay.core.control.codes import properties_for, reset_code, upstream_code
+from laps_relay.core.control.context import Context, Due
+from laps_relay.core.control.events import FetchFailed, FetchRelayed, FetchServed
+from laps_relay.core.control.ranges import (
+    Span,
+    clip,
+    joining_span,
+    standalone_span,
+    wire_end,
+)
+from laps_relay.core.control.records import (
+    Client,
+    FetchJob,
+    FetchLeg,
+    Grant,
+    Load,
+    Receiver,
+    Stage,
+    StatusLeg,
+    Track,
+)
+from laps_relay.core.interfaces import FetchRange
+from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.messages import (
+    Fetch,
+    FetchOk,
+    RequestError,
+    RequestOk,
+    StandaloneFetch,
+    TrackStatus,
+)
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.properties import DEFAULT_PRIORITY
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
+
+__all__ = ["Fetches"]
+
+
+class Fetches:
+    """FETCHes under way, and questions about tracks."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    # FETCH
+
+    def fetch(self, now: float, client: Client, message: Fetch, grant: Grant) -> None:
+        """Take a FETCH that is allowed."""
+        context = self._context
+        full = context.full(client, Load.FETCHES)
+        if full is not None:
+            code = RequestErrorCode.EXCESSIVE_LOAD
+            context.reject(client, message.request_id, code, full, retry=1.0)
+            return
+        job = FetchJob(client=client, request_id=message.request_id, message=message, grant=grant)
+        context.add(job, Load.FETCHES)
+        context.grants.hold(job)
+        target = message.target
+        if isinstance(target, StandaloneFetch):
+            track = self._known(target.track)
+            if track is None:
+                track = context.track(now, target.track)
+            if track is None:
+                reason = "the relay has as many tracks as it can"
+                self.fail(now, job, RequestErrorCode.EXCESSIVE_LOAD, reason)
+                return
+            self._begin(now, job, track, standalone_span(target))
+            return
+        receiver = self.joined(client, message)
+        if receiver is None:
+            reason = "there is no such subscription"
+            self.fail(now, job, RequestErrorCode.INVALID_JOINING_REQUEST_ID, reason)
+        elif receiver.stage is Stage.PENDING and not receiver.pushed:
+            receiver.joins.append(job)
+        else:
+            self.join(now, job, receiver)
+
+    def joined(self, client: Client, message: Fetch) -> Receiver | None:
+        """The subscription that a FETCH joins."""
+        if isinstance(message.target, StandaloneFetch):
+            return None
+        record = client.requests.get(message.target.joining_request_id)
+        return record if isinstance(record, Receiver) else None
+
+    def name_of(self, client: Client, message: Fetch) -> FullTrackName | None:
+        """The track that a FETCH is about."""
+        if isinstance(message.target, StandaloneFetch):
+            return message.target.track
+        receiver = self.joined(client, message)
+        return None if receiver is None else receiver.track.name
+
+    def _known(self, name: FullTrackName) -> Track | None:
+        """The track of this name that has objects: a live one, or what is left of one."""
+        track = self._context.tracks_by_name.get(name)
+        if track is not None and track.installed:
+            return track
+        return self._context.stale.get(name, track)
+
+    def join(self, now: float, job: FetchJob, receiver: Receiver) -> None:
+        """Begin a joining FETCH: its subscription has its answer."""
+        target = job.message.target
+        span = None
+        if not isinstance(target, StandaloneFetch):
+            span = joining_span(target, receiver.joining)
+        if span is None:
+            reason = "nothing was published before the subscription"
+            self.fail(now, job, RequestErrorCode.INVALID_RANGE, reason)
+            return
+        self._begin(now, job, receiver.track, span)
+
+    def _begin(self, now: float, job: FetchJob, track: Track, span: Span) -> None:
+        context = self._context
+        job.track = track
+        track.fetches[job] = None
+        largest = context.largest(track)
+        if largest is not None and (track.established or track.stale):
+            clipped = clip(span, largest)
+            if clipped is None:
+                reason = f"the largest object is {largest.group}/{largest.object}"
+                self.fail(now, job, RequestErrorCode.INVALID_RANGE, reason)
+                return
+            span = clipped
+        job.span = span
+        if track.installed and context.plane.covers(now, self._range(job, track, span)):
+            self._serve(now, job, track, span, partial=False)
+            return
+        fill = job.message.parameters.fill_timeout
+        if fill != 0 and self._relay(job, track, span):
+            wait = context.settings.upstream_timeout
+            if fill is not None:
+                wait = min(wait, fill / 1000)
+            context.timers.set((Due.FILL, job), now + wait)
+            return
+        self._make_do(now, job, RequestErrorCode.DOES_NOT_EXIST, "nobody publishes this track")
+
+    def _make_do(self, now: float, job: FetchJob, code: RequestErrorCode, reason: str) -> None:
+        """No publisher helps: send what the cache has, if it has anything."""
+        context, track, span = self._context, job.track, job.span
+        if track is not None and span is not None and track.installed:
+            largest = context.largest(track)
+            clipped = None if largest is None else clip(span, largest)
+            if clipped is not None and context.plane.track_counters(track.number).cached_objects:
+                self._serve(now, job, track, clipped, partial=True)
+                return
+        self.fail(now, job, code, reason)
+
+    def _range(self, job: FetchJob, track: Track, span: Span) -> FetchRange:
+        parameters = job.message.parameters
+        priority = parameters.subscriber_priority
+        return FetchRange(
+            track=track.number,
+            start=span.start,
+            end=span.end,
+            order=parameters.group_order or GroupOrder.ASCENDING,
+            priority=DEFAULT_PRIORITY if priority is None else priority,
+        )
+
+    def _serve(self, now: float, job: FetchJob, track: Track, span: Span, *, partial: bool) -> None:
+        """Answer from the cache."""
+        context, client = self._context, job.client
+        final = track.final
+        if not context.tell(
+            client,
+            client.wire.accept_fetch,
+            job.request_id,
+            wire_end(span.end),
+            end_of_track=final is not None and span.end >= final,
+            track_properties=properties_for(track.properties, track.properties_draft, client.draft),
+        ):
+            self.fail(now, job, RequestErrorCode.INTERNAL_ERROR, "the answer cannot be written")
+            return
+        job.answered = True
+        context.plane.serve_fetch(
+            now, job.subscription, self._range(job, track, span), partial=partial
+        )
+        context.events.append(
+            FetchServed(session=client.id, track=track.name, complete=not partial)
+        )
+
+    # Our FETCH
+
+    def _publishers(self, track: Track) -> list[Client]:
+        """Who may have a track's objects: those that feed it, then those that announced it."""
+        found = {
+            source.client: None
+            for source in track.sources.values()
+            if source.live and source.client.usable
+        }
+        offers = self._context.offers.covering(track.name.namespace)
+        # The most specific announcement first.
+        for offer in reversed(offers):
+            if offer.client.usable:
+                found[offer.client] = None
+        return list(found)
+
+    def _relay(self, job: FetchJob, track: Track, span: Span) -> bool:
+        """Ask a publisher; False if there is none that can be asked."""
+        context = self._context
+        parameters = Parameters(
+            subscriber_priority=job.message.parameters.subscriber_priority,
+            group_order=job.message.parameters.group_order,
+        )
+        target = StandaloneFetch(track.name, span.start, wire_end(span.end))
+        for client in self._publishers(track):
+            asked = context.ask(client, _no_retry, client.wire.fetch, target, parameters)
+            if asked.request_id is None:
+                continue
+            leg = FetchLeg(client=client, request_id=asked.request_id, job=job)
+            context.add(leg, None)
+            job.leg = leg
+            context.install(track)
+            # Objects may come before FETCH_OK.
+            context.plane.relay_fetch(
+                client.id, leg.request_id, job.subscription, self._range(job, track, span)
+            )
+            context.events.append(
+                FetchRelayed(session=job.client.id, track=track.name, publisher=client.id)
+            )
+            return True
+        return False
+
+    def accepted(self, now: float, leg: FetchLeg, message: FetchOk) -> None:
+        """The publisher said FETCH_OK."""
+        context, job = self._context, leg.job
+        if leg.client.wire.request_state(leg.request_id) is None:
+            self._detach(leg)  # its objects came before
+            context.drop(leg, None)
+        if job is None:
+            return
+        client = job.client
+        context.timers.cancel((Due.FILL, job))
+        properties = message.track_properties
+        if context.tell(
+            client,
+            client.wire.accept_fetch,
+            job.request_id,
+            message.end_location,
+            end_of_track=message.end_of_track,
+            track_properties=properties_for(properties, leg.client.draft, client.draft),
+        ):
+            job.answered = True
+            if client.wire.request_state(job.request_id) is None:
+                self._remove(now, job)
+        else:
+            self.fail(now, job, RequestErrorCode.INTERNAL_ERROR, "the answer cannot be written")
+
+    def rejected(self, now: float, leg: FetchLeg, error: RequestError) -> None:
+        """The publisher said no."""
+        job = leg.job
+        self._context.drop(leg, None)
+        if job is None:
+            return
+        job.leg = None
+        reason = error.reason or "the publisher rejected the FETCH"
+        self.fail(now, job, upstream_code(error), reason)
+
+    def leg_lost(self, now: float, leg: FetchLeg) -> None:
+        """The publisher ended our FETCH, or its session is gone."""
+        job = leg.job
+        self._context.drop(leg, None)
+        if job is not None:
+            job.leg = None
+            reason = "the publisher is gone"
+            self.fail(now, job, RequestErrorCode.INTERNAL_ERROR, reason)
+
+    def upstream_ended(self, leg: FetchLeg) -> None:
+        """The data stream of our FETCH is over; its answer may still come."""
+        context, client = self._context, leg.client
+        context.tell(client, client.wire.fetch_ended, leg.request_id)
+        if client.wire.request_state(leg.request_id) is None:
+            self._detach(leg)
+            context.drop(leg, None)
+
+    def overdue(self, now: float, job: FetchJob) -> None:
+        """The publisher takes too long (moq-transport-18, 10.2.5)."""
+        context = self._context
+        self._abandon(job)
+        context.plane.cancel_fetch(now, job.subscription, reset_code(job.client.draft, "CANCELLED"))
+        self._make_do(now, job, RequestErrorCode.TIMEOUT, "the publisher does not answer")
+
+    def _detach(self, leg: FetchLeg) -> None:
+        """Let a FETCH of ours and whoever asked for it go their own ways."""
+        if leg.job is not None:
+            leg.job.leg = None
+            leg.job = None
+
+    def _abandon(self, job: FetchJob) -> None:
+        """Cancel our FETCH: nobody waits for it."""
+        leg = job.leg
+        if leg is None:
+            return
+        self._detach(leg)
+        self._context.tell(leg.client, leg.client.wire.cancel, leg.request_id)
+        self._context.drop(leg, None)
+
+    # Ends
+
+    def ended(self, now: float, job: FetchJob, *, complete: bool) -> None:
+        """The plane has sent the answer, or its stream was reset."""
+        context, client = self._context, job.client
+        context.tell(client, client.wire.fetch_ended, job.request_id)
+        if not complete and job.track is not None:
+            context.events.append(
+                FetchFailed(session=client.id, track=job.track.name, reason="its stream was reset")
+            )
+        if job.leg is not None and complete:
+            self._detach(job.leg)  # the end of its stream will be told
+        if client.wire.request_state(job.request_id) is None:
+            self._remove(now, job)
+
+    def cancelled(self, now: float, job: FetchJob) -> None:
+        """The subscriber gave up."""
+        self._context.plane.cancel_fetch(
+            now, job.subscription, reset_code(job.client.draft, "CANCELLED")
+        )
+        self._remove(now, job)
+
+    def fail(
+        self,
+        now: float,
+        job: FetchJob,
+        code: RequestErrorCode,
+        reason: str,
+        *,
+        reset: int | None = None,
+    ) -> None:
+        """End a FETCH that cannot be served: REQUEST_ERROR, or a reset if it has its answer."""
+        context, client = self._context, job.client
+        if job.track is not None:
+            context.events.append(
+                FetchFailed(session=client.id, track=job.track.name, reason=reason)
+            )
+            if reset is None:
+                reset = reset_code(client.draft, "INTERNAL_ERROR")
+            context.plane.cancel_fetch(now, job.subscription, reset)
+        if job.answered:
+            context.tell(client, client.wire.fetch_ended, job.request_id)
+        else:
+            context.reject(client, job.request_id, code, reason)
+        self._remove(now, job)
+
+    def _remove(self, now: float, job: FetchJob) -> None:
+        context = self._context
+        self._abandon(job)
+        context.drop(job, Load.FETCHES)
+        track = job.track
+        if track is not None:
+            track.fetches.pop(job, None)
+            context.receivers.settle(now, track)
+
+    # TRACK_STATUS
+
+    def status(self, now: float, client: Client, message: TrackStatus) -> None:
+        """Answer a TRACK_STATUS that is allowed."""
+        context = self._context
+        track = context.tracks_by_name.get(message.track)
+        if track is not None and track.established:
+            parameters = Parameters(largest_object=context.largest(track))
+            properties = properties_for(track.properties, track.properties_draft, client.draft)
+            self._answer(client, message.request_id, parameters, properties)
+            return
+        for offer in reversed(context.offers.covering(message.track.namespace)):
+            publisher = offer.client
+            if not publisher.usable:
+                continue
+            asked = context.ask(publisher, _no_retry, publisher.wire.track_status, message.track)
+            if asked.request_id is None:
+                continue
+            leg = StatusLeg(
+                client=publisher,
+                request_id=asked.request_id,
+                asker=client,
+                asker_request=message.request_id,
+            )
+            context.add(leg, None)
+            context.timers.set((Due.ANSWER, leg), now + context.settings.upstream_timeout)
+            return
+        code = RequestErrorCode.DOES_NOT_EXIST
+        context.reject(client, message.request_id, code, "nobody publishes this track")
+
+    def _answer(
+        self,
+        client: Client,
+        request_id: int,
+        parameters: Parameters,
+        properties: KeyValues,
+    ) -> None:
+        # Draft 16 has no room for properties in REQUEST_OK.
+        if client.draft is Draft.D16:
+            properties = ()
+        context = self._context
+        if not context.tell(client, client.wire.accept, request_id, parameters, properties):
+            reason = "the answer cannot be written"
+            context.reject(client, request_id, RequestErrorCode.INTERNAL_ERROR, reason)
+
+    def status_known(self, leg: StatusLeg, message: RequestOk) -> None:
+        """A publisher answered."""
+        self._context.drop(leg, None)
+        properties = properties_for(message.track_properties, leg.client.draft, leg.asker.draft)
+        parameters = Parameters(largest_object=message.parameters.largest_object)
+        self._answer(leg.asker, leg.asker_request, parameters, properties)
+
+    def status_unknown(self, leg: StatusLeg, code: RequestErrorCode, reason: str) -> None:
+        """A publisher rejected it, does not answer, or is gone."""
+        self._context.drop(leg, None)
+        self._context.reject(leg.asker, leg.asker_request, code, reason)
+
+
+def _no_retry(now: float) -> None:
+    """A FETCH that is blocked at one publisher goes to another."""

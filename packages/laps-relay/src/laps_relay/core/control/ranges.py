@@ -1,0 +1,105 @@
+"""Filters and FETCH ranges, resolved to locations (moq-transport-16, 5.1.2, 9.16)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from laps_wire.moqt.codepoints import FilterType
+from laps_wire.moqt.messages import (
+    AbsoluteJoiningFetch,
+    RelativeJoiningFetch,
+    StandaloneFetch,
+)
+from laps_wire.moqt.structures import Location, SubscriptionFilter
+
+__all__ = [
+    "GROUP_END",
+    "Span",
+    "Window",
+    "after",
+    "clip",
+    "joining_span",
+    "standalone_span",
+    "window_of",
+    "wire_end",
+]
+
+GROUP_END: Final = (1 << 62) - 1
+"""The object that stands for "to the end of the group"."""
+
+
+class Window(NamedTuple):
+    """What a subscription lets through."""
+
+    start: Location | None
+    """None: from the next object on."""
+    end_group: int | None
+
+
+def after(location: Location | None) -> Location:
+    """The first location behind ``location``; (0, 0) if there is none yet."""
+    if location is None:
+        return Location(0, 0)
+    return Location(location.group, location.object + 1)
+
+
+def window_of(wanted: SubscriptionFilter | None, largest: Location | None) -> Window | None:
+    """Where a filter begins and ends now; None if its last group is over already.
+
+    A subscription without a filter gets what arrives from now on.
+    """
+    if wanted is None:
+        return Window(None, None)
+    match wanted.type:
+        case FilterType.LARGEST_OBJECT:
+            return Window(after(largest), None)
+        case FilterType.NEXT_GROUP_START:
+            return Window(Location(0 if largest is None else largest.group + 1, 0), None)
+        case _:
+            end = wanted.end_group
+            if end is not None and largest is not None and end < largest.group:
+                return None
+            return Window(wanted.start, end)
+
+
+class Span(NamedTuple):
+    """What a FETCH asks for; both ends included."""
+
+    start: Location
+    end: Location
+
+
+def standalone_span(target: StandaloneFetch) -> Span:
+    """The end of a FETCH is written one too large, and object 0 is the whole group (9.16.1)."""
+    group, behind = target.end
+    last = Location(group, GROUP_END if behind == 0 else behind - 1)
+    return Span(target.start, last)
+
+
+def joining_span(
+    target: RelativeJoiningFetch | AbsoluteJoiningFetch, joining: Location | None
+) -> Span | None:
+    """From some group up to where the subscription began (9.16.2.1); None if that is nothing."""
+    if joining is None:
+        return None
+    if isinstance(target, RelativeJoiningFetch):
+        first = max(joining.group - target.joining_start, 0)
+    else:
+        first = target.joining_start
+    if first > joining.group:
+        return None
+    return Span(Location(first, 0), joining)
+
+
+def clip(span: Span, largest: Location) -> Span | None:
+    """Nothing behind the largest object can be fetched; None if nothing is left."""
+    if span.start > largest:
+        return None
+    return Span(span.start, min(span.end, largest))
+
+
+def wire_end(end: Location) -> Location:
+    """The end as FETCH and FETCH_OK write it."""
+    if end.object >= GROUP_END:
+        return Location(end.group, 0)
+    return Location(end.group, end.object + 1)

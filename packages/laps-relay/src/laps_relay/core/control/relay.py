@@ -1,0 +1,359 @@
+"""The Edge relay's control plane: events, notices and timers in; commands and programming out.
+
+::
+
+    shell                         EdgeRelay
+    add_session ---------------->  Context: sessions, tracks, namespaces, prefixes
+    handle_session_event ------->  Grants: may it?  then  Sources, Receivers, Spaces, Fetches
+    handle_notices ------------->      |                     |
+    handle_timeout ------------->      v                     v
+    poll_dirty  <---------------   wire sessions         ForwardingPlane
+
+It reads no clock and does no I/O: ``now`` is given, commands go to the sans-IO sessions, and the
+shell carries out what those have to send (``poll_dirty``).
+"""
+
+from __future__ import annotations
+
+from laps_relay.core.control.context import Context, Due
+from laps_relay.core.control.dispatch import Dispatch
+from laps_relay.core.control.events import (
+    RelayEvent,
+    SessionFaulted,
+)
+from laps_relay.core.control.fetches import Fetches
+from laps_relay.core.control.grants import Grants
+from laps_relay.core.control.receivers import Receivers
+from laps_relay.core.control.records import (
+    Client,
+    FetchJob,
+    FetchLeg,
+    Load,
+    Offer,
+    Receiver,
+    Source,
+    Stage,
+    StatusLeg,
+    Track,
+    Watch,
+)
+from laps_relay.core.control.settings import EdgeSettings, SessionInfo
+from laps_relay.core.control.sources import Sources
+from laps_relay.core.control.spaces import Spaces
+from laps_relay.core.control.views import (
+    NamespaceRow,
+    SessionRow,
+    SubscriptionRow,
+    TrackRow,
+)
+from laps_relay.core.interfaces import (
+    Authorizer,
+    Egress,
+    FetchEnded,
+    ForwardingPlane,
+    Notice,
+    RankChanged,
+    SessionFault,
+    Subscription,
+    SubscriptionDone,
+    TrackEnded,
+    TrackMalformed,
+    UpstreamEnded,
+)
+from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
+from laps_wire.moqt.session.events import Event
+from laps_wire.moqt.session.session import Session
+from laps_wire.names import FullTrackName, Namespace
+
+__all__ = ["EdgeRelay"]
+
+
+class EdgeRelay:
+    """Who gets what from whom, and why: see the package's parts."""
+
+    __slots__ = ("_context", "_dispatch")
+
+    def __init__(
+        self, plane: ForwardingPlane, authorizer: Authorizer, settings: EdgeSettings
+    ) -> None:
+        context = self._context = Context(plane, settings)
+        context.grants = Grants(context, authorizer)
+        context.sources = Sources(context)
+        context.receivers = Receivers(context)
+        context.spaces = Spaces(context)
+        context.fetches = Fetches(context)
+        self._dispatch = Dispatch(context)
+
+    # Sessions
+
+    def add_session(
+        self, now: float, session: int, wire: Session, egress: Egress, info: SessionInfo
+    ) -> None:
+        """A connection has a MoQT session; its SETUP may still be to come."""
+        context = self._context
+        client = Client(
+            id=session,
+            wire=wire,
+            info=info,
+            opened=now,
+            credit=float(context.settings.request_burst),
+            credited=now,
+        )
+        context.plane.add_session(session, info.draft, egress)
+        full = len(context.clients) >= context.settings.max_sessions
+        context.clients[session] = client
+        if full:
+            reason = "the relay has as many sessions as it can"
+            context.tell(client, wire.close, int(SessionCode.INTERNAL_ERROR), reason)
+
+    def handle_session_event(self, now: float, session: int, event: Event) -> None:
+        """Something happened in a session; data streams are not for here."""
+        client = self._context.clients.get(session)
+        if client is not None:
+            self._dispatch.event(now, client, event)
+
+    def remove_session(self, now: float, session: int) -> None:
+        """The connection is over: what it fed ends, what it received is forgotten."""
+        context = self._context
+        client = context.clients.pop(session, None)
+        if client is None:
+            return
+        client.closed = True
+        client.blocked.clear()
+        context.dirty.pop(session, None)
+        for due in (Due.EXPIRY, Due.GOAWAY):
+            context.timers.cancel((due, client))
+        # Receivers first: they are not told that their own tracks end.
+        for record in list(client.requests.values()):
+            if isinstance(record, Receiver):
+                context.receivers.left(now, record, "the session is over")
+            elif isinstance(record, Watch):
+                context.spaces.unwatched(now, record)
+            elif isinstance(record, FetchJob):
+                context.fetches.cancelled(now, record)
+        # Then its streams end, before those who receive them are told.
+        context.plane.remove_session(now, session)
+        for record in list(client.requests.values()):
+            if isinstance(record, Offer):
+                context.spaces.unpublished(now, record)
+            elif isinstance(record, FetchLeg):
+                context.fetches.leg_lost(now, record)
+            elif isinstance(record, StatusLeg):
+                code, reason = RequestErrorCode.INTERNAL_ERROR, "the publisher is gone"
+                context.fetches.status_unknown(record, code, reason)
+        self._drop_sources(now, client)
+
+    def _drop_sources(self, now: float, client: Client) -> None:
+        """Sources without a request id, or behind PUBLISH_DONE, are in their tracks alone."""
+        context = self._context
+        for track in list(context.tracks.values()):
+            source = track.sources.get(client.id)
+            if source is not None:
+                status = source.status if source.stage is Stage.DONE else "INTERNAL_ERROR"
+                reason = source.reason if source.stage is Stage.DONE else "the publisher is gone"
+                context.sources.gone(now, source, status, reason)
+
+    # From the forwarding plane
+
+    def handle_notices(self, now: float) -> None:
+        """Act on what the forwarding plane has to say."""
+        for notice in self._context.plane.poll_notices():
+            self._notice(now, notice)
+
+    def _notice(self, now: float, notice: Notice) -> None:
+        context = self._context
+        match notice:
+            case SessionFault():
+                client = context.clients.get(notice.session)
+                if client is not None and not client.closed:
+                    code, reason = notice.error.code, str(notice.error)
+                    context.events.append(
+                        SessionFaulted(session=client.id, code=code, reason=reason)
+                    )
+                    context.tell(client, client.wire.close, code, reason)
+            case TrackMalformed():
+                track = context.tracks.get(notice.track)
+                if track is not None:
+                    context.sources.malformed(now, track, notice.session, notice.reason)
+            case TrackEnded():
+                track = context.tracks.get(notice.track)
+                if track is not None:
+                    context.receivers.ended(now, track, notice.final)
+            case SubscriptionDone():
+                record = self._record(notice.subscription)
+                if isinstance(record, Receiver):
+                    reason = "the last group was sent"
+                    context.receivers.end(now, record, "SUBSCRIPTION_ENDED", reason)
+            case FetchEnded():
+                record = self._record(notice.subscription)
+                if isinstance(record, FetchJob):
+                    context.fetches.ended(now, record, complete=notice.complete)
+            case UpstreamEnded():
+                record = self._record(Subscription(notice.session, notice.request_id))
+                if isinstance(record, FetchLeg):
+                    context.fetches.upstream_ended(record)
+            case RankChanged():
+                track = context.tracks.get(notice.track)
+                if track is not None:
+                    context.spaces.rank_changed(now, track, notice.value)
+
+    def _record(self, key: Subscription) -> object:
+        client = self._context.clients.get(key.session)
+        return None if client is None else client.requests.get(key.request_id)
+
+    # Time
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return self._context.timers.next()
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what is due."""
+        timers = self._context.timers
+        while (key := timers.pop(now)) is not None:
+            self._due(now, *key)
+
+    def _due(self, now: float, due: Due, holder: object) -> None:
+        context = self._context
+        match due, holder:
+            case Due.EXPIRY, Client() | Source() | Receiver() | Offer() | Watch() | FetchJob():
+                context.grants.check(now, holder)
+            case Due.PATIENCE, Receiver():
+                context.receivers.impatient(now, holder)
+            case Due.ANSWER, Source():
+                context.sources.overdue(now, holder)
+            case Due.ANSWER, StatusLeg():
+                leg = holder
+                context.tell(leg.client, leg.client.wire.cancel, leg.request_id)
+                reason = "the publisher does not answer"
+                context.fetches.status_unknown(leg, RequestErrorCode.TIMEOUT, reason)
+            case Due.LINGER, Track():
+                context.sources.idle(now, holder)
+            case Due.DONE, Source():
+                context.sources.done_now(now, holder)
+            case Due.FINISH, Track():
+                context.receivers.finish(now, holder, "TRACK_ENDED", "the track has ended")
+            case Due.FORGET, Track():
+                context.forget(now, holder)
+            case Due.FILL, FetchJob():
+                context.fetches.overdue(now, holder)
+            case Due.GOAWAY, Client():
+                reason = "the session did not leave in time"
+                context.tell(holder, holder.wire.close, int(SessionCode.GOAWAY_TIMEOUT), reason)
+
+    # Polls
+
+    def poll_dirty(self) -> list[int]:
+        """Sessions that were given commands: the shell carries out their ``poll_transmit``."""
+        dirty, self._context.dirty = self._context.dirty, {}
+        return list(dirty)
+
+    def poll_events(self) -> list[RelayEvent]:
+        """What happened, for logs and telemetry; taken once."""
+        events, self._context.events = self._context.events, []
+        return events
+
+    # Orders
+
+    def drain(self, now: float, new_uri: str) -> None:
+        """Send GOAWAY to everybody; who is still there after ``goaway_timeout`` is closed."""
+        context = self._context
+        context.draining = new_uri
+        for client in list(context.clients.values()):
+            if client.ready:
+                self._dispatch.goaway(now, client)
+            else:
+                # It has asked for nothing yet.
+                context.tell(client, client.wire.close, int(SessionCode.NO_ERROR), "draining")
+
+    def set_settings(self, now: float, settings: EdgeSettings) -> None:  # noqa: ARG002 - as all
+        """Change the settings; what is there already stays."""
+        self._context.settings = settings
+
+    def reauthorize(self, now: float) -> None:
+        """The keys have changed: ask again about everything that was allowed."""
+        self._context.grants.check_all(now)
+
+    def purge(self, track: FullTrackName | None = None) -> int:
+        """Forget the cached objects of one track, or of all; how many bytes that were."""
+        context = self._context
+        if track is None:
+            return context.plane.purge()
+        found = (context.tracks_by_name.get(track), context.stale.get(track))
+        return sum(
+            context.plane.purge(item.number)
+            for item in found
+            if item is not None and item.installed
+        )
+
+    # Views
+
+    def sessions(self) -> list[SessionRow]:
+        """All sessions."""
+        return [
+            SessionRow(
+                session=client.id,
+                info=client.info,
+                opened=client.opened,
+                ready=client.ready,
+                leaving=client.leaving or client.drained,
+                subscriptions=client.load[Load.SUBSCRIPTIONS],
+                publishes=client.load[Load.PUBLISHES],
+                namespaces=client.load[Load.NAMESPACES],
+                prefixes=client.load[Load.PREFIXES],
+                fetches=client.load[Load.FETCHES],
+                offers=client.load[Load.OFFERS],
+            )
+            for client in self._context.clients.values()
+        ]
+
+    def tracks(self) -> list[TrackRow]:
+        """All tracks that the forwarding plane knows."""
+        context = self._context
+        return [
+            TrackRow(
+                track=track.name,
+                number=track.number,
+                live=track.established,
+                publishers=tuple(
+                    session for session, source in track.sources.items() if source.live
+                ),
+                subscribers=sum(r.stage is Stage.ESTABLISHED for r in track.receivers.values()),
+                waiting=sum(r.stage is Stage.PENDING for r in track.receivers.values()),
+                largest=context.largest(track),
+                rank=track.rank,
+                counters=context.plane.track_counters(track.number),
+            )
+            for track in context.tracks.values()
+            if track.installed
+        ]
+
+    def subscriptions(self) -> list[SubscriptionRow]:
+        """All receivers, those that wait for a publisher too."""
+        context = self._context
+        return [
+            SubscriptionRow(
+                session=receiver.client.id,
+                request_id=receiver.request_id,
+                track=track.name,
+                pushed=receiver.pushed,
+                established=receiver.stage is Stage.ESTABLISHED,
+                forward=receiver.forward,
+                priority=receiver.priority,
+                expires=None if receiver.grant is None else receiver.grant.expires,
+                counters=context.plane.subscription_counters(receiver.subscription),
+            )
+            for track in context.tracks.values()
+            for receiver in track.receivers.values()
+        ]
+
+    def namespaces(self) -> list[NamespaceRow]:
+        """All published namespaces."""
+        return [
+            NamespaceRow(
+                namespace=offer.namespace,
+                session=offer.client.id,
+                expires=None if offer.grant is None else offer.grant.expires,
+            )
+            for offer in self._context.offers.under(Namespace())
+        ]

@@ -1,0 +1,361 @@
+r"""Who feeds a track: PUBLISH of publishers, and our own SUBSCRIBE to those that announced it.
+
+::
+
+    publisher A --PUBLISH---------> Source \
+    publisher B <--our SUBSCRIBE--- Source --- Track --- Receiver, Receiver, ...
+                  (announced a                           one upstream subscription each,
+                   matching namespace)                   however many receivers
+
+A track that has receivers is asked of every session that published a matching namespace
+(moq-transport-16, 8.5). It ends for its receivers when its last source does.
+"""
+
+from __future__ import annotations
+
+from laps_relay.core.control.codes import done_name, reset_code, upstream_code
+from laps_relay.core.control.context import Context, Due
+from laps_relay.core.control.events import PublisherAdded, PublisherGone
+from laps_relay.core.control.records import Client, Grant, Load, Source, Stage, Track
+from laps_wire.moqt.codepoints import FilterType, RequestErrorCode
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.messages import Publish, PublishDone, RequestError, SubscribeOk
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.structures import Location, SubscriptionFilter
+
+__all__ = ["Sources"]
+
+_LARGEST = SubscriptionFilter(FilterType.LARGEST_OBJECT)
+
+
+class Sources:
+    """The upstream side of tracks."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    # Our SUBSCRIBE
+
+    def ensure(self, now: float, track: Track, *, again: bool = False) -> None:
+        """Ask every session that may publish a track for it; ``again``: also those that refused."""
+        context = self._context
+        if again:
+            track.refused.clear()
+        offers = context.offers.covering(
+            track.name.namespace, longest=context.settings.longest_match
+        )
+        for offer in offers:
+            client = offer.client
+            if client.usable and client.id not in track.sources and client.id not in track.refused:
+                self._subscribe(now, track, client)
+
+    def _subscribe(self, now: float, track: Track, client: Client) -> None:
+        source = Source(client=client, track=track, pushed=False)
+        track.sources[client.id] = source
+        if not self._ask(now, source):
+            del track.sources[client.id]
+
+    def _ask(self, now: float, source: Source) -> bool:
+        """Send our SUBSCRIBE; False if that cannot be."""
+        context, track, client = self._context, source.track, source.client
+        if track.sources.get(client.id) is not source:
+            return True  # blocked for long, and not wanted any more
+        source.forward = self._forward(track)
+        source.filter = self._filter(track)
+        wishes = [
+            receiver.new_group
+            for receiver in track.receivers.values()
+            if receiver.new_group is not None
+        ]
+        parameters = Parameters(
+            forward=None if source.forward else False,
+            subscription_filter=source.filter,
+            new_group_request=max(wishes, default=None),
+        )
+
+        def retry(later: float) -> None:
+            if not self._ask(later, source):
+                self.gone(later, source, "INTERNAL_ERROR", "the publisher takes no requests")
+
+        asked = context.ask(client, retry, client.wire.subscribe, track.name, parameters)
+        if asked.request_id is None:
+            return asked.blocked
+        source.request_id = asked.request_id
+        if parameters.new_group_request is not None:
+            track.group_asked = (parameters.new_group_request, -1)
+        context.add(source, None)
+        context.timers.set((Due.ANSWER, source), now + context.settings.upstream_timeout)
+        return True
+
+    def accepted(self, now: float, source: Source, message: SubscribeOk) -> None:
+        """The publisher said SUBSCRIBE_OK."""
+        context, track, client = self._context, source.track, source.client
+        context.timers.cancel((Due.ANSWER, source))
+        refusal = self._describe(track, client, message.track_properties)
+        if refusal is not None:
+            code, reason = refusal
+            self._cancel(source)
+            self._remove(now, source, reason)
+            track.refused.add(client.id)
+            self._unanswered(now, track, code, reason)
+            return
+        self._establish(
+            now, source, message.track_alias, message.parameters.largest_object, pushed=False
+        )
+
+    def rejected(self, now: float, source: Source, error: RequestError) -> None:
+        """The publisher said no to our SUBSCRIBE."""
+        reason = error.reason or "the publisher rejected the subscription"
+        self._remove(now, source, reason)
+        source.track.refused.add(source.client.id)
+        self._unanswered(now, source.track, upstream_code(error), reason)
+
+    def overdue(self, now: float, source: Source) -> None:
+        """The publisher does not answer our SUBSCRIBE."""
+        self._cancel(source)
+        self._remove(now, source, "no answer")
+        source.track.refused.add(source.client.id)
+        self._unanswered(
+            now, source.track, RequestErrorCode.TIMEOUT, "the publisher does not answer"
+        )
+
+    def _unanswered(self, now: float, track: Track, code: RequestErrorCode, reason: str) -> None:
+        """A publisher will not feed a track; if none is left to answer, its receivers hear it."""
+        if not track.sources:
+            self._context.receivers.source_lost(now, track, "TRACK_ENDED", reason, code)
+        self._context.receivers.settle(now, track)
+
+    # Their PUBLISH
+
+    def published(self, now: float, client: Client, message: Publish, grant: Grant) -> None:
+        """Take a PUBLISH that is allowed."""
+        context = self._context
+        request_id = message.request_id
+        track = context.track(now, message.track)
+        full = context.full(client, Load.PUBLISHES)
+        if track is None or full is not None:
+            reason = full or "the relay has as many tracks as it can"
+            context.reject(client, request_id, RequestErrorCode.EXCESSIVE_LOAD, reason, retry=1.0)
+            return
+        refusal = self._describe(track, client, message.track_properties)
+        if refusal is not None:
+            context.reject(client, request_id, *refusal)
+            context.receivers.settle(now, track)
+            return
+        other = track.sources.get(client.id)
+        if other is not None:
+            # Our SUBSCRIBE crossed the PUBLISH: it must be over before PUBLISH_OK (16: 5.1).
+            self._cancel(other)
+            self._remove(now, other, "the publisher sent PUBLISH")
+        source = Source(
+            client=client,
+            track=track,
+            pushed=True,
+            request_id=request_id,
+            forward=context.settings.forward_unwatched or self._forward(track),
+            grant=grant,
+        )
+        expires = None if grant.expires is None else max(int((grant.expires - now) * 1000), 1)
+        parameters = Parameters(forward=source.forward, expires=expires)
+        if not context.tell(client, client.wire.accept, request_id, parameters):
+            context.receivers.settle(now, track)
+            return
+        track.sources[client.id] = source
+        context.add(source, Load.PUBLISHES)
+        context.grants.hold(source)
+        self._establish(
+            now, source, message.track_alias, message.parameters.largest_object, pushed=True
+        )
+
+    # Both
+
+    def _describe(
+        self, track: Track, client: Client, properties: KeyValues
+    ) -> tuple[RequestErrorCode, str] | None:
+        """Note what a publisher says about a track; why it cannot be served, if so."""
+        facts = TrackProperties.of(properties, client.draft)
+        if facts.malformed:
+            return RequestErrorCode.MALFORMED_TRACK, "the track's properties cannot be read"
+        if facts.mandatory:
+            types = ", ".join(f"0x{type_:X}" for type_ in facts.mandatory)
+            return RequestErrorCode.UNSUPPORTED_EXTENSION, f"mandatory track properties: {types}"
+        if not track.established:
+            track.properties = properties
+            track.properties_draft = client.draft
+            track.facts = facts
+        return None
+
+    def _establish(
+        self, now: float, source: Source, alias: int, largest: Location | None, *, pushed: bool
+    ) -> None:
+        context, track, client = self._context, source.track, source.client
+        first = not track.established
+        if first:
+            context.renew(now, track)
+        source.stage = Stage.ESTABLISHED
+        source.alias = alias
+        if largest is not None and (track.hint is None or largest > track.hint):
+            track.hint = largest
+        context.install(track)
+        context.events.append(PublisherAdded(session=client.id, track=track.name, pushed=pushed))
+        # Receivers first: objects that waited for the alias are forwarded with the ingress.
+        context.receivers.serve(now, track)
+        context.plane.add_ingress(
+            now, client.id, alias, track.number, track.facts.publisher_priority
+        )
+        if pushed:
+            context.spaces.track_published(now, track)
+        self.sync(track)
+        context.receivers.settle(now, track)
+
+    def sync(self, track: Track) -> None:
+        """Tell the sources what the receivers want together: whether, and from where on."""
+        context = self._context
+        wanted, filter_ = self._forward(track), self._filter(track)
+        for source in list(track.sources.values()):
+            if not source.live or source.request_id is None:
+                continue
+            unwatched = source.pushed and context.settings.forward_unwatched
+            forward = wanted or unwatched
+            if not track.receivers and not source.pushed:
+                forward = source.forward  # it lingers as it is
+            widen = not source.pushed and _wider(filter_, source.filter)
+            if forward == source.forward and not widen:
+                continue
+            parameters = Parameters(
+                forward=forward if forward != source.forward else None,
+                subscription_filter=filter_ if widen else None,
+            )
+            asked = context.ask(
+                source.client,
+                lambda _: self.sync(track),
+                source.client.wire.update,
+                source.request_id,
+                parameters,
+            )
+            if asked.request_id is not None:
+                source.forward = forward
+                source.filter = filter_ if widen else source.filter
+
+    def _forward(self, track: Track) -> bool:
+        return any(receiver.forward for receiver in track.receivers.values())
+
+    def _filter(self, track: Track) -> SubscriptionFilter:
+        """The widest filter that a track's receivers need.
+
+        A start in the future, or long ago, is passed on only if all want nothing else.
+        """
+        starts: list[Location] = []
+        for receiver in track.receivers.values():
+            if receiver.filter is None or receiver.filter.start is None:
+                return _LARGEST
+            starts.append(receiver.filter.start)
+        if not starts:
+            return _LARGEST
+        return SubscriptionFilter(FilterType.ABSOLUTE_START, min(starts))
+
+    def request_group(self, track: Track, value: int) -> None:
+        """Pass a NEW_GROUP_REQUEST on, unless one is under way (moq-transport-16, 9.2.2.9)."""
+        context = self._context
+        largest = context.largest(track)
+        group = -1 if largest is None else largest.group
+        if not track.facts.dynamic_groups or 0 < value <= group:
+            return
+        if track.group_asked is not None:
+            asked_value, asked_group = track.group_asked
+            if group <= asked_group and asked_value >= value:
+                return
+        for source in list(track.sources.values()):
+            if source.live and source.request_id is not None:
+                asked = context.ask(
+                    source.client,
+                    lambda _: self.request_group(track, value),
+                    source.client.wire.update,
+                    source.request_id,
+                    Parameters(new_group_request=value),
+                )
+                if asked.request_id is not None:
+                    track.group_asked = (value, group)
+
+    # Ends
+
+    def done(self, now: float, source: Source, message: PublishDone) -> None:
+        """The publisher said PUBLISH_DONE; streams may still be under way."""
+        context = self._context
+        client = source.client
+        if source.request_id is not None:
+            client.requests.pop(source.request_id, None)
+        source.stage = Stage.DONE
+        source.status = done_name(client.draft, message.status_code)
+        source.reason = message.reason
+        delay = context.settings.done_delay if message.stream_count else 0.0
+        context.timers.set((Due.DONE, source), now + delay)
+
+    def done_now(self, now: float, source: Source) -> None:
+        """What was under way behind PUBLISH_DONE should be here."""
+        self.gone(now, source, source.status, source.reason)
+
+    def drop(self, now: float, source: Source, reset: int, reason: str, *, status: str) -> None:
+        """End a source ourselves."""
+        self._cancel(source, reset)
+        self.gone(now, source, status, reason)
+
+    def _cancel(self, source: Source, code: int | None = None) -> None:
+        """End the request of a source, if it was made and is not over."""
+        wire = source.client.wire
+        if source.request_id is not None and source.stage is not Stage.DONE:
+            self._context.tell(source.client, wire.cancel, source.request_id, code=code)
+
+    def gone(self, now: float, source: Source, status: str, reason: str) -> None:
+        """A source is over: with the last one its track ends."""
+        track = source.track
+        self._remove(now, source, reason)
+        if not track.sources:
+            self._context.receivers.source_lost(now, track, status, reason, None)
+        self._context.receivers.settle(now, track)
+
+    def _remove(self, now: float, source: Source, reason: str) -> None:
+        context, track, client = self._context, source.track, source.client
+        if track.sources.get(client.id) is source:
+            del track.sources[client.id]
+        context.drop(source, Load.PUBLISHES if source.pushed else None)
+        if source.stage is Stage.PENDING:
+            return
+        context.plane.remove_ingress(now, client.id, source.alias)
+        context.events.append(
+            PublisherGone(session=client.id, track=track.name, reason=reason or source.status)
+        )
+        if source.pushed and not track.pushed:
+            context.spaces.track_unpublished(now, track)
+
+    def idle(self, now: float, track: Track) -> None:
+        """Nobody has received a track for a while: unsubscribe from it."""
+        context = self._context
+        for source in list(track.sources.values()):
+            if not source.pushed and source.stage is not Stage.DONE:
+                self._cancel(source)
+                self._remove(now, source, "no subscriber is left")
+        context.receivers.settle(now, track)
+
+    def malformed(self, now: float, track: Track, session: int, reason: str) -> None:
+        """A publisher broke the object model: its subscription ends, and so do all receivers'."""
+        context = self._context
+        context.receivers.finish(now, track, "MALFORMED_TRACK", reason, reset="MALFORMED_TRACK")
+        context.plane.purge(track.number)
+        source = track.sources.get(session)
+        if source is not None:
+            code = reset_code(source.client.draft, "MALFORMED_TRACK")
+            self.drop(now, source, code, reason, status="MALFORMED_TRACK")
+
+
+def _wider(wanted: SubscriptionFilter, current: SubscriptionFilter | None) -> bool:
+    """Whether a publisher must be told of a new filter.
+
+    Largest Object is as wide as a relay needs: what is older is fetched.
+    """
+    if current is None or current.start is None:
+        return False
+    return wanted.start is None or wanted.start < current.start

@@ -1,0 +1,158 @@
+"""Which N tracks rank highest: what a Top-N subscriber gets (docs/spec/top-n.md).
+
+::
+
+    values     17   12   12    9 |  9    3         N = 4
+    members     A    C    D    B |  E    F         E equals B and stays out: it came later
+
+A member keeps its place until another track's value is larger by more than a margin, so equal
+values never change places and near ones do so only as often as the margin lets them.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from laps_wire.buffer import Reader
+from laps_wire.errors import IncompleteError, RemoteError
+from laps_wire.moqt.keyvalue import KeyValue, KeyValues, first_value
+from laps_wire.moqt.versions import Draft
+
+__all__ = [
+    "RANK_PROPERTY",
+    "TOP_N_EXTENSIONS",
+    "TOP_N_OPTION",
+    "TOP_N_PARAMETER",
+    "Change",
+    "Ranking",
+    "offered_top_n",
+    "requested_top_n",
+    "top_n_options",
+]
+
+RANK_PROPERTY: Final = 0x0C
+"""The object extension whose value ranks a track."""
+TOP_N_PARAMETER: Final = 0x29
+"""Draft 16: a parameter of SUBSCRIBE_NAMESPACE; its bytes are N as a varint."""
+TOP_N_EXTENSIONS: Final = frozenset({TOP_N_PARAMETER})
+"""For ``SessionConfig.extensions`` of a session of draft 16."""
+TOP_N_OPTION: Final = 0x4C50
+"""A setup option: from a relay that it knows Top-N; from a client the N of all its prefixes that
+carry no parameter, 0 for none."""
+
+
+def top_n_options(n: int = 0) -> KeyValues:
+    """What SETUP says about Top-N, for ``SetupOptions.unknown``."""
+    return (KeyValue(TOP_N_OPTION, n),)
+
+
+def offered_top_n(unknown: KeyValues) -> int | None:
+    """The N that a peer's SETUP asks for; None if it asks for none."""
+    value = first_value(unknown, TOP_N_OPTION)
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def requested_top_n(ignored: KeyValues, draft: Draft) -> int | None:
+    """The N in the parameters of a request; None if there is none that can be read."""
+    value = first_value(ignored, TOP_N_PARAMETER)
+    if not isinstance(value, bytes):
+        return None
+    try:
+        n = Reader(value, integers=draft.integers).varint("N")
+    except (IncompleteError, RemoteError):
+        return None
+    return n or None
+
+
+class Change(NamedTuple):
+    """Who came into the top and who fell out of it; each is one track at most."""
+
+    entered: int | None = None
+    left: int | None = None
+
+
+class Ranking:
+    """The top of a set of tracks, kept as values change."""
+
+    __slots__ = ("_heap", "_margin", "_members", "_size", "_values")
+
+    def __init__(self, size: int, margin: int = 0) -> None:
+        self._size = size
+        self._margin = margin
+        self._values: dict[int, int] = {}
+        self._members: dict[int, None] = {}
+        self._heap: list[tuple[int, int]] = []
+        """(-value, track) of those outside, and of others: an entry counts if it is still true."""
+
+    def __len__(self) -> int:
+        """How many tracks there are, in the top or not."""
+        return len(self._values)
+
+    def __contains__(self, track: int) -> bool:
+        return track in self._values
+
+    @property
+    def size(self) -> int:
+        """N."""
+        return self._size
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The tracks in the top, the highest first; of equals the older one."""
+        return tuple(sorted(self._members, key=lambda track: (-self._values[track], track)))
+
+    def update(self, track: int, value: int) -> Change:
+        """Note a track's value, be it new or not."""
+        self._values[track] = value
+        if track in self._members:
+            return self._challenge()
+        heappush(self._heap, (-value, track))
+        self._prune()
+        if len(self._members) < self._size:
+            self._members[track] = None
+            return Change(entered=track)
+        return self._challenge()
+
+    def remove(self, track: int) -> Change:
+        """Forget a track; the best of the others takes its place."""
+        if self._values.pop(track, None) is None:
+            return Change()
+        if track not in self._members:
+            return Change()
+        del self._members[track]
+        best = self._best()
+        if best is None:
+            return Change(left=track)
+        self._members[best] = None
+        return Change(entered=best, left=track)
+
+    def _challenge(self) -> Change:
+        """Let the best of those outside take the place of the worst inside, if it is better."""
+        best = self._best()
+        if best is None or not self._members:
+            return Change()
+        # Of equal members the youngest goes.
+        worst = min(self._members, key=lambda track: (self._values[track], -track))
+        if self._values[best] <= self._values[worst] + self._margin:
+            return Change()
+        del self._members[worst]
+        self._members[best] = None
+        heappush(self._heap, (-self._values[worst], worst))
+        return Change(entered=best, left=worst)
+
+    def _best(self) -> int | None:
+        """The best track outside."""
+        heap = self._heap
+        while heap:
+            value, track = heap[0]
+            if track not in self._members and self._values.get(track) == -value:
+                return track
+            heappop(heap)
+        return None
+
+    def _prune(self) -> None:
+        """Entries that are not true any more must not fill the memory."""
+        if len(self._heap) > 2 * len(self._values) + 64:
+            outside = (item for item in self._values.items() if item[0] not in self._members)
+            self._heap = sorted((-value, track) for track, value in outside)
