@@ -108,7 +108,7 @@ def bulk(talk: Conversation, streams: int = 1) -> Callable[[], None]:
             client._streams[each].sender._buffer_stop for each in ids if each in client._streams
         )
         sent = client._remote_max_data_used
-        while backlog - sent < 400_000:
+        while backlog - sent < 200_000:
             for each in ids:
                 client.send_stream_data(each, chunk)
                 backlog += len(chunk)

@@ -8,8 +8,8 @@
     streams      senders and receivers that say when they have something to do
     frames       parent's frame writers, used for single frames of our packets
     base         what both sides share: the queue of busy streams, the way back to the parent
-    send         datagrams_to_send
-    receive      receive_datagram
+    send, send_frames          datagrams_to_send: packets, their frames
+    receive, receive_frames    receive_datagram: packets, their frames
     connection   both sides in one class
     prepared     connections that stand without a handshake, to compare bytes
     selfcheck    does this aioquic look as expected, do both classes make the same packets

@@ -43,6 +43,11 @@ _CONNECTED = QuicConnectionState.CONNECTED
 class FastBase(QuicConnection):
     """A connection that knows which of its streams are busy."""
 
+    _data_window = 0
+    _stream_window = 0
+    """Receive windows of a subclass that writes its own limits: they are due when less than half
+    of the window is left. 0: aioquic's way, half of all that was ever granted."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._loss._pacer = BurstPacer(max_datagram_size=self._max_datagram_size)

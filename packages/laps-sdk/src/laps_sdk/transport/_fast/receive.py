@@ -1,21 +1,13 @@
-"""Receiving: packets opened and their common frames handled in place.
+"""Receiving: packets opened, many at once.
 
-Takes over ``QuicConnection.receive_datagram`` and ``_payload_received`` for 1-RTT packets of a
-confirmed connection that arrive on its active, validated path with the keys in use; STREAM, ACK,
-DATAGRAM, MAX_DATA, MAX_STREAM_DATA, PADDING and PING frames are handled here.
+Takes over ``QuicConnection.receive_datagram`` for 1-RTT packets of a confirmed connection that
+arrive on its active, validated path with the keys in use. A datagram with anything else goes to
+the parent untouched: a long header, another address or connection id (migration), another key
+phase (key update), reserved bits, a closing connection.
 
-Everything else goes to the parent, at one of two points:
-
-- The datagram, untouched: a long header, another address or connection id (migration), another
-  key phase (key update), reserved bits, a closing connection.
-- From one frame on, the rest of the payload: other frame types, and frames of ours that are
-  malformed or break a limit. Nothing of such a frame has been applied yet, so the parent sees
-  what it would have seen and raises its own errors. Frames before it are done, as with the parent,
-  which also handles frame by frame.
-
-Safe because acknowledgements go to aioquic's loss recovery, stream data into aioquic's receivers,
-and what is recorded of the packet (ranges to acknowledge, window of duplicates, spin bit, idle
-timer) is what the parent records.
+Safe because what is recorded of a packet (ranges to acknowledge, window of duplicates, spin bit,
+idle timer) is what the parent records, in the parent's fields, and a packet that does not open
+changes nothing in either class. For the frames see :mod:`laps_sdk.transport._fast.receive_frames`.
 
 ``receive_datagrams`` takes several at once: one AES-ECB call for all masks.
 """
@@ -25,65 +17,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from aioquic.quic.connection import (
-    QuicConnectionError,
-    QuicConnectionState,
-    QuicReceiveContext,
-)
-from aioquic.quic.events import DatagramFrameReceived, StreamDataReceived
-from aioquic.quic.packet import QuicStreamFrame, decode_packet_number
-from aioquic.quic.rangeset import RangeSet
+from aioquic.quic.connection import QuicConnectionError, QuicConnectionState
+from aioquic.quic.packet import decode_packet_number
 from aioquic.quic.recovery import MAX_ACK_RANGES
-from aioquic.quic.stream import FinalSizeError, StreamFinishedError
-from aioquic.tls import Epoch
 from cryptography.exceptions import InvalidTag
 
-from laps_sdk.transport._fast.base import Address, FastBase
-from laps_sdk.transport._fast.protection import Opener
+from laps_sdk.transport._fast.base import Address
+from laps_sdk.transport._fast.protection import Opener, short_header
+from laps_sdk.transport._fast.receive_frames import ReceivedFrames
 from laps_sdk.transport._fast.streams import ranges_of
 
 if TYPE_CHECKING:
     from aioquic.quic.crypto import CryptoPair
-    from aioquic.quic.stream import QuicStream
 
 __all__ = ["ReceiveSide"]
 
 _CONNECTED = QuicConnectionState.CONNECTED
 
-_NOT_OURS = -1
-"""A position: this frame and the rest are the parent's."""
 
-
-class ReceiveSide(FastBase):
+class ReceiveSide(ReceivedFrames):
     """The receiving side of a fast connection."""
 
     def receive_datagram(self, data: bytes, addr: Address, now: float) -> None:
         """A datagram arrived."""
-        opener = self._current_opener()
-        if opener is None:
-            super().receive_datagram(data, addr, now)
-            return
-        sample = 5 + len(self.host_cid)
-        mask = opener.mask(data[sample : sample + 16]) if len(data) >= sample + 16 else b""
-        self._receive_masked(opener, data, mask, addr, now)
+        self.receive_datagrams((data,), addr, now)
 
     def receive_datagrams(self, datagrams: Sequence[bytes], addr: Address, now: float) -> None:
         """Datagrams arrived from one address, in this order."""
-        opener = self._current_opener()
-        if opener is None:
-            for data in datagrams:
-                self.receive_datagram(data, addr, now)
-            return
-        sample = 5 + len(self.host_cid)
-        end = sample + 16
-        masks = opener.mask(b"".join([data[sample:end] for data in datagrams if len(data) >= end]))
-        position = 0
-        for data in datagrams:
-            mask = b""
-            if len(data) >= end:
-                mask = masks[position : position + 16]
-                position += 16
-            self._receive_masked(opener, data, mask, addr, now)
+        index = 0
+        while index < len(datagrams):
+            index = self._receive_run(datagrams, index, addr, now)
+            if index < 0:
+                index = -index
+                super().receive_datagram(datagrams[index - 1], addr, now)
 
     def _current_opener(self) -> Opener | None:
         """The keys to receive with, which a key update replaces; None if they are not ours."""
@@ -95,294 +61,126 @@ class ReceiveSide(FastBase):
             opener = self._opener = Opener(context)
         return opener
 
-    # A packet
+    # Packets
 
-    def _receive_masked(
-        self, opener: Opener, data: bytes, mask: bytes, addr: Address, now: float
-    ) -> None:
-        """Handle a datagram whose header-protection mask is known; b"": it is too short."""
-        pair = cast("CryptoPair", self._pair)
-        path = self._network_paths[0]
-        cid_end = 1 + len(self.host_cid)
-        cid = data[1:cid_end]
+    def _receive_run(  # noqa: PLR0915 - one loop without calls, run for every packet
+        self, datagrams: Sequence[bytes], index: int, addr: Address, now: float
+    ) -> int:
+        """Handle datagrams from ``index`` on, until one or its consequences are not ours.
+
+        Gives the index to go on with; if negative, the one before it is left to the parent.
+        """
+        opener = self._current_opener()
+        path = self._network_paths[0] if self._network_paths else None
         if (
-            not mask
-            or self._state is not _CONNECTED
-            or data[0] & 0xC0 != 0x40
+            opener is None
+            or path is None
             or path.addr != addr
             or not path.is_validated
-            or (cid != self.host_cid and not self._is_own_cid(cid))
             or self._quic_logger is not None
-            or not opener.is_for(pair.recv)
         ):
-            super().receive_datagram(data, addr, now)
-            return
-
-        first = data[0] ^ mask[0] & 0x1F
-        if first & 0x18 or first >> 2 & 1 != pair.recv.key_phase:
-            super().receive_datagram(data, addr, now)
-            return
-        length = (first & 3) + 1
-        header_end = cid_end + length
-        truncated = int.from_bytes(data[cid_end:header_end], "big") ^ int.from_bytes(
-            mask[1 : 1 + length], "big"
-        )
+            return -(index + 1)
+        own_cid = self.host_cid
+        cid_end = 1 + len(own_cid)
+        header = short_header(len(own_cid)).pack
+        decrypt = opener.decrypt
+        iv = opener.iv
+        key_phase = cast("CryptoPair", self._pair).recv.key_phase
         space = self._space
-        number = decode_packet_number(truncated, 8 * length, space.expected_packet_number)
-        header = b"".join((bytes((first,)), cid, truncated.to_bytes(length, "big")))
-        try:
-            payload = opener.decrypt(
-                (opener.iv ^ number).to_bytes(12, "big"), data[header_end:], header
-            )
-        except InvalidTag:
-            return  # not for us, or damaged
         window = space.received_packets
-        if number < window._lower or number in window._received:
-            return
-
-        if number > space.expected_packet_number:
-            space.expected_packet_number = number + 1
-        if number > self._spin_highest_pn:
-            self._spin_bit = bool(first & 0x20) != self._is_client
-            self._spin_highest_pn = number
-
-        eliciting = False
-        try:
-            eliciting = self._receive_payload(payload, cid, now)
-        except QuicConnectionError as error:
-            self._logger.warning(error)
-            self.close(
-                error_code=error.error_code,
-                frame_type=error.frame_type,
-                reason_phrase=error.reason_phrase,
-            )
-        if self._state is not _CONNECTED or self._close_pending:
-            return
-        self._close_at = now + self._idle_timeout()
-        self._ack_eliciting_sent_since_receipt = False
-
-        if number > space.largest_received_packet:
-            space.largest_received_packet = number
-            space.largest_received_time = now
         ranges = ranges_of(space.ack_queue)
-        if ranges and ranges[-1].stop == number:
-            ranges[-1] = range(ranges[-1].start, number + 1)
-        else:
-            space.ack_queue.add(number)
-            if len(ranges) > MAX_ACK_RANGES:
-                space.ack_queue.shift()
-        window.add(number)
-        if eliciting and space.ack_at is None:
-            space.ack_at = now + self._ack_delay
+        sample = cid_end + 4
+        # Whole samples only: part of a block would stay in the cipher and shift masks after it.
+        masks = opener.mask(
+            b"".join(
+                [
+                    data[sample : sample + 16]
+                    for data in datagrams[index:]
+                    if len(data) >= sample + 16
+                ]
+            )
+        )
+        mask = 0
+        valid = False
+        while index < len(datagrams):
+            data = datagrams[index]
+            index += 1
+            if len(data) < sample + 16:
+                return self._run_ends(-index, valid, now)
+            first = data[0] ^ masks[mask] & 0x1F
+            cid = data[1:cid_end]
+            if (
+                first & 0xD8 != 0x40
+                or first >> 2 & 1 != key_phase
+                or (cid != own_cid and not self._is_own_cid(cid))
+            ):
+                return self._run_ends(-index, valid, now)
+            expected = space.expected_packet_number
+            if first & 3 == 1:
+                number = (data[cid_end] ^ masks[mask + 1]) << 8 | (
+                    data[cid_end + 1] ^ masks[mask + 2]
+                )
+                plain = header(first, cid, number)
+                number |= expected & ~0xFFFF
+                if not expected - 0x8000 < number <= expected + 0x8000:
+                    number = decode_packet_number(number & 0xFFFF, 16, expected)
+            else:
+                length = (first & 3) + 1
+                number = int.from_bytes(data[cid_end : cid_end + length], "big")
+                number ^= int.from_bytes(masks[mask + 1 : mask + 1 + length], "big")
+                plain = bytes((first,)) + cid + number.to_bytes(length, "big")
+                number = decode_packet_number(number, 8 * length, expected)
+            mask += 16
+            try:
+                payload = decrypt((iv ^ number).to_bytes(12, "big"), data[len(plain) :], plain)
+            except InvalidTag:
+                continue  # not for us, or damaged
+            if number < window._lower or number in window._received:
+                continue
+
+            if number > expected:
+                space.expected_packet_number = number + 1
+            if number > self._spin_highest_pn:
+                self._spin_bit = (first & 0x20 != 0) != self._is_client
+                self._spin_highest_pn = number
+            try:
+                eliciting = self._receive_payload(payload, cid, now)
+            except QuicConnectionError as error:
+                self._logger.warning(error)
+                self.close(
+                    error_code=error.error_code,
+                    frame_type=error.frame_type,
+                    reason_phrase=error.reason_phrase,
+                )
+                return self._run_ends(index, valid, now)
+            if self._close_pending or self._state is not _CONNECTED:
+                # As the parent: a packet that comes while closing is not recorded.
+                return self._run_ends(index, valid, now)
+            valid = True
+            if number > space.largest_received_packet:
+                space.largest_received_packet = number
+                space.largest_received_time = now
+            if ranges and ranges[-1].stop == number:
+                ranges[-1] = range(ranges[-1].start, number + 1)
+            else:
+                space.ack_queue.add(number)
+                if len(ranges) > MAX_ACK_RANGES:
+                    space.ack_queue.shift()
+            window.add(number)
+            if eliciting and space.ack_at is None:
+                space.ack_at = now + self._ack_delay
+            if self._parent_was_here:
+                self._parent_was_here = False
+                break
+        return self._run_ends(index, valid, now)
+
+    def _run_ends(self, index: int, valid: bool, now: float) -> int:
+        """Restart the idle timer if a packet was good (RFC 9000, 10.1); gives the index back."""
+        if valid and self._state is _CONNECTED:
+            self._close_at = now + self._idle_timeout()
+            self._ack_eliciting_sent_since_receipt = False
+        return index
 
     def _is_own_cid(self, cid: bytes) -> bool:
         """Whether a client is addressed by another of its ids; on a server it is a migration."""
         return self._is_client and any(each.cid == cid for each in self._host_cids)
-
-    # Frames
-
-    def _receive_payload(self, payload: bytes, cid: bytes, now: float) -> bool:
-        """Handle the frames of a packet; whether it is ack-eliciting."""
-        position = 0
-        end = len(payload)
-        eliciting = False
-        while position < end:
-            kind = payload[position]
-            try:
-                if 0x08 <= kind <= 0x0F:
-                    after = self._receive_stream(payload, position, end)
-                elif kind == 0x02:
-                    after = self._receive_ack(payload, position + 1, end, now)
-                elif kind & 0xFE == 0x30:
-                    after = self._receive_datagram_frame(payload, position, end)
-                elif kind in (0x10, 0x11):
-                    after = self._receive_credit(payload, position)
-                elif kind == 0x00:
-                    after = end - len(payload[position:].lstrip(b"\x00"))
-                else:
-                    after = position + 1 if kind == 0x01 else _NOT_OURS
-            except IndexError:  # cut short: the parent says so to the peer
-                after = _NOT_OURS
-            if after == _NOT_OURS:
-                return self._parent_payload(payload[position:], cid, now) or eliciting
-            eliciting = eliciting or kind not in (0x00, 0x02)
-            position = after
-        if not end:
-            return self._parent_payload(payload, cid, now)
-        return eliciting
-
-    def _parent_payload(self, payload: bytes, cid: bytes, now: float) -> bool:
-        """Let the parent handle frames; whether they are ack-eliciting."""
-        context = QuicReceiveContext(
-            epoch=Epoch.ONE_RTT,
-            host_cid=cid,
-            network_path=self._network_paths[0],
-            quic_logger_frames=None,
-            time=now,
-            version=None,
-        )
-        return self._payload_received(context, payload)[0]
-
-    def _receive_stream(  # noqa: PLR0915 - no calls: run for every frame
-        self, payload: bytes, position: int, end: int
-    ) -> int:
-        """A STREAM frame (RFC 9000, 19.8); where the next frame begins."""
-        kind = payload[position]
-        position += 1
-        stream_id = payload[position]
-        position += 1
-        if stream_id >= 0x40:
-            stream_id, position = _long_varint(payload, position)
-        offset = 0
-        if kind & 4:
-            offset = payload[position]
-            position += 1
-            if offset >= 0x40:
-                offset, position = _long_varint(payload, position)
-        stop = end
-        if kind & 2:
-            length = payload[position]
-            position += 1
-            if length >= 0x40:
-                length, position = _long_varint(payload, position)
-            stop = position + length
-            if stop > end:
-                return _NOT_OURS
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            stream = self._stream_of_peer(kind, stream_id)
-            if stream is None:
-                return stop
-        elif stream_id & 3 == self._own_uni:
-            return _NOT_OURS
-        receiver = stream.receiver
-        size = stop - position
-        reached = offset + size
-        newly = reached - receiver.highest_offset
-        limit = self._local_max_data
-        if reached > stream.max_stream_data_local or (
-            newly > 0 and limit.used + newly > limit.value
-        ):
-            return _NOT_OURS
-        if (
-            offset == receiver._buffer_start
-            and size
-            and not receiver._buffer
-            and receiver._final_size is None
-            and not receiver.is_finished
-        ):
-            # In order, nothing waits: straight to the application.
-            receiver._buffer_start = reached
-            if newly > 0:
-                receiver.highest_offset = reached
-            fin = kind & 1 == 1
-            if fin:
-                receiver._final_size = reached
-                receiver.is_finished = True
-                self._ready[stream_id] = None
-            elif reached * 2 > stream.max_stream_data_local:
-                self._ready[stream_id] = None
-            self._events.append(
-                StreamDataReceived(data=payload[position:stop], end_stream=fin, stream_id=stream_id)
-            )
-        else:
-            try:
-                event = receiver.handle_frame(
-                    QuicStreamFrame(data=payload[position:stop], fin=kind & 1 == 1, offset=offset)
-                )
-            except FinalSizeError:
-                return _NOT_OURS
-            if event is not None:
-                self._events.append(event)
-        if newly > 0:
-            limit.used += newly
-        return stop
-
-    def _stream_of_peer(self, kind: int, stream_id: int) -> QuicStream | None:
-        """The peer's new stream; None if it is one that is over."""
-        self._assert_stream_can_receive(kind, stream_id)
-        try:
-            return self._get_or_create_stream(kind, stream_id)
-        except StreamFinishedError:
-            return None
-
-    def _receive_ack(self, payload: bytes, position: int, end: int, now: float) -> int:
-        """An ACK frame (RFC 9000, 19.3); where the next frame begins."""
-        last, position = _varint(payload, position)
-        delay, position = _varint(payload, position)
-        count, position = _varint(payload, position)
-        if count > end:
-            return _NOT_OURS
-        size, position = _varint(payload, position)
-        start = last - size
-        ranges = [range(start, last + 1)]
-        for _ in range(count):
-            gap, position = _varint(payload, position)
-            size, position = _varint(payload, position)
-            last = start - gap - 2
-            start = last - size
-            ranges.append(range(start, last + 1))
-        if start < 0:
-            return _NOT_OURS
-        ranges.reverse()
-        acknowledged = RangeSet()
-        ranges_of(acknowledged).extend(ranges)
-        self._loss.on_ack_received(
-            ack_rangeset=acknowledged,
-            ack_delay=(delay << self._remote_ack_delay_exponent) / 1000000,
-            now=now,
-            space=self._space,
-        )
-        return position
-
-    def _receive_datagram_frame(self, payload: bytes, position: int, end: int) -> int:
-        """A DATAGRAM frame (RFC 9221, 4); where the next frame begins."""
-        start = position + 1
-        stop = end
-        begin = start
-        if payload[position] & 1:
-            length, begin = _varint(payload, start)
-            stop = begin + length
-        longest = self._configuration.max_datagram_frame_size
-        if stop > end or longest is None or stop - start >= longest:
-            return _NOT_OURS
-        self._events.append(DatagramFrameReceived(data=payload[begin:stop]))
-        return stop
-
-    def _receive_credit(self, payload: bytes, position: int) -> int:
-        """MAX_DATA or MAX_STREAM_DATA (RFC 9000, 19.9, 19.10); where the next frame begins."""
-        if payload[position] == 0x10:
-            value, position = _varint(payload, position + 1)
-            if value > self._remote_max_data:
-                self._remote_max_data = value
-                self._unpark()
-            return position
-        stream_id, position = _varint(payload, position + 1)
-        value, position = _varint(payload, position)
-        stream = self._streams.get(stream_id)
-        if stream is None or stream_id & 3 == self._peer_uni:
-            return _NOT_OURS
-        if value > stream.max_stream_data_remote:
-            stream.max_stream_data_remote = value
-            self._ready[stream_id] = None
-        return position
-
-
-def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    """An integer and where it ends; IndexError if it is cut short."""
-    value = payload[position]
-    if value < 0x40:
-        return value, position + 1
-    return _long_varint(payload, position + 1)
-
-
-def _long_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """An integer of more than one byte whose first byte is before ``position``."""
-    value = payload[position - 1]
-    if value < 0x80:
-        return (value & 0x3F) << 8 | payload[position], position + 1
-    stop = position + (3 if value < 0xC0 else 7)
-    payload[stop - 1]
-    return (value & 0x3F) << 8 * (stop - position) | int.from_bytes(
-        payload[position:stop], "big"
-    ), stop
