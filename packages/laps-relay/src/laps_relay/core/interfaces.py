@@ -66,6 +66,10 @@ class OutStream(Protocol):
     def closed(self) -> bool:
         """Whether nothing more can be written."""
 
+    @property
+    def queued(self) -> int:
+        """Bytes written that have not been sent yet."""
+
     def write(self, data: bytes, fin: bool = False) -> None:
         """Queue bytes by reference; ignored if closed."""
 
