@@ -1,0 +1,107 @@
+"""One group of a track: which objects came, which cannot come, and what of it is cached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laps_relay.core.plane.ranges import Ranges
+from laps_relay.core.plane.segment import Segment
+from laps_wire.moqt.data.types import MalformedTrackError
+
+if TYPE_CHECKING:
+    from laps_relay.core.plane.feed import Feed
+    from laps_relay.core.plane.receiver import Receiver
+    from laps_relay.core.plane.track import Track
+
+__all__ = ["Group"]
+
+
+class Group:
+    """Remembered for as long as its track's window of groups reaches."""
+
+    __slots__ = (
+        "absent",
+        "datagrams",
+        "feeds",
+        "final",
+        "finals",
+        "group_id",
+        "refused",
+        "seen",
+        "segments",
+        "track",
+    )
+
+    def __init__(self, track: Track, group_id: int) -> None:
+        self.track = track
+        self.group_id = group_id
+        self.seen = Ranges()
+        """Objects that came, whole or not; those that were broken off are taken out again."""
+        self.absent = Ranges()
+        """Objects of which somebody said that they do not exist."""
+        self.final: int | None = None
+        """The last object of the group, once somebody said so."""
+        self.finals: dict[int, int] = {}
+        """The last object of each subgroup that ended with a FIN."""
+        self.feeds: dict[int, Feed] = {}
+        """Subgroups under way."""
+        self.refused: dict[int, set[Receiver]] = {}
+        """Who gets nothing more of a subgroup, because its stream was stopped or dropped."""
+        self.datagrams: Segment | None = None
+        """Where the object of the next datagram is kept."""
+        self.segments: dict[Segment, None] = {}
+        """What is cached, oldest first."""
+
+    def check(self, object_id: int, subgroup_id: int | None) -> None:
+        """Refuse an object that cannot exist (moq-transport-16, 2.4.2)."""
+        where = f"object {self.group_id}:{object_id}"
+        if self.final is not None and object_id > self.final:
+            raise MalformedTrackError(f"{where} is behind the group's last one, {self.final}")
+        if object_id in self.absent:
+            raise MalformedTrackError(f"{where} was said not to exist")
+        if subgroup_id is not None:
+            final = self.finals.get(subgroup_id)
+            if final is not None and object_id > final:
+                raise MalformedTrackError(f"{where} is behind its subgroup's last one, {final}")
+
+    def end_at(self, object_id: int) -> None:
+        """No object behind this one exists."""
+        if self.final is not None and self.final != object_id:
+            raise MalformedTrackError(
+                f"group {self.group_id} ends at object {object_id} and at {self.final}"
+            )
+        if self.seen.last > object_id:
+            raise MalformedTrackError(
+                f"group {self.group_id} ends at object {object_id}, and {self.seen.last} came"
+            )
+        self.final = object_id
+
+    def finish_subgroup(self, subgroup_id: int, object_id: int) -> None:
+        """A stream of a subgroup ended with a FIN behind this object."""
+        known = self.finals.setdefault(subgroup_id, object_id)
+        if known != object_id:
+            raise MalformedTrackError(
+                f"subgroup {subgroup_id} of group {self.group_id} ends at object {object_id}"
+                f" and at {known}"
+            )
+
+    def leave_out(self, start: int, end: int) -> None:
+        """Objects from ``start`` to ``end`` do not exist."""
+        if start < 0:
+            raise MalformedTrackError(f"a gap in group {self.group_id} reaches {-start} below 0")
+        if self.seen.meets(start, end):
+            raise MalformedTrackError(
+                f"objects {start} to {end} of group {self.group_id} do not exist, and some came"
+            )
+        self.absent.add_range(start, end)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every object of it came or does not exist."""
+        if self.final is None:
+            return False
+        known = Ranges()
+        for ranges in (self.seen, self.absent):
+            for start, end in ranges:
+                known.add_range(start, end)
+        return not any(known.gaps(0, self.final))

@@ -1,0 +1,163 @@
+"""Receivers that start in the past: first what is cached, then what comes, on the same streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from typing import Final
+
+from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, object_header
+from laps_relay.core.plane.datagrams import Datagrams
+from laps_relay.core.plane.feed import Feed
+from laps_relay.core.plane.group import Group
+from laps_relay.core.plane.receiver import Out, Receiver
+from laps_relay.core.plane.segment import CachedObject, Segment
+from laps_wire.errors import EncodeError
+from laps_wire.moqt.data.datagram import ObjectDatagram
+
+__all__ = ["merged", "replay"]
+
+_WRITE: Final = 64 * 1024
+"""Cached objects are joined to writes of about this size."""
+
+
+def merged(segments: Iterable[Segment]) -> Iterator[CachedObject]:
+    """The objects of some segments, by ascending id."""
+    return merge(*(segment.objects() for segment in segments), key=_object_id)
+
+
+def _object_id(item: CachedObject) -> int:
+    return item.head.object_id
+
+
+def replay(now: float, receiver: Receiver) -> None:
+    """Send what is cached of all that a receiver wants, and let it into what is under way."""
+    cache = receiver.session.state.cache
+    groups = sorted(receiver.track.cached_groups, key=lambda group: group.group_id)
+    for group in groups:
+        if not receiver.wants_group(group.group_id):
+            continue
+        subgroups: dict[int | None, list[Segment]] = {}
+        for segment in group.segments:
+            if cache.is_fresh(now, segment):
+                subgroups.setdefault(segment.subgroup_id, []).append(segment)
+        for subgroup_id, segments in subgroups.items():
+            objects = [
+                item
+                for item in merged(segments)
+                if receiver.wants(group.group_id, item.head.object_id)
+            ]
+            if not objects:
+                continue
+            if subgroup_id is None:
+                _send_datagrams(now, receiver, objects)
+            else:
+                _send_subgroup(now, receiver, group, subgroup_id, segments, objects)
+
+
+def _send_datagrams(now: float, receiver: Receiver, objects: list[CachedObject]) -> None:
+    for head, pieces, draft, _ in objects:
+        datagram = ObjectDatagram(
+            0,
+            head.group_id,
+            head.object_id,
+            b"".join(pieces),
+            head.priority,
+            head.status,
+            head.extensions,
+        )
+        Datagrams(datagram, draft).send(now, receiver)
+
+
+def _send_subgroup(
+    now: float,
+    receiver: Receiver,
+    group: Group,
+    subgroup_id: int,
+    segments: list[Segment],
+    objects: list[CachedObject],
+) -> None:
+    """Send the cached part of a subgroup; go on with it if it is still under way."""
+    feed = group.feeds.get(subgroup_id)
+    joins = (
+        feed is not None
+        and feed.segment in segments
+        and objects[-1].head.object_id == feed.last_id
+        and receiver not in group.refused.get(subgroup_id, ())
+    )
+    if not joins and not objects[-1].whole:
+        objects = objects[:-1]
+        if not objects:
+            return
+    header = segments[-1].header
+    if not header.has_extensions:
+        # The stream that goes on cannot carry what an older one could.
+        objects = [item for item in objects if not item.head.extensions]
+    first = segments[0]
+    begins = first.base < 0 and next(first.objects()).head == objects[0].head
+    # A header without subgroup id is only good before the object that has this id.
+    named = header.subgroup_id is not None or objects[0].head.object_id == subgroup_id
+    priority = segments[-1].priority
+    out = receiver.open(header, subgroup_id, priority, whole=begins and named)
+    try:
+        _write(now, out, objects, header.has_extensions)
+    except EncodeError:
+        out.reset(INTERNAL_ERROR)
+        receiver.dropped_streams += 1
+        return
+    if joins and feed is not None:
+        _join(feed, out)
+    elif segments[-1].finished and feed is None:
+        out.stream.write(b"", True)
+        out.finish()
+    else:
+        # A FIN would say that this is all of the subgroup, and a reset now would drop what was
+        # just written.
+        timers = receiver.session.state.timers
+        timers.at(now + receiver.session.state.limits.linger, lambda _: _give_up(out))
+
+
+def _write(now: float, out: Out, objects: list[CachedObject], has_extensions: bool) -> None:
+    receiver = out.receiver
+    parts: list[bytes | memoryview] = []
+    size, previous, payload = 0, -1, 0
+    begun = False
+    for head, pieces, draft, _ in objects:
+        start = object_header(head, previous, has_extensions, draft, receiver.draft)
+        parts.append(start)
+        parts += pieces
+        length = sum(map(len, pieces))
+        payload += length
+        size += len(start) + length
+        previous = head.object_id
+        if size >= _WRITE:
+            _flush(now, out, parts, begun)
+            begun, size = True, 0
+    if parts:
+        _flush(now, out, parts, begun)
+    receiver.objects += len(objects)
+    receiver.bytes += payload
+    receiver.track.objects_out += len(objects)
+    receiver.track.bytes_out += payload
+
+
+def _flush(now: float, out: Out, parts: list[bytes | memoryview], begun: bool) -> None:
+    data = b"".join(parts)
+    parts.clear()
+    if begun:
+        out.stream.write(data)
+        out.wrote(now, len(data))
+    else:
+        out.begin(now, data, fin=False)
+
+
+def _join(feed: Feed, out: Out) -> None:
+    feed.forget(out.receiver)
+    out.objects_base, out.payload_base = feed.objects, feed.payload
+    feed.join(out)
+
+
+def _give_up(out: Out) -> None:
+    if out in out.receiver.outs:
+        out.reset(CANCELLED)
+        out.receiver.check_done()

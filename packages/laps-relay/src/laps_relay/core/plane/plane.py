@@ -1,0 +1,365 @@
+"""The forwarding plane; ``core.interfaces.ForwardingPlane`` says what each call means.
+
+::
+
+    stream_opened --> Opening --> Feed | Standby | Waiting        (pending, feed, standby)
+                  '-> FetchRelay                                  (fetch_relay)
+    datagram ------> take_datagram                                (datagrams)
+    add_egress ----> Receiver, replay of what is cached           (receiver, late)
+    serve_fetch ---> FetchAnswer                                  (fetch_answer)
+
+This module only finds the object that a call is about, and turns faults of peers into notices.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from laps_relay.core.interfaces import (
+    CacheLimits,
+    Egress,
+    EgressEntry,
+    FetchOutcome,
+    FetchRange,
+    Notice,
+    OutStream,
+    SessionFault,
+    Subscription,
+    SubscriptionCounters,
+    TrackCounters,
+    TrackMalformed,
+)
+from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, MALFORMED_TRACK
+from laps_relay.core.plane.datagrams import take_datagram
+from laps_relay.core.plane.fetches import Fetches
+from laps_relay.core.plane.late import replay
+from laps_relay.core.plane.limits import PlaneCounters, PlaneLimits
+from laps_relay.core.plane.pending import Opening, Pending
+from laps_relay.core.plane.receiver import Receiver
+from laps_relay.core.plane.state import Session, Source, State
+from laps_relay.core.plane.track import Track
+from laps_wire.errors import RemoteError
+from laps_wire.moqt.data.types import MalformedTrackError, ObjectTooLargeError, StreamKind
+from laps_wire.moqt.structures import Location
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
+
+__all__ = ["Plane"]
+
+_CACHE_LIMITS: Final = CacheLimits()
+_PLANE_LIMITS: Final = PlaneLimits()
+_NO_COUNTERS: Final = SubscriptionCounters(0, 0, 0, 0, 0, 0, 0)
+
+
+class Plane:
+    """Everything that happens for each object."""
+
+    __slots__ = ("_fetches", "_sessions", "_state")
+
+    def __init__(
+        self, cache: CacheLimits = _CACHE_LIMITS, *, limits: PlaneLimits = _PLANE_LIMITS
+    ) -> None:
+        self._state = State(cache, limits)
+        self._sessions: dict[int, Session] = {}
+        self._fetches = Fetches(self._state, self._sessions)
+
+    # Sessions
+
+    def add_session(self, session: int, draft: Draft, egress: Egress) -> None:
+        """Objects may come from and go to this session."""
+        pending = Pending(self._state)
+        self._sessions[session] = Session(self._state, session, draft, egress, pending)
+
+    def remove_session(self, now: float, session: int) -> None:
+        """It is gone: its ingress streams end as if reset, its receivers are forgotten."""
+        gone = self._sessions.pop(session, None)
+        if gone is None:
+            return
+        for receiver in tuple(gone.receivers.values()):
+            receiver.close(CANCELLED)
+        self._fetches.forget(now, session)
+        for handler in tuple(gone.streams.values()):
+            handler.reset(now, CANCELLED)
+        gone.streams.clear()
+        gone.pending.clear()
+
+    # Tracks
+
+    def add_track(self, track: int, name: FullTrackName, *, max_age: float | None = None) -> None:
+        """Begin to know a track."""
+        state = self._state
+        state.tracks[track] = Track(track, name, max_age, state.limits, state.notices)
+
+    def remove_track(self, now: float, track: int) -> None:
+        """Forget a track with its cache, its ingress and its receivers."""
+        gone = self._state.tracks.pop(track, None)
+        if gone is None:
+            return
+        for receiver in tuple(gone.receivers):
+            receiver.close(CANCELLED)
+            receiver.session.receivers.pop(receiver.subscription.request_id, None)
+        for feed in gone.feeds():
+            for second in feed.standby:
+                second.session.stop(second.stream_id, CANCELLED)
+            feed.standby.clear()
+            feed.session.stop(feed.stream_id, CANCELLED)
+            feed.abandon()
+        for session in self._sessions.values():
+            for alias, source in tuple(session.sources.items()):
+                if source.track is gone:
+                    del session.sources[alias]
+        self._fetches.forget_track(now, gone)
+        self._state.cache.purge(gone)
+
+    def largest(self, track: int) -> Location | None:
+        """The largest location seen."""
+        known = self._state.tracks.get(track)
+        return None if known is None else known.largest
+
+    def rank_by(self, track: int, property_type: int | None) -> None:
+        """Report ``RankChanged`` for this extension of the track's objects; None: do not."""
+        known = self._state.tracks[track]
+        known.rank_type = property_type
+        known.rank_value = None
+
+    # Ingress
+
+    def add_ingress(self, now: float, session: int, alias: int, track: int, priority: int) -> None:
+        """Objects with this alias belong to the track; what waited for it is forwarded now."""
+        sender = self._sessions[session]
+        sender.sources[alias] = source = Source(self._state.tracks[track], priority)
+        streams, datagrams = sender.pending.claim(alias)
+        for waiting in streams:
+            stream_id, fin = waiting.arrival.stream_id, waiting.fin
+            try:
+                waiting.replay(now, source)
+            except RemoteError as error:
+                self._fault(now, sender, stream_id, error)
+            if fin:
+                sender.streams.pop(stream_id, None)
+        for data in datagrams:
+            self.datagram(now, session, data)
+
+    def remove_ingress(self, now: float, session: int, alias: int) -> None:  # noqa: ARG002
+        """No more objects with this alias; streams under way are still forwarded to their end."""
+        sender = self._sessions.get(session)
+        if sender is not None:
+            sender.sources.pop(alias, None)
+
+    # Egress
+
+    def add_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:
+        """Send a track to a receiver: what is cached from ``start`` on, then all that comes."""
+        session, track = self._sessions[subscription.session], self._state.tracks[entry.track]
+        receiver = Receiver(session, track, subscription, entry)
+        session.receivers[subscription.request_id] = receiver
+        track.receivers[receiver] = None
+        self._let_into_feeds(receiver)
+        if entry.start is not None and entry.forward:
+            replay(now, receiver)
+        receiver.check_done()
+
+    def update_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:  # noqa: ARG002
+        """Change range, priority, forward state or timeout of a receiver."""
+        receiver = self._receiver(subscription)
+        if receiver is None:
+            return
+        receiver.program(entry)
+        for out in tuple(receiver.outs):
+            feed = out.feed
+            if feed is None:
+                continue
+            group_id = feed.header.group_id
+            if receiver.wants_group(group_id):
+                priority = receiver.priority_of(feed.priority, group_id, feed.subgroup_id)
+                out.stream.set_priority(priority)
+                feed.time(out)
+            else:
+                out.reset(CANCELLED)
+        for feed in receiver.track.feeds():
+            feed.forget(receiver)
+        self._let_into_feeds(receiver)
+        receiver.check_done()
+
+    def _let_into_feeds(self, receiver: Receiver) -> None:
+        """Let a receiver into what is under way, with the next object that it wants."""
+        taken = {out.feed for out in receiver.outs}
+        for feed in receiver.track.feeds():
+            if feed not in taken and receiver.wants_group(feed.header.group_id):
+                feed.admit_receiver(receiver)
+
+    def remove_egress(
+        self,
+        now: float,  # noqa: ARG002
+        subscription: Subscription,
+        *,
+        reset_code: int | None,
+    ) -> SubscriptionCounters:
+        """Stop; open streams are reset with the code, or with None left to end by themselves."""
+        receiver = self._receiver(subscription)
+        if receiver is None:
+            return _NO_COUNTERS
+        receiver.close(reset_code)
+        del receiver.session.receivers[subscription.request_id]
+        return receiver.counters()
+
+    def _receiver(self, subscription: Subscription) -> Receiver | None:
+        session = self._sessions.get(subscription.session)
+        return None if session is None else session.receivers.get(subscription.request_id)
+
+    # Fetch
+
+    def serve_fetch(
+        self, now: float, subscription: Subscription, wanted: FetchRange, *, partial: bool = False
+    ) -> FetchOutcome:
+        """Answer from the cache."""
+        return self._fetches.serve(now, subscription, wanted, partial=partial)
+
+    def covers(self, now: float, wanted: FetchRange) -> bool:
+        """Whether the cache knows every object of the range, or knows that there is none."""
+        return self._fetches.covers(now, wanted)
+
+    def relay_fetch(
+        self, session: int, request_id: int, subscription: Subscription, wanted: FetchRange
+    ) -> None:
+        """Pass the stream that answers our own FETCH on to a receiver, and keep its objects."""
+        self._fetches.relay(session, request_id, subscription, wanted)
+
+    def cancel_fetch(self, now: float, subscription: Subscription, reset_code: int) -> None:
+        """The receiver gave up, or the upstream did."""
+        self._fetches.cancel(now, subscription, reset_code)
+
+    # Cache
+
+    def purge(self, track: int | None = None) -> int:
+        """Forget cached objects of one or all tracks; how many bytes that were."""
+        if track is None:
+            return self._state.cache.purge()
+        known = self._state.tracks.get(track)
+        return 0 if known is None else self._state.cache.purge(known)
+
+    def set_cache_limits(self, now: float, limits: CacheLimits) -> None:
+        """Change them; what is over is evicted now."""
+        cache = self._state.cache
+        cache.set_limits(limits, list(self._state.tracks.values()))
+        cache.expire(now)
+
+    # Hot path
+
+    def stream_opened(
+        self, now: float, session: int, stream_id: int, kind: StreamKind, data: bytes, fin: bool
+    ) -> None:
+        """A data stream began."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        if kind is StreamKind.SUBGROUP:
+            sender.streams[stream_id] = Opening(sender, stream_id)
+        elif kind is StreamKind.FETCH and False:
+            sender.streams[stream_id] = self._fetches.opening(sender, stream_id)
+        else:
+            return  # padding, which is thrown away
+        self.stream_data(now, session, stream_id, data, fin)
+
+    def stream_data(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """More of it."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        handler = sender.streams.get(stream_id)
+        if handler is None:
+            return  # given up
+        try:
+            handler.data(now, data, fin)
+        except RemoteError as error:
+            self._fault(now, sender, stream_id, error)
+        if fin:
+            sender.streams.pop(stream_id, None)
+
+    def stream_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned it."""
+        sender = self._sessions.get(session)
+        handler = None if sender is None else sender.streams.pop(stream_id, None)
+        if handler is not None:
+            handler.reset(now, code)
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """A datagram arrived."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        try:
+            take_datagram(now, sender, data)
+        except MalformedTrackError as error:
+            alias, _ = sender.draft.integers.decode(data, 1, len(data))
+            source = sender.sources.get(alias)
+            self._malformed(sender, None if source is None else source.track, str(error))
+        except RemoteError as error:
+            self._state.notices.append(SessionFault(session, error))
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
+    ) -> None:
+        """An outgoing stream was dropped by the egress, or stopped by the peer."""
+        del stopped  # either way the receiver gets no more of it
+        receiver = self._sessions.get(session)
+        if receiver is not None:
+            receiver.gone(now, stream, lost)
+
+    # Polls
+
+    def poll_notices(self) -> list[Notice]:
+        """What the control plane must know; taken once."""
+        notices = self._state.notices
+        taken = notices[:]
+        notices.clear()
+        return taken
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        first, second = self._state.timers.next(), self._state.cache.next_expiry()
+        if first is None or second is None:
+            return second if first is None else first
+        return min(first, second)
+
+    def handle_timeout(self, now: float) -> None:
+        """Evict what is too old, give up what waited too long for its alias."""
+        self._state.cache.expire(now)
+        self._state.timers.run(now)
+
+    # Figures
+
+    def track_counters(self, track: int) -> TrackCounters:
+        """Of one track."""
+        return self._state.tracks[track].counters()
+
+    def subscription_counters(self, subscription: Subscription) -> SubscriptionCounters | None:
+        """Of one receiver; None if there is no such."""
+        receiver = self._receiver(subscription)
+        return None if receiver is None else receiver.counters()
+
+    def counters(self) -> PlaneCounters:
+        """What was given up, and why."""
+        return self._state.counters()
+
+    # Faults of peers
+
+    def _fault(self, now: float, sender: Session, stream_id: int, error: RemoteError) -> None:
+        """Give up what a peer got wrong: a stream, a track, or the session."""
+        handler = sender.streams.get(stream_id)
+        if handler is None:
+            return
+        code = INTERNAL_ERROR
+        if isinstance(error, MalformedTrackError):
+            code = MALFORMED_TRACK
+            self._malformed(sender, handler.track, str(error))
+        elif not isinstance(error, ObjectTooLargeError):
+            self._state.notices.append(SessionFault(sender.number, error))
+        sender.stop(stream_id, code)
+        handler.reset(now, code)
+
+    def _malformed(self, sender: Session, track: Track | None, reason: str) -> None:
+        """Take nothing more of a track from a session; tell it once."""
+        if track is not None and track not in sender.malformed:
+            sender.malformed.add(track)
+            self._state.notices.append(TrackMalformed(track.number, sender.number, reason))

@@ -1,0 +1,189 @@
+"""A second stream of a subgroup that another one already brings: kept for when that one fails.
+
+Objects that came on the first stream are duplicates; those that did not come yet are kept, within
+``PlaneLimits.standby_bytes``, until they do. The object under way is kept as well, so that taking
+over in the middle of it loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from laps_relay.core.plane.coding import Mark
+from laps_relay.core.plane.feed import Feed
+from laps_relay.core.plane.scan import RunParser
+from laps_relay.core.plane.state import Session
+from laps_wire.moqt.data.types import MalformedTrackError, ObjectHeader, SubgroupHeader
+
+if TYPE_CHECKING:
+    from laps_relay.core.plane.group import Group
+    from laps_relay.core.plane.track import Track
+
+__all__ = ["Standby"]
+
+
+class Standby:
+    """A ``Handler`` of a stream that stands by."""
+
+    __slots__ = (
+        "_default_priority",
+        "_first",
+        "_head",
+        "_kept",
+        "_pieces",
+        "_size",
+        "finished",
+        "group",
+        "header",
+        "parser",
+        "session",
+        "stream_id",
+        "subgroup_id",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        stream_id: int,
+        parser: RunParser,
+        header: SubgroupHeader,
+        first: Feed,
+        default_priority: int,
+    ) -> None:
+        self.session = session
+        self.stream_id = stream_id
+        self.parser = parser
+        self.header = header
+        self.group: Group = first.group
+        self.subgroup_id = first.subgroup_id
+        self._first: Feed | None = first
+        self._default_priority = default_priority
+        self._head: ObjectHeader | None = None
+        self._pieces: list[bytes] = []
+        self._kept: deque[tuple[ObjectHeader, bytes]] = deque()
+        self._size = 0
+        self.finished = False
+        """Whether all of it came."""
+        other = first.header.priority
+        if header.priority is not None and other is not None and header.priority != other:
+            # One subgroup, one priority (moq-transport-16, 2.4.2).
+            raise MalformedTrackError(
+                f"subgroup {self.subgroup_id} of group {header.group_id} came with priority"
+                f" {other} and with {header.priority}"
+            )
+        first.standby.append(self)
+
+    # Handler
+
+    @property
+    def track(self) -> Track:
+        """What it belongs to."""
+        return self.group.track
+
+    def data(self, now: float, data: bytes, fin: bool) -> None:  # noqa: ARG002 - Handler
+        """More of it."""
+        marks: list[Mark] = []
+        body, end = self.parser.scan(data, marks)
+        pos = 0
+        for head, start, payload in marks:
+            self._whole(body[pos:start])
+            self._head, pos = head, payload
+        if pos < end:
+            self._pieces.append(body[pos:end])
+        if self._head is not None and not self.parser.left:
+            self._whole(b"")
+        if fin:
+            self.parser.finish()
+            self.finished = True
+
+    def reset(self, now: float, code: int) -> None:  # noqa: ARG002 - Handler
+        """It was abandoned: nothing can go on with it."""
+        self._head = None
+        self._leave()
+
+    # Objects
+
+    def _whole(self, rest: bytes) -> None:
+        """The object under way is complete."""
+        head = self._head
+        if head is None:
+            return
+        payload = b"".join((*self._pieces, rest))
+        self._head = None
+        self._pieces.clear()
+        group, track = self.group, self.group.track
+        group.check(head.object_id, self.subgroup_id)
+        if head.object_id in group.seen:
+            track.duplicates += 1
+        elif self._first is None:
+            track.dropped_objects += 1
+        else:
+            self._kept.append((head, payload))
+            self._size += len(payload)
+        limit = self.session.state.limits.standby_bytes
+        while self._kept and (self._size > limit or self._kept[0][0].object_id in group.seen):
+            old, payload = self._kept.popleft()
+            self._size -= len(payload)
+            if old.object_id in group.seen:
+                track.duplicates += 1
+            else:
+                self.session.state.standby_overflow += 1
+
+    def take(self) -> list[tuple[ObjectHeader, bytes]]:
+        """All that was kept, and the beginning of the object under way."""
+        items = list(self._kept)
+        self._kept.clear()
+        if self._head is not None:
+            items.append((self._head, b"".join(self._pieces)))
+        self.give_up()
+        self._head = None
+        self._pieces.clear()
+        return items
+
+    # Ends
+
+    def give_up(self) -> None:
+        """The subgroup ended, or another stream has it now: keep nothing."""
+        for head, _ in self._kept:
+            if head.object_id in self.group.seen:
+                self.group.track.duplicates += 1
+        self._kept.clear()
+        self._size = 0
+        self._first = None
+
+    def _leave(self) -> None:
+        if self._first is not None and self in self._first.standby:
+            self._first.standby.remove(self)
+        self.give_up()
+
+    # Taking over
+
+    def fits(self, feed: Feed) -> bool:
+        """Whether its bytes can follow on the streams of another one."""
+        return (
+            self.parser.draft is feed.draft
+            and self.header.has_extensions == feed.header.has_extensions
+        )
+
+    def promote(self, now: float, others: list[Standby]) -> None:
+        """Become the stream that brings the subgroup."""
+        feed = Feed(
+            self.session,
+            self.stream_id,
+            self.parser,
+            self.header,
+            self.subgroup_id,
+            self.group,
+            self._default_priority,
+        )
+        if not self.finished:
+            self.session.streams[self.stream_id] = feed
+        for other in others:
+            other.follow(feed)
+        feed.inject(now, self)
+
+    def follow(self, feed: Feed) -> None:
+        """Stand by for another one."""
+        self._first = feed
+        feed.standby.append(self)

@@ -1,0 +1,154 @@
+"""What the parts of the plane share, and what it knows of each session."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from laps_relay.core.interfaces import CacheLimits, Egress, Notice, OutStream
+from laps_relay.core.plane.cache import Cache
+from laps_relay.core.plane.limits import PlaneCounters, PlaneLimits
+from laps_relay.core.plane.timers import Timers
+from laps_wire.moqt.versions import Draft
+
+if TYPE_CHECKING:
+    from laps_relay.core.plane.pending import Pending
+    from laps_relay.core.plane.receiver import Receiver
+    from laps_relay.core.plane.track import Track
+
+__all__ = ["Handler", "Owner", "Session", "Source", "State"]
+
+
+class Handler(Protocol):
+    """An incoming data stream in one of its states."""
+
+    @property
+    def track(self) -> Track | None:
+        """What it belongs to, if that is known."""
+
+    def data(self, now: float, data: bytes, fin: bool) -> None:
+        """More of it."""
+
+    def reset(self, now: float, code: int) -> None:
+        """It was abandoned, by its sender or by us."""
+
+
+class Owner(Protocol):
+    """Whom an outgoing stream belongs to."""
+
+    def gone(self, now: float, stream: OutStream, lost: int) -> None:
+        """The stream was stopped or dropped."""
+
+
+class Source(NamedTuple):
+    """What an alias of a session stands for."""
+
+    track: Track
+    priority: int
+    """Of objects that name none."""
+
+
+class State:
+    """What there is once in a plane."""
+
+    __slots__ = (
+        "cache",
+        "late_objects",
+        "limits",
+        "notices",
+        "overflow_datagrams",
+        "overflow_streams",
+        "standby_overflow",
+        "timed_out",
+        "timers",
+        "tracks",
+        "unknown_datagrams",
+        "unknown_streams",
+    )
+
+    def __init__(self, cache: CacheLimits, limits: PlaneLimits) -> None:
+        self.cache = Cache(cache)
+        self.limits = limits
+        self.timers = Timers()
+        self.notices: list[Notice] = []
+        self.tracks: dict[int, Track] = {}
+        self.unknown_streams = 0
+        self.unknown_datagrams = 0
+        self.overflow_streams = 0
+        self.overflow_datagrams = 0
+        self.standby_overflow = 0
+        self.late_objects = 0
+        self.timed_out = 0
+
+    def counters(self) -> PlaneCounters:
+        """What was given up."""
+        return PlaneCounters(
+            self.unknown_streams,
+            self.unknown_datagrams,
+            self.overflow_streams,
+            self.overflow_datagrams,
+            self.standby_overflow,
+            self.late_objects,
+            self.timed_out,
+        )
+
+
+class Session:
+    """One session: who it is, what comes from it, what goes to it."""
+
+    __slots__ = (
+        "draft",
+        "egress",
+        "fetches",
+        "finished",
+        "malformed",
+        "number",
+        "outs",
+        "pending",
+        "receivers",
+        "sources",
+        "state",
+        "streams",
+    )
+
+    def __init__(
+        self, state: State, number: int, draft: Draft, egress: Egress, pending: Pending
+    ) -> None:
+        self.state = state
+        self.number = number
+        self.draft = draft
+        self.egress = egress
+        self.streams: dict[int, Handler] = {}
+        """Incoming data streams that are under way."""
+        self.sources: dict[int, Source] = {}
+        """Aliases that are known."""
+        self.malformed: set[Track] = set()
+        """Tracks that this session broke: nothing more of them is taken."""
+        self.pending = pending
+        """What came with others."""
+        self.outs: dict[OutStream, Owner] = {}
+        """Outgoing data streams that are not finished."""
+        self.finished: OrderedDict[OutStream, Owner] = OrderedDict()
+        """Finished ones, of which something may still be dropped."""
+        self.receivers: dict[int, Receiver] = {}
+        self.fetches: dict[int, Handler] = {}
+        """Answers that we wait for, by the request."""
+
+    def finish_out(self, stream: OutStream) -> None:
+        """All of an outgoing stream was written."""
+        owner = self.outs.pop(stream, None)
+        if owner is not None:
+            self.finished[stream] = owner
+            if len(self.finished) > self.state.limits.finished_streams:
+                self.finished.popitem(last=False)
+
+    def gone(self, now: float, stream: OutStream, lost: int) -> None:
+        """An outgoing stream was stopped or dropped."""
+        owner = self.outs.pop(stream, None) or self.finished.pop(stream, None)
+        if owner is not None:
+            owner.gone(now, stream, lost)
+
+    def stop(self, stream_id: int, code: int) -> None:
+        """Take nothing more of an incoming stream."""
+        if self.streams.pop(stream_id, None) is not None:
+            self.egress.stop_sending(stream_id, code)
