@@ -6,10 +6,10 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Final
 
 from laps_sdk.errors import ConnectError
 from laps_sdk.transport.base import Address, Connection, Handler, Listener
-from laps_sdk.transport.close_reasons import alert_code
 from laps_sdk.transport.dispatch import Dispatcher
 from laps_sdk.transport.engine import Engine
 from laps_sdk.transport.events import Closed
@@ -17,7 +17,8 @@ from laps_sdk.transport.udp import DatagramPort
 
 __all__ = ["dial", "show"]
 
-_NO_PROTOCOL = alert_code("no_application_protocol")
+_NO_PROTOCOL: Final = 0x178
+"""CRYPTO_ERROR with TLS's no_application_protocol (RFC 9001, 4.8)."""
 
 
 def show(address: Address) -> str:
