@@ -208,7 +208,7 @@ class MemoryConnection(EngineConnection):
     @property
     def max_datagram_size(self) -> int:
         """See :attr:`EngineConnection.max_datagram_size`."""
-        return max(0, min(_PACKET - 32, self._peer_limits.max_datagram_frame - 3))
+        return max(0, min(_PACKET - 40, self._peer_limits.max_datagram_frame - 3))
 
     def stats(self) -> EngineStats:
         """See :meth:`EngineConnection.stats`."""
