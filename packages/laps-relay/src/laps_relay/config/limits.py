@@ -77,36 +77,48 @@ class Plane(Section):
 class Limits(Section):
     """What clients may ask for, one by one and all together."""
 
-    linger: Duration = key("5s", "An upstream subscription outlives its last subscriber so long.")
-    rendezvous_wait: Duration = key("1s", "A SUBSCRIBE of draft 16 waits so for a publisher.")
-    max_rendezvous: Duration = key("1m", "The longest wait that draft 18 may ask for.")
-    upstream_timeout: Duration = key("10s", "For a publisher's answer to a request of ours.")
-    done_delay: Duration = key("250ms", "Streams may still arrive behind PUBLISH_DONE.")
-    cache_linger: Duration = key("30s", "The cache answers so long without a publisher.")
-    goaway_timeout: Duration = key("10s", "A session may stay so long after GOAWAY.")
+    linger: Duration = key(
+        "5s", "An upstream subscription outlives its last subscriber so long.", "at-once"
+    )
+    rendezvous_wait: Duration = key(
+        "1s", "A SUBSCRIBE of draft 16 waits so for a publisher.", "at-once"
+    )
+    max_rendezvous: Duration = key("1m", "The longest wait that draft 18 may ask for.", "at-once")
+    upstream_timeout: Duration = key(
+        "10s", "For a publisher's answer to a request of ours.", "at-once"
+    )
+    done_delay: Duration = key("250ms", "Streams may still arrive behind PUBLISH_DONE.", "at-once")
+    cache_linger: Duration = key("30s", "The cache answers so long without a publisher.", "at-once")
+    goaway_timeout: Duration = key("10s", "A session may stay so long after GOAWAY.", "at-once")
     longest_match: bool = key(
-        False, "Ask only publishers of the longest matching namespace, not all."
+        False, "Ask only publishers of the longest matching namespace, not all.", "at-once"
     )
     forward_unwatched: bool = key(
-        True, "Take PUBLISH with Forward State 1 while nobody subscribes, to fill the cache."
+        True,
+        "Take PUBLISH with Forward State 1 while nobody subscribes, to fill the cache.",
+        "at-once",
     )
-    session_subscriptions: int = key(1024, "Subscriptions of a session.", ge=0)
-    session_publishes: int = key(1024, "Tracks that a session publishes.", ge=0)
-    session_namespaces: int = key(1024, "Namespaces that a session publishes.", ge=0)
-    session_prefixes: int = key(64, "Namespace subscriptions of a session.", ge=0)
-    session_fetches: int = key(64, "Fetches of a session at a time.", ge=0)
-    session_offers: int = key(1024, "Tracks that we PUBLISH to a session.", ge=0)
-    session_blocked: int = key(1024, "Requests of ours that wait for a session.", ge=0)
-    name_bytes: int = key(4096, "Of a full track name, a namespace or a prefix.", ge=1, le=4096)
-    max_sessions: int = key(10_000, "Sessions in all.", ge=1)
-    max_tracks: int = key(100_000, "Tracks in all.", ge=1)
-    max_subscriptions: int = key(1_000_000, "Subscriptions in all.", ge=1)
-    max_namespaces: int = key(100_000, "Namespaces in all.", ge=1)
-    max_enumerated: int = key(10_000, "Matches of one prefix when it is subscribed to.", ge=1)
-    request_rate: float = key(1000.0, "Requests of a session in a second.", gt=0)
-    request_burst: int = key(2000, "Requests of a session at once.", ge=1)
-    top_n_max: int = key(1000, "The largest N of a Top-N subscription.", ge=1)
-    top_n_margin: int = key(0, "A track displaces another only by more than this.", ge=0)
+    session_subscriptions: int = key(1024, "Subscriptions of a session.", "at-once", ge=0)
+    session_publishes: int = key(1024, "Tracks that a session publishes.", "at-once", ge=0)
+    session_namespaces: int = key(1024, "Namespaces that a session publishes.", "at-once", ge=0)
+    session_prefixes: int = key(64, "Namespace subscriptions of a session.", "at-once", ge=0)
+    session_fetches: int = key(64, "Fetches of a session at a time.", "at-once", ge=0)
+    session_offers: int = key(1024, "Tracks that we PUBLISH to a session.", "at-once", ge=0)
+    session_blocked: int = key(1024, "Requests of ours that wait for a session.", "at-once", ge=0)
+    name_bytes: int = key(
+        4096, "Of a full track name, a namespace or a prefix.", "at-once", ge=1, le=4096
+    )
+    max_sessions: int = key(10_000, "Sessions in all.", "at-once", ge=1)
+    max_tracks: int = key(100_000, "Tracks in all.", "at-once", ge=1)
+    max_subscriptions: int = key(1_000_000, "Subscriptions in all.", "at-once", ge=1)
+    max_namespaces: int = key(100_000, "Namespaces in all.", "at-once", ge=1)
+    max_enumerated: int = key(
+        10_000, "Matches of one prefix when it is subscribed to.", "at-once", ge=1
+    )
+    request_rate: float = key(1000.0, "Requests of a session in a second.", "at-once", gt=0)
+    request_burst: int = key(2000, "Requests of a session at once.", "at-once", ge=1)
+    top_n_max: int = key(1000, "The largest N of a Top-N subscription.", "at-once", ge=1)
+    top_n_margin: int = key(0, "A track displaces another only by more than this.", "at-once", ge=0)
     connection: Connection = Connection()
     egress: Egress = Egress()
     admission: Admission = Admission()
