@@ -7,6 +7,7 @@
   delivered, and a paused stream gets no more credit (RFC 9000, 4.2);
 - as many streams for the peer as configured (aioquic: always 128);
 - the name that a client asks for (SNI), which aioquic parses and forgets;
+- pinned certificates, checked where aioquic would check the chain;
 - probe packets for the path MTU, which aioquic lacks.
 
 Names are checked at import, so that another release of aioquic fails with their list and not in
@@ -40,13 +41,13 @@ from aioquic.quic.packet_builder import (
 )
 from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_sdk.errors import TransportError
 from laps_sdk.transport._fast.pacing import BurstPacer
 from laps_sdk.transport.base import Address, ConnectionLimits
 from laps_sdk.transport.path_mtu import BASE_SIZE
 from laps_sdk.transport.qlog import MAX_EVENTS
+from laps_sdk.transport.tls import pin_refusal
 
 __all__ = [
     "CONGESTION_CONTROL",
@@ -84,7 +85,9 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "QuicStreamReceiver": ("_buffer_start", "highest_offset", "is_finished", "stop_pending"),
     "QuicStreamSender": ("_buffer_stop", "_reset_error_code", "highest_offset"),
-    "tls.Context": ("_peer_certificate", "_server_handle_hello"),
+    "tls.Context": (
+        "_client_handle_certificate_verify", "_peer_certificate", "_server_handle_hello",
+    ),
     "QuicLoggerTrace": ("_events",),
 }  # fmt: skip
 
@@ -122,8 +125,15 @@ class Tuned(QuicConnection):
     client_server_name = ""
     """A server: what the client asked for."""
 
-    def __init__(self, *, limits: ConnectionLimits, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        limits: ConnectionLimits,
+        pins: frozenset[bytes] = frozenset(),
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
+        self._pins = pins
         self._data_window = limits.max_data
         self._stream_window = limits.max_stream_data
         self._paused: dict[int, int] = {}
@@ -138,9 +148,19 @@ class Tuned(QuicConnection):
 
     def _initialize(self, peer_cid: bytes) -> None:
         super()._initialize(peer_cid)
+        context = cast("Any", self.tls)
+        # Attributes of the instance hide the methods.
+        if self._pins:
+            handle_verify = context._client_handle_certificate_verify
+
+            def check_pin(input_buf: Any) -> None:
+                handle_verify(input_buf)
+                refusal = pin_refusal(context._peer_certificate, self._pins)
+                if refusal:
+                    raise tls.AlertBadCertificate(refusal)
+
+            context._client_handle_certificate_verify = check_pin
         if not self._is_client:
-            # An attribute of the instance hides the method.
-            context = cast("Any", self.tls)
             handle_hello = context._server_handle_hello
 
             def read_name(input_buf: Any, *rest: Any) -> None:
@@ -234,12 +254,6 @@ class Tuned(QuicConnection):
             return 0
         room = self._max_datagram_size - _PACKET_OVERHEAD - len(self._peer_cid.cid)
         return min(allowed, room)
-
-    @property
-    def peer_certificate(self) -> bytes | None:
-        """The leaf that the peer showed, as DER."""
-        certificate = self.tls._peer_certificate
-        return None if certificate is None else certificate.public_bytes(Encoding.DER)
 
     def end_trace(self) -> None:
         """Hand the qlog trace back before the draining period is over."""

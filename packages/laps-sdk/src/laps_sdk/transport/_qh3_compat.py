@@ -7,7 +7,7 @@
   with an empty peer id, our id is the Retry's (the one that the client already uses), and the
   keys of Initial packets, which come from that id (RFC 9001, 5.2), are installed by hand;
 - packets are polled one by one: ``datagrams_to_send`` may raise, and then loses what it has built;
-- the name that a client asks for (SNI) is kept;
+- the name that a client asks for (SNI) is kept, and pinned certificates are checked;
 - figures of the core are readable.
 
 Names are checked at import, and the release must be the one that was tested.
@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 from laps_sdk.errors import TransportError
 from laps_sdk.transport.base import Address
 from laps_sdk.transport.qlog import MAX_EVENTS
+from laps_sdk.transport.tls import pin_refusal
 
 try:
     from qh3 import tls
@@ -67,7 +68,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "get_send_buffer_size", "install_packet_key", "loss_total", "poll_transmit",
         "smoothed_rtt", "state", "stream_limits",
     ),
-    "tls.Context": ("_server_handle_hello",),
+    "tls.Context": ("_client_handle_certificate_verify", "_server_handle_hello"),
     "QuicLoggerTrace": ("_events",),
 }  # fmt: skip
 
@@ -90,6 +91,7 @@ class Guarded(QuicConnection):
         self,
         *,
         configuration: QuicConfiguration,
+        pins: frozenset[bytes] = frozenset(),
         client_id: bytes = b"?",
         original_destination_connection_id: bytes | None = None,
         retry_source_connection_id: bytes | None = None,
@@ -99,6 +101,7 @@ class Guarded(QuicConnection):
             original_destination_connection_id=original_destination_connection_id,
             retry_source_connection_id=retry_source_connection_id,
         )
+        self._pins = pins
         self._failures = 0
         self._peer_id_is_empty = not client_id and retry_source_connection_id is not None
         if self._peer_id_is_empty:
@@ -128,8 +131,19 @@ class Guarded(QuicConnection):
 
     def _create_tls(self, remote_source_cid: bytes | None) -> Any:
         bridge = super()._create_tls(b"" if self._peer_id_is_empty else remote_source_cid)
+        context: Any = bridge.tls
+        # Attributes of the instance hide the methods.
+        if self._pins:
+            handle_verify = context._client_handle_certificate_verify
+
+            def check_pin(input_buf: Any, *rest: Any) -> None:
+                handle_verify(input_buf, *rest)
+                refusal = pin_refusal(bytes(context.peer_certificate.public_bytes()), self._pins)
+                if refusal:
+                    raise tls.AlertBadCertificate(refusal)
+
+            context._client_handle_certificate_verify = check_pin
         if not self._is_client:
-            context: Any = bridge.tls
             handle_hello = context._server_handle_hello
 
             def read_name(input_buf: Any, *rest: Any) -> None:
@@ -138,7 +152,6 @@ class Guarded(QuicConnection):
                 input_buf.seek(start)
                 handle_hello(input_buf, *rest)
 
-            # An attribute of the instance hides the method.
             context._server_handle_hello = read_name
         return bridge
 
@@ -221,12 +234,6 @@ class Guarded(QuicConnection):
     def peer_datagram_frame(self) -> int:
         """The longest DATAGRAM frame that the peer takes."""
         return self._remote_max_datagram_frame_size or 0
-
-    @property
-    def peer_certificate(self) -> bytes | None:
-        """The leaf that the peer showed, as DER."""
-        certificate = self.get_peercert()
-        return None if certificate is None else bytes(certificate.public_bytes())
 
     def end_trace(self) -> None:
         """Hand the qlog trace back before the draining period is over."""

@@ -119,9 +119,6 @@ class AioquicConnection(LibraryConnection):
     def _end_trace(self) -> None:
         self._tuned.end_trace()
 
-    def _peer_certificate(self) -> bytes | None:
-        return self._tuned.peer_certificate
-
     def _client_server_name(self) -> str:
         return self._tuned.client_server_name
 

@@ -81,7 +81,11 @@ class AioquicEngine(LibraryEngine):
         configuration.server_name = server_name or address[0]
         configuration.verify_mode = self._verify_mode
         configuration.cadata = self._authorities
-        quic = self._class(configuration=configuration, limits=self._options.limits)
+        quic = self._class(
+            configuration=configuration,
+            limits=self._options.limits,
+            pins=self._options.tls.pinned_sha256,
+        )
         quic.connect(address, now)
         setup = self._client_setup(alpn, server_name)
         return self._connection(quic, setup, address, retried=False, now=now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["alert_code", "explain"]
+__all__ = ["explain"]
 
 _CRYPTO_ERROR: Final = 0x100
 _ALERTS: Final = {
@@ -26,11 +26,6 @@ _NAMES: Final = {number: name for name, number in _ALERTS.items()}
 _ABOUT_CERTIFICATES: Final = frozenset({42, 43, 44, 45, 46, 48})
 
 
-def alert_code(name: str) -> int:
-    """The transport error of a TLS alert."""
-    return _CRYPTO_ERROR + _ALERTS[name]
-
-
 def explain(
     code: int, reason: str, by_peer: bool, is_client: bool, protocols: Sequence[str]
 ) -> str:
@@ -45,8 +40,8 @@ def explain(
         have = "we offered" if is_client else "we take"
         return f"no protocol in common (ALPN): {have} {ours}"
     if alert in _ABOUT_CERTIFICATES:
-        whose = "our" if by_peer != is_client else "the server's"
         if by_peer:
-            return f"the peer refused {whose} certificate ({_NAMES[alert]}){said}"
+            return f"the peer refused our certificate ({_NAMES[alert]}){said}"
+        whose = "the server's" if is_client else "the client's"
         return f"{whose} certificate was refused ({_NAMES[alert]}){said}"
     return f"TLS alert {_NAMES.get(alert, alert)}{said}"

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import Address
-from laps_sdk.transport.close_reasons import alert_code, explain
+from laps_sdk.transport.close_reasons import explain
 from laps_sdk.transport.engine import Burst, EngineConnection
 from laps_sdk.transport.events import (
     Closed,
@@ -39,7 +39,6 @@ from laps_sdk.transport.events import (
     StreamReset,
     StreamsAvailable,
 )
-from laps_sdk.transport.tls import fingerprint
 
 __all__ = [
     "CONNECTION_ID_LENGTH",
@@ -54,8 +53,9 @@ CONNECTION_ID_LENGTH: Final = 8
 """Of all ids that we hand out, those in a Retry included: short headers do not tell it."""
 DATAGRAM_FRAME_OVERHEAD: Final = 3
 """Type and a two-byte length (RFC 9221, 4)."""
-_BAD_CERTIFICATE: Final = alert_code("bad_certificate")
-_CRYPTO_FRAME: Final = 0x06
+_MAX_ACK_DELAY: Final = 0.025
+_CLOSING_UNKNOWN: Final = 0.6
+"""Three probe timeouts before there was an answer."""
 
 
 class LibraryQuic(Protocol):
@@ -93,7 +93,6 @@ class Setup(NamedTuple):
     """What we offer, or what we take."""
     server_name: str
     """What a client asks for; a server learns it."""
-    pins: frozenset[bytes]
     initial_id: bytes | None
     """A server: the id under which the client sends until it has heard from us."""
 
@@ -120,6 +119,7 @@ class LibraryConnection(EngineConnection):
         "_heard",
         "_ids",
         "_ids_tuple",
+        "_linger",
         "_open",
         "_quic",
         "_server_name",
@@ -147,6 +147,7 @@ class LibraryConnection(EngineConnection):
         self._stopped: set[int] = set()
         self._final: list[Burst] | None = None
         self._final_answers = 0
+        self._linger: float | None = None
         self._ids: dict[bytes, None] = {quic.host_cid: None}
         if setup.initial_id is not None:
             self._ids[setup.initial_id] = None
@@ -177,10 +178,6 @@ class LibraryConnection(EngineConnection):
     @abstractmethod
     def _receiving(self, stream_id: int) -> bool:
         """Whether the peer's half of a stream is not finished."""
-
-    @abstractmethod
-    def _peer_certificate(self) -> bytes | None:
-        """The leaf that the peer showed, as DER."""
 
     @abstractmethod
     def _client_server_name(self) -> str:
@@ -232,6 +229,7 @@ class LibraryConnection(EngineConnection):
         self._pull()
         if self._closed:
             self._final, self._final_answers = bursts, 0
+            self._linger = now + self._closing_period()
             self._end_trace()
         else:
             self._look_for_end(now)
@@ -239,11 +237,22 @@ class LibraryConnection(EngineConnection):
 
     def next_timer(self) -> float | None:
         """See the base class."""
-        return None if self._terminated else self._quic.get_timer()
+        if self._terminated:
+            return None
+        if self._closed:
+            return self._heard if self._linger is None else self._linger
+        return self._quic.get_timer()
 
     def on_timer(self, now: float) -> None:
         """See the base class."""
         if self._terminated:
+            return
+        if self._closed:
+            # Ours and not the library's: qh3 counts its closing period from the last packet.
+            if self._linger is None:
+                self._linger = now + self._closing_period()
+            elif now >= self._linger:
+                self._terminated = True
             return
         self._quic.handle_timer(now)
         self._pull()
@@ -404,13 +413,7 @@ class LibraryConnection(EngineConnection):
 
     def _handshake_completed(self, alpn: str) -> None:
         setup = self._setup
-        if setup.is_client:
-            refusal = self._pin_refusal()
-            if refusal:
-                # Before our Finished has gone out: the server never sees a complete handshake.
-                self.close(_BAD_CERTIFICATE, refusal, application=False)
-                return
-        else:
+        if not setup.is_client:
             self._server_name = self._client_server_name()
             if setup.initial_id is not None:
                 self._ids.pop(setup.initial_id, None)
@@ -419,20 +422,6 @@ class LibraryConnection(EngineConnection):
         self._open = True
         self._alpn = alpn
         self._report(Connected(alpn))
-
-    def _pin_refusal(self) -> str:
-        """Why the server's certificate is not one of the pinned, "" if it is or none are."""
-        pins = self._setup.pins
-        if not pins:
-            return ""
-        leaf = self._peer_certificate()
-        if leaf is None:
-            return "the server showed no certificate, but one is pinned"
-        seen = fingerprint(leaf)
-        if seen in pins:
-            return ""
-        wanted = ", ".join(sorted(pin.hex() for pin in pins))
-        return f"the server's certificate is not pinned: its SHA-256 is {seen.hex()}, not {wanted}"
 
     def _look_for_end(self, now: float) -> None:
         """Tell a close as soon as the library knows of it, not after its draining period."""
@@ -456,6 +445,11 @@ class LibraryConnection(EngineConnection):
         if not application:
             reason = explain(ending.code, reason, ending.by_peer, setup.is_client, setup.alpn)
         self._finish(Closed(ending.code, reason, ending.by_peer, application))
+
+    def _closing_period(self) -> float:
+        """About three probe timeouts (RFC 9000, 10.2)."""
+        rtt = self.stats().rtt
+        return _CLOSING_UNKNOWN if rtt is None else 3 * (2 * rtt + _MAX_ACK_DELAY)
 
     def _finish(self, closed: Closed) -> None:
         self._events.append(closed)

@@ -53,7 +53,6 @@ class LibraryEngine(Engine):
             is_client=True,
             alpn=tuple(alpn),
             server_name=server_name or "",
-            pins=self._options.tls.pinned_sha256,
             initial_id=None,
         )
 
@@ -62,7 +61,6 @@ class LibraryEngine(Engine):
             is_client=False,
             alpn=self._options.alpn,
             server_name="",
-            pins=frozenset(),
             initial_id=initial_id,
         )
 

@@ -87,9 +87,6 @@ class Qh3Connection(LibraryConnection):
     def _end_trace(self) -> None:
         self._guarded.end_trace()
 
-    def _peer_certificate(self) -> bytes | None:
-        return self._guarded.peer_certificate
-
     def _client_server_name(self) -> str:
         return self._guarded.client_server_name
 

@@ -62,7 +62,7 @@ class Qh3Engine(LibraryEngine):
         configuration.server_name = server_name or address[0]
         configuration.verify_mode = self._verify_mode
         configuration.cadata = self._authorities
-        quic = Guarded(configuration=configuration)
+        quic = Guarded(configuration=configuration, pins=self._options.tls.pinned_sha256)
         quic.connect(address, now)
         setup = self._client_setup(alpn, server_name)
         return Qh3Connection(quic, setup, address, now)

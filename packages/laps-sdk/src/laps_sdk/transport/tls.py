@@ -9,7 +9,6 @@ Session tickets and 0-RTT stay off in all backends: what is sent in 0-RTT can be
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import ipaddress
 import ssl
@@ -35,6 +34,7 @@ __all__ = [
     "dev_certificate",
     "fingerprint",
     "parse_fingerprint",
+    "pin_refusal",
     "read_server_certificate",
     "read_trust",
 ]
@@ -115,8 +115,8 @@ def read_server_certificate(tls: Tls, *, now: datetime | None = None) -> ServerC
 def read_trust(tls: Tls) -> tuple[int, bytes | None]:
     """How a client verifies: a mode of :mod:`ssl`, and its authorities as PEM (None: the system's).
 
-    Pinned certificates are compared by the connection itself once the library has seen that the
-    server holds the key, so the library then checks nothing else.
+    If certificates are pinned the library checks only that the server holds the key; the rest is
+    :func:`pin_refusal`, which the backends call in the middle of the handshake.
     """
     for pin in tls.pinned_sha256:
         if len(pin) != hashlib.sha256().digest_size:
@@ -193,6 +193,15 @@ def fingerprint(certificate: x509.Certificate | bytes) -> bytes:
     return hashlib.sha256(der).digest()
 
 
+def pin_refusal(leaf: x509.Certificate | bytes, pins: frozenset[bytes]) -> str:
+    """Why a server's certificate is none of the pinned ones; "" if it is one."""
+    seen = fingerprint(leaf)
+    if seen in pins:
+        return ""
+    wanted = " or ".join(sorted(pin.hex() for pin in pins))
+    return f"it is not pinned: its SHA-256 is {seen.hex()}, not {wanted}"
+
+
 def parse_fingerprint(text: str) -> bytes:
     """Read a SHA-256 as people write it: hex with or without colons, or base64."""
     plain = text.strip().removeprefix("sha256/").removeprefix("sha256:")
@@ -204,7 +213,7 @@ def parse_fingerprint(text: str) -> bytes:
             pass
     try:
         raw = base64.b64decode(plain.replace("-", "+").replace("_", "/"), validate=True)
-    except binascii.Error:
+    except ValueError:
         raw = b""
     if len(raw) != 32:
         raise CertificateError(
