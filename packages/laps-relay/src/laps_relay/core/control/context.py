@@ -4,7 +4,8 @@ The parts know each other through it::
 
     relay       dispatches events, notices and timers
     spaces      namespaces and prefixes          receivers   who receives a track
-    sources     who feeds a track                fetches     FETCH and TRACK_STATUS
+    sources     who feeds a track                fetches     FETCH
+    tracks      what is known of a track         statuses    TRACK_STATUS
     grants      who may do what, and how long
     context     tables, commands to sessions     this module
 """
@@ -16,15 +17,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec
 
 from laps_relay.core.control.codes import request_code, shorten
-from laps_relay.core.control.events import RelayEvent, RequestDenied, TrackAdded, TrackRemoved
+from laps_relay.core.control.events import RelayEvent, RequestDenied
 from laps_relay.core.control.records import (
     Client,
     Load,
     Offer,
     Receiver,
     Record,
-    Stage,
-    Track,
+    Source,
     Watch,
 )
 from laps_relay.core.control.settings import EdgeSettings
@@ -34,7 +34,6 @@ from laps_relay.core.interfaces import ForwardingPlane
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.session.ids import RequestsBlockedError
-from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
     from laps_relay.core.control.receivers import Receivers
     from laps_relay.core.control.sources import Sources
     from laps_relay.core.control.spaces import Spaces
+    from laps_relay.core.control.statuses import Statuses
+    from laps_relay.core.control.tracks import Tracks
 
 __all__ = ["Asked", "Context", "Due"]
 
@@ -81,19 +82,16 @@ class Context:
         "events",
         "fetches",
         "grants",
-        "next_track",
         "offers",
         "plane",
         "receivers",
         "settings",
         "sources",
         "spaces",
-        "stale",
+        "statuses",
         "subscriptions",
         "timers",
-        "track_tree",
         "tracks",
-        "tracks_by_name",
         "watches",
     )
 
@@ -102,6 +100,8 @@ class Context:
     receivers: Receivers
     spaces: Spaces
     fetches: Fetches
+    statuses: Statuses
+    tracks: Tracks
 
     def __init__(self, plane: ForwardingPlane, settings: EdgeSettings) -> None:
         self.plane = plane
@@ -112,19 +112,10 @@ class Context:
         self.draining: str | None = None
         """Where clients shall go, once :meth:`EdgeRelay.drain` was called."""
         self.clients: dict[int, Client] = {}
-        self.tracks: dict[int, Track] = {}
-        """All tracks, by number."""
-        self.tracks_by_name: dict[FullTrackName, Track] = {}
-        """Those that have publishers, or receivers that wait for one."""
-        self.stale: dict[FullTrackName, Track] = {}
-        """Those of which only the cache is left."""
-        self.track_tree: NamespaceTree[Track] = NamespaceTree()
-        """Tracks that somebody PUBLISHed, by namespace."""
         self.offers: NamespaceTree[Offer] = NamespaceTree()
         self.watches: NamespaceTree[Watch] = NamespaceTree()
         self.subscriptions = 0
         """Receivers of all sessions."""
-        self.next_track = 1
 
     # Commands to sessions
 
@@ -201,7 +192,7 @@ class Context:
 
     def overloaded(
         self, now: float, client: Client, name: Namespace | FullTrackName | None
-    ) -> tuple[str, float] | None:
+    ) -> tuple[str, float | None] | None:
         """Why a session may not make another request now, and when it may; None if it may."""
         settings = self.settings
         earned = (now - client.credited) * settings.request_rate
@@ -211,7 +202,7 @@ class Context:
             return "too many requests at once", (1 - client.credit) / settings.request_rate
         client.credit -= 1
         if name is not None and name.size > settings.name_bytes:
-            return f"names are limited to {settings.name_bytes} bytes here", 0.0
+            return f"names are limited to {settings.name_bytes} bytes here", None
         return None
 
     def full(self, client: Client, load: Load) -> str | None:
@@ -243,8 +234,11 @@ class Context:
             client.requests[record.request_id] = record
         if load is not None:
             client.load[load] += 1
-        if isinstance(record, Receiver):
-            record.track.receivers[record.subscription] = record
+        if isinstance(record, Source):
+            client.feeds[record] = None
+            record.track.sources[client.id] = record
+        elif isinstance(record, Receiver):
+            record.track.receivers[client.id] = record
             self.subscriptions += 1
 
     def drop(self, record: Record, load: Load | None) -> None:
@@ -254,88 +248,12 @@ class Context:
             client.requests.pop(record.request_id, None)
         if load is not None:
             client.load[load] -= 1
-        if isinstance(record, Receiver):
-            del record.track.receivers[record.subscription]
+        if isinstance(record, Source):
+            client.feeds.pop(record, None)
+            if record.track.sources.get(client.id) is record:
+                del record.track.sources[client.id]
+        elif isinstance(record, Receiver):
+            del record.track.receivers[client.id]
             self.subscriptions -= 1
         for due in (Due.EXPIRY, Due.PATIENCE, Due.ANSWER, Due.DONE, Due.FILL):
             self.timers.cancel((due, record))
-
-    # Tracks
-
-    def track(self, now: float, name: FullTrackName) -> Track | None:
-        """The track of this name for a publisher or a subscriber; None if there is no room."""
-        track = self.tracks_by_name.get(name)
-        if track is None:
-            if not self._room(now):
-                return None
-            track = Track(number=self.next_track, name=name)
-            self.next_track += 1
-            self.tracks[track.number] = track
-            self.tracks_by_name[name] = track
-        return track
-
-    def _room(self, now: float) -> bool:
-        """Whether one more track fits; caches that nobody feeds make room."""
-        while len(self.tracks) >= self.settings.max_tracks:
-            oldest = next(iter(self.stale.values()), None)
-            if oldest is None:
-                return False
-            self.forget(now, oldest)
-        return True
-
-    def install(self, track: Track) -> None:
-        """Let the plane know a track, before anything else about it."""
-        if track.installed:
-            return
-        milliseconds = track.facts.max_cache_duration
-        max_age = None if milliseconds is None else milliseconds / 1000
-        self.plane.add_track(track.number, track.name, max_age=max_age)
-        track.installed = True
-        self.events.append(TrackAdded(track=track.name, number=track.number))
-
-    def renew(self, now: float, track: Track) -> None:
-        """A track without a publisher gets one: forget what an earlier one published.
-
-        A publisher that comes back may count its groups from 0 again, and all of them would look
-        like old ones. Receivers that are still there bind the track to its past.
-        """
-        stale = self.stale.get(track.name)
-        if stale is not None:
-            self.forget(now, stale)
-        bound = any(receiver.stage is Stage.ESTABLISHED for receiver in track.receivers.values())
-        if bound or not track.installed:
-            return
-        self._uninstall(now, track)
-        track.number = self.next_track
-        self.next_track += 1
-        self.tracks[track.number] = track
-        track.hint = track.final = track.group_asked = track.rank = None
-        track.ranked = False
-
-    def _uninstall(self, now: float, track: Track) -> None:
-        for job in list(track.fetches):
-            self.fetches.fail(now, job, RequestErrorCode.DOES_NOT_EXIST, "the track is gone")
-        del self.tracks[track.number]
-        for due in (Due.LINGER, Due.FINISH, Due.FORGET):
-            self.timers.cancel((due, track))
-        if track.installed:
-            track.installed = False
-            self.plane.remove_track(now, track.number)
-            self.events.append(TrackRemoved(track=track.name, number=track.number))
-
-    def forget(self, now: float, track: Track) -> None:
-        """Forget a track that nobody feeds or receives."""
-        if self.tracks.get(track.number) is not track:
-            return
-        self._uninstall(now, track)
-        if self.tracks_by_name.get(track.name) is track:
-            del self.tracks_by_name[track.name]
-        if self.stale.get(track.name) is track:
-            del self.stale[track.name]
-
-    def largest(self, track: Track) -> Location | None:
-        """The largest location that is known of a track."""
-        seen = self.plane.largest(track.number) if track.installed else None
-        if seen is None or track.hint is None:
-            return seen or track.hint
-        return max(seen, track.hint)

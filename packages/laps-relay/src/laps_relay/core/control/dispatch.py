@@ -160,12 +160,14 @@ class Dispatch:
         context, message, tokens = self._context, event.message, event.tokens
         request_id = event.request_id
         action, namespace, name = self._about(client, event)
-        whole: Namespace | FullTrackName | None = namespace
-        if namespace is not None and name is not None:
-            whole = FullTrackName(namespace, name)
         if client.drained:
             context.reject(client, request_id, RequestErrorCode.GOING_AWAY, "GOAWAY was sent")
             return
+        if namespace is None:
+            code = RequestErrorCode.INVALID_JOINING_REQUEST_ID
+            context.reject(client, request_id, code, "there is no such subscription")
+            return
+        whole = namespace if name is None else FullTrackName(namespace, name)
         overload = context.overloaded(now, client, whole)
         if overload is not None:
             reason, wait = overload
@@ -182,7 +184,7 @@ class Dispatch:
             case Fetch():
                 context.fetches.fetch(now, client, message, grant)
             case TrackStatus():
-                context.fetches.status(now, client, message)
+                context.statuses.ask(now, client, message)
             case PublishNamespace():
                 context.spaces.publish(now, client, message, grant)
             case SubscribeNamespace() | SubscribeTracks():
@@ -238,7 +240,7 @@ class Dispatch:
                     context.tell(client, client.wire.accept, event.update_id)
                 elif isinstance(record, Source):
                     reason = "an update was not allowed"
-                    context.sources.drop(now, record, 0, reason, status="UNAUTHORIZED")
+                    context.sources.drop(now, record, None, reason, status="UNAUTHORIZED")
                 else:
                     code = RequestErrorCode.UNAUTHORIZED
                     context.fetches.fail(now, record, code, "an update was not allowed")
@@ -265,7 +267,7 @@ class Dispatch:
                 context.fetches.leg_lost(now, record)
             case StatusLeg():
                 code = RequestErrorCode.INTERNAL_ERROR
-                context.fetches.status_unknown(record, code, "the publisher is gone")
+                context.statuses.unknown(record, code, "the publisher is gone")
 
     def _cancelled(self, now: float, client: Client, event: RequestCancelled) -> None:
         record = client.requests.get(event.request_id)
@@ -291,10 +293,10 @@ class Dispatch:
             case FetchLeg(), _ if isinstance(event, RequestRejected):
                 context.fetches.rejected(now, record, event.message)
             case StatusLeg(), RequestOk() as ok:
-                context.fetches.status_known(record, ok)
+                context.statuses.known(record, ok)
             case StatusLeg(), _ if isinstance(event, RequestRejected):
                 error = event.message
-                context.fetches.status_unknown(record, upstream_code(error), error.reason)
+                context.statuses.unknown(record, upstream_code(error), error.reason)
             case _:
                 pass
 

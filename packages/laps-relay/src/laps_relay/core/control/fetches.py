@@ -1,4 +1,4 @@
-"""FETCH and TRACK_STATUS: from what the relay knows, or passed on to a publisher.
+"""FETCH: answered from the cache, or passed on to a publisher.
 
 ::
 
@@ -30,30 +30,27 @@ from laps_relay.core.control.records import (
     Load,
     Receiver,
     Stage,
-    StatusLeg,
     Track,
 )
 from laps_relay.core.interfaces import FetchRange
 from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
-from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import (
+    AbsoluteJoiningFetch,
     Fetch,
     FetchOk,
+    RelativeJoiningFetch,
     RequestError,
-    RequestOk,
     StandaloneFetch,
-    TrackStatus,
 )
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import DEFAULT_PRIORITY
-from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 
-__all__ = ["Fetches"]
+__all__ = ["Fetches", "no_retry"]
 
 
 class Fetches:
-    """FETCHes under way, and questions about tracks."""
+    """FETCHes under way."""
 
     __slots__ = ("_context",)
 
@@ -75,16 +72,16 @@ class Fetches:
         context.grants.hold(job)
         target = message.target
         if isinstance(target, StandaloneFetch):
-            track = self._known(target.track)
+            track = context.tracks.known(target.track)
             if track is None:
-                track = context.track(now, target.track)
+                track = context.tracks.open(now, target.track)
             if track is None:
                 reason = "the relay has as many tracks as it can"
                 self.fail(now, job, RequestErrorCode.EXCESSIVE_LOAD, reason)
                 return
             self._begin(now, job, track, standalone_span(target))
             return
-        receiver = self.joined(client, message)
+        receiver = self._joined(client, target)
         if receiver is None:
             reason = "there is no such subscription"
             self.fail(now, job, RequestErrorCode.INVALID_JOINING_REQUEST_ID, reason)
@@ -93,26 +90,19 @@ class Fetches:
         else:
             self.join(now, job, receiver)
 
-    def joined(self, client: Client, message: Fetch) -> Receiver | None:
+    def _joined(
+        self, client: Client, target: RelativeJoiningFetch | AbsoluteJoiningFetch
+    ) -> Receiver | None:
         """The subscription that a FETCH joins."""
-        if isinstance(message.target, StandaloneFetch):
-            return None
-        record = client.requests.get(message.target.joining_request_id)
+        record = client.requests.get(target.joining_request_id)
         return record if isinstance(record, Receiver) else None
 
     def name_of(self, client: Client, message: Fetch) -> FullTrackName | None:
         """The track that a FETCH is about."""
         if isinstance(message.target, StandaloneFetch):
             return message.target.track
-        receiver = self.joined(client, message)
+        receiver = self._joined(client, message.target)
         return None if receiver is None else receiver.track.name
-
-    def _known(self, name: FullTrackName) -> Track | None:
-        """The track of this name that has objects: a live one, or what is left of one."""
-        track = self._context.tracks_by_name.get(name)
-        if track is not None and track.installed:
-            return track
-        return self._context.stale.get(name, track)
 
     def join(self, now: float, job: FetchJob, receiver: Receiver) -> None:
         """Begin a joining FETCH: its subscription has its answer."""
@@ -130,8 +120,9 @@ class Fetches:
         context = self._context
         job.track = track
         track.fetches[job] = None
-        largest = context.largest(track)
-        if largest is not None and (track.established or track.stale):
+        largest = context.tracks.largest(track)
+        flowing = any(source.live and source.forward for source in track.sources.values())
+        if largest is not None and (flowing or track.stale):
             clipped = clip(span, largest)
             if clipped is None:
                 reason = f"the largest object is {largest.group}/{largest.object}"
@@ -155,7 +146,7 @@ class Fetches:
         """No publisher helps: send what the cache has, if it has anything."""
         context, track, span = self._context, job.track, job.span
         if track is not None and span is not None and track.installed:
-            largest = context.largest(track)
+            largest = context.tracks.largest(track)
             clipped = None if largest is None else clip(span, largest)
             if clipped is not None and context.plane.track_counters(track.number).cached_objects:
                 self._serve(now, job, track, clipped, partial=True)
@@ -220,13 +211,13 @@ class Fetches:
         )
         target = StandaloneFetch(track.name, span.start, wire_end(span.end))
         for client in self._publishers(track):
-            asked = context.ask(client, _no_retry, client.wire.fetch, target, parameters)
+            asked = context.ask(client, no_retry, client.wire.fetch, target, parameters)
             if asked.request_id is None:
                 continue
             leg = FetchLeg(client=client, request_id=asked.request_id, job=job)
             context.add(leg, None)
             job.leg = leg
-            context.install(track)
+            context.tracks.install(track)
             # Objects may come before FETCH_OK.
             context.plane.relay_fetch(
                 client.id, leg.request_id, job.subscription, self._range(job, track, span)
@@ -364,65 +355,8 @@ class Fetches:
         track = job.track
         if track is not None:
             track.fetches.pop(job, None)
-            context.receivers.settle(now, track)
-
-    # TRACK_STATUS
-
-    def status(self, now: float, client: Client, message: TrackStatus) -> None:
-        """Answer a TRACK_STATUS that is allowed."""
-        context = self._context
-        track = context.tracks_by_name.get(message.track)
-        if track is not None and track.established:
-            parameters = Parameters(largest_object=context.largest(track))
-            properties = properties_for(track.properties, track.properties_draft, client.draft)
-            self._answer(client, message.request_id, parameters, properties)
-            return
-        for offer in reversed(context.offers.covering(message.track.namespace)):
-            publisher = offer.client
-            if not publisher.usable:
-                continue
-            asked = context.ask(publisher, _no_retry, publisher.wire.track_status, message.track)
-            if asked.request_id is None:
-                continue
-            leg = StatusLeg(
-                client=publisher,
-                request_id=asked.request_id,
-                asker=client,
-                asker_request=message.request_id,
-            )
-            context.add(leg, None)
-            context.timers.set((Due.ANSWER, leg), now + context.settings.upstream_timeout)
-            return
-        code = RequestErrorCode.DOES_NOT_EXIST
-        context.reject(client, message.request_id, code, "nobody publishes this track")
-
-    def _answer(
-        self,
-        client: Client,
-        request_id: int,
-        parameters: Parameters,
-        properties: KeyValues,
-    ) -> None:
-        # Draft 16 has no room for properties in REQUEST_OK.
-        if client.draft is Draft.D16:
-            properties = ()
-        context = self._context
-        if not context.tell(client, client.wire.accept, request_id, parameters, properties):
-            reason = "the answer cannot be written"
-            context.reject(client, request_id, RequestErrorCode.INTERNAL_ERROR, reason)
-
-    def status_known(self, leg: StatusLeg, message: RequestOk) -> None:
-        """A publisher answered."""
-        self._context.drop(leg, None)
-        properties = properties_for(message.track_properties, leg.client.draft, leg.asker.draft)
-        parameters = Parameters(largest_object=message.parameters.largest_object)
-        self._answer(leg.asker, leg.asker_request, parameters, properties)
-
-    def status_unknown(self, leg: StatusLeg, code: RequestErrorCode, reason: str) -> None:
-        """A publisher rejected it, does not answer, or is gone."""
-        self._context.drop(leg, None)
-        self._context.reject(leg.asker, leg.asker_request, code, reason)
+            context.tracks.settle(now, track)
 
 
-def _no_retry(now: float) -> None:
+def no_retry(now: float) -> None:
     """A FETCH that is blocked at one publisher goes to another."""

@@ -51,7 +51,7 @@ class Receivers:
         """Take a SUBSCRIBE that is allowed."""
         context = self._context
         full = context.full(client, Load.SUBSCRIPTIONS)
-        track = None if full is not None else context.track(now, message.track)
+        track = None if full is not None else context.tracks.open(now, message.track)
         if track is None:
             reason = full or "the relay has as many tracks as it can"
             context.reject(
@@ -76,7 +76,7 @@ class Receivers:
         else:
             context.sources.ensure(now, track, again=True)
             self._wait_on(now, receiver)
-        self.settle(now, track)
+        self._context.tracks.settle(now, track)
 
     def _wait(self, draft: Draft, asked: int | None) -> float:
         """How long to wait for a publisher; absent is 0 in draft 18 (10.2.6)."""
@@ -102,7 +102,7 @@ class Receivers:
     def impatient(self, now: float, receiver: Receiver) -> None:
         """A SUBSCRIBE has waited as long as it may."""
         self._wait_on(now, receiver)
-        self.settle(now, receiver.track)
+        self._context.tracks.settle(now, receiver.track)
 
     def serve(self, now: float, track: Track) -> None:
         """A track has a publisher: accept whoever waits for it."""
@@ -113,7 +113,7 @@ class Receivers:
     def _accept(self, now: float, receiver: Receiver) -> None:
         context, track, client = self._context, receiver.track, receiver.client
         context.timers.cancel((Due.PATIENCE, receiver))
-        largest = context.largest(track)
+        largest = context.tracks.largest(track)
         window = window_of(receiver.filter, largest)
         if window is None:
             reason = "the last group that was asked for is over"
@@ -193,7 +193,7 @@ class Receivers:
         def retry(later: float) -> None:
             context.spaces.offer(later, track, watch)
 
-        largest = context.largest(track)
+        largest = context.tracks.largest(track)
         asked = context.ask(
             client,
             retry,
@@ -236,7 +236,7 @@ class Receivers:
         self._establish(now, receiver)
         if receiver.new_group is not None:
             self._context.sources.request_group(receiver.track, receiver.new_group)
-        self.settle(now, receiver.track)
+        self._context.tracks.settle(now, receiver.track)
 
     # Updates
 
@@ -259,7 +259,7 @@ class Receivers:
             # Its answer comes behind the one to the SUBSCRIBE.
             receiver.updates.append(event.update_id)
             return
-        largest = context.largest(track)
+        largest = context.tracks.largest(track)
         if parameters.subscription_filter is not None:
             window = window_of(receiver.filter, largest)
             if window is None:
@@ -304,7 +304,7 @@ class Receivers:
                 counters.streams,
                 shorten(reason),
             )
-        self.settle(now, receiver.track)
+        self._context.tracks.settle(now, receiver.track)
 
     def _refuse(self, now: float, receiver: Receiver, code: RequestErrorCode, reason: str) -> None:
         """Say REQUEST_ERROR to a SUBSCRIBE that waits."""
@@ -316,7 +316,7 @@ class Receivers:
         reset = reset_code(receiver.client.draft, "CANCELLED")
         self._remove(now, receiver, reason, reset)
         self._context.spaces.receiver_left(now, receiver)
-        self.settle(now, receiver.track)
+        self._context.tracks.settle(now, receiver.track)
 
     def _remove(
         self, now: float, receiver: Receiver, reason: str, reset: int | None
@@ -349,6 +349,8 @@ class Receivers:
         Receivers are done. SUBSCRIBEs that wait get ``code`` if a publisher gave one, or wait on.
         """
         self.finish(now, track, status, reason)
+        if code is None and track.receivers:
+            self._context.sources.ensure(now, track, again=True)
         for receiver in list(track.receivers.values()):
             if code is not None:
                 self._refuse(now, receiver, code, reason)
@@ -370,42 +372,6 @@ class Receivers:
         track.final = final
         timers = self._context.timers
         timers.set((Due.FINISH, track), now + self._context.settings.done_delay)
-
-    # Housekeeping
-
-    def settle(self, now: float, track: Track) -> None:
-        """See whether a track is still wanted, still fed, or over."""
-        context = self._context
-        if context.tracks.get(track.number) is not track or track.stale:
-            return
-        linger = (Due.LINGER, track)
-        if track.receivers:
-            context.timers.cancel(linger)
-            return
-        if track.sources:
-            context.sources.sync(track)
-            asked = any(not source.pushed for source in track.sources.values())
-            if asked and context.timers.when(linger) is None:
-                context.timers.set(linger, now + context.settings.linger)
-            return
-        if track.fetches:
-            return
-        keep = context.settings.cache_linger
-        if (
-            keep > 0
-            and track.installed
-            and context.plane.track_counters(track.number).cached_objects
-        ):
-            del context.tracks_by_name[track.name]
-            older = context.stale.get(track.name)
-            if older is not None:
-                context.forget(now, older)
-            track.stale = True
-            context.stale[track.name] = track
-            context.timers.cancel(linger)
-            context.timers.set((Due.FORGET, track), now + keep)
-        else:
-            context.forget(now, track)
 
 
 def note(receiver: Receiver, parameters: Parameters) -> None:

@@ -108,6 +108,8 @@ class Client:
     """What its SETUP said about Top-N."""
     grant: Grant | None = None
     requests: dict[int, Record] = field(default_factory=dict)
+    feeds: dict[Source, None] = field(default_factory=dict)
+    """Its sources; those without a request too."""
     load: Counter[Load] = field(default_factory=Counter)
     blocked: deque[Callable[[float], None]] = field(default_factory=deque)
     """Requests of ours that wait for MAX_REQUEST_ID (draft 16)."""
@@ -137,8 +139,11 @@ class Track:
     """By session."""
     refused: set[int] = field(default_factory=set)
     """Sessions that rejected our SUBSCRIBE; not asked again while another one publishes."""
-    receivers: dict[Subscription, Receiver] = field(default_factory=dict)
+    receivers: dict[int, Receiver] = field(default_factory=dict)
+    """By session: each has one at most (moq-transport-16, 5.1)."""
     fetches: dict[FetchJob, None] = field(default_factory=dict)
+    fed: bool = False
+    """Whether it has had a publisher."""
     installed: bool = False
     """Whether the forwarding plane knows it."""
     stale: bool = False
@@ -263,6 +268,8 @@ class Watch:
     told: dict[Namespace, None] = field(default_factory=dict)
     blocked: dict[FullTrackName, None] = field(default_factory=dict)
     """Tracks of which PUBLISH_BLOCKED was said: they are not published any more."""
+    declined: set[int] = field(default_factory=set)
+    """Tracks that the session gave up: they do not come again, unless they are published anew."""
     grant: Grant | None = None
 
 

@@ -40,6 +40,8 @@ from laps_relay.core.control.records import (
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
 from laps_relay.core.control.sources import Sources
 from laps_relay.core.control.spaces import Spaces
+from laps_relay.core.control.statuses import Statuses
+from laps_relay.core.control.tracks import Tracks
 from laps_relay.core.control.views import (
     NamespaceRow,
     SessionRow,
@@ -82,6 +84,8 @@ class EdgeRelay:
         context.receivers = Receivers(context)
         context.spaces = Spaces(context)
         context.fetches = Fetches(context)
+        context.statuses = Statuses(context)
+        context.tracks = Tracks(context)
         self._dispatch = Dispatch(context)
 
     # Sessions
@@ -140,18 +144,13 @@ class EdgeRelay:
                 context.fetches.leg_lost(now, record)
             elif isinstance(record, StatusLeg):
                 code, reason = RequestErrorCode.INTERNAL_ERROR, "the publisher is gone"
-                context.fetches.status_unknown(record, code, reason)
-        self._drop_sources(now, client)
-
-    def _drop_sources(self, now: float, client: Client) -> None:
-        """Sources without a request id, or behind PUBLISH_DONE, are in their tracks alone."""
-        context = self._context
-        for track in list(context.tracks.values()):
-            source = track.sources.get(client.id)
-            if source is not None:
-                status = source.status if source.stage is Stage.DONE else "INTERNAL_ERROR"
-                reason = source.reason if source.stage is Stage.DONE else "the publisher is gone"
-                context.sources.gone(now, source, status, reason)
+                context.statuses.unknown(record, code, reason)
+        # Those that wait to be asked, or are behind PUBLISH_DONE, have no request any more.
+        for source in list(client.feeds):
+            done = source.stage is Stage.DONE
+            status = source.status if done else "INTERNAL_ERROR"
+            reason = source.reason if done else "the publisher is gone"
+            context.sources.gone(now, source, status, reason)
 
     # From the forwarding plane
 
@@ -226,7 +225,7 @@ class EdgeRelay:
                 leg = holder
                 context.tell(leg.client, leg.client.wire.cancel, leg.request_id)
                 reason = "the publisher does not answer"
-                context.fetches.status_unknown(leg, RequestErrorCode.TIMEOUT, reason)
+                context.statuses.unknown(leg, RequestErrorCode.TIMEOUT, reason)
             case Due.LINGER, Track():
                 context.sources.idle(now, holder)
             case Due.DONE, Source():
@@ -234,7 +233,7 @@ class EdgeRelay:
             case Due.FINISH, Track():
                 context.receivers.finish(now, holder, "TRACK_ENDED", "the track has ended")
             case Due.FORGET, Track():
-                context.forget(now, holder)
+                context.tracks.forget(now, holder)
             case Due.FILL, FetchJob():
                 context.fetches.overdue(now, holder)
             case Due.GOAWAY, Client():
@@ -279,7 +278,7 @@ class EdgeRelay:
         context = self._context
         if track is None:
             return context.plane.purge()
-        found = (context.tracks_by_name.get(track), context.stale.get(track))
+        found = (context.tracks.by_name.get(track), context.tracks.stale.get(track))
         return sum(
             context.plane.purge(item.number)
             for item in found
@@ -320,11 +319,11 @@ class EdgeRelay:
                 ),
                 subscribers=sum(r.stage is Stage.ESTABLISHED for r in track.receivers.values()),
                 waiting=sum(r.stage is Stage.PENDING for r in track.receivers.values()),
-                largest=context.largest(track),
+                largest=context.tracks.largest(track),
                 rank=track.rank,
                 counters=context.plane.track_counters(track.number),
             )
-            for track in context.tracks.values()
+            for track in context.tracks.by_number.values()
             if track.installed
         ]
 
@@ -343,7 +342,7 @@ class EdgeRelay:
                 expires=None if receiver.grant is None else receiver.grant.expires,
                 counters=context.plane.subscription_counters(receiver.subscription),
             )
-            for track in context.tracks.values()
+            for track in context.tracks.by_number.values()
             for receiver in track.receivers.values()
         ]
 

@@ -54,9 +54,9 @@ class Sources:
 
     def _subscribe(self, now: float, track: Track, client: Client) -> None:
         source = Source(client=client, track=track, pushed=False)
-        track.sources[client.id] = source
+        self._context.add(source, None)
         if not self._ask(now, source):
-            del track.sources[client.id]
+            self._context.drop(source, None)
 
     def _ask(self, now: float, source: Source) -> bool:
         """Send our SUBSCRIBE; False if that cannot be."""
@@ -86,7 +86,7 @@ class Sources:
         source.request_id = asked.request_id
         if parameters.new_group_request is not None:
             track.group_asked = (parameters.new_group_request, -1)
-        context.add(source, None)
+        client.requests[asked.request_id] = source
         context.timers.set((Due.ANSWER, source), now + context.settings.upstream_timeout)
         return True
 
@@ -126,7 +126,7 @@ class Sources:
         """A publisher will not feed a track; if none is left to answer, its receivers hear it."""
         if not track.sources:
             self._context.receivers.source_lost(now, track, "TRACK_ENDED", reason, code)
-        self._context.receivers.settle(now, track)
+        self._context.tracks.settle(now, track)
 
     # Their PUBLISH
 
@@ -134,7 +134,7 @@ class Sources:
         """Take a PUBLISH that is allowed."""
         context = self._context
         request_id = message.request_id
-        track = context.track(now, message.track)
+        track = context.tracks.open(now, message.track)
         full = context.full(client, Load.PUBLISHES)
         if track is None or full is not None:
             reason = full or "the relay has as many tracks as it can"
@@ -143,7 +143,7 @@ class Sources:
         refusal = self._describe(track, client, message.track_properties)
         if refusal is not None:
             context.reject(client, request_id, *refusal)
-            context.receivers.settle(now, track)
+            context.tracks.settle(now, track)
             return
         other = track.sources.get(client.id)
         if other is not None:
@@ -161,9 +161,8 @@ class Sources:
         expires = None if grant.expires is None else max(int((grant.expires - now) * 1000), 1)
         parameters = Parameters(forward=source.forward, expires=expires)
         if not context.tell(client, client.wire.accept, request_id, parameters):
-            context.receivers.settle(now, track)
+            context.tracks.settle(now, track)
             return
-        track.sources[client.id] = source
         context.add(source, Load.PUBLISHES)
         context.grants.hold(source)
         self._establish(
@@ -194,12 +193,12 @@ class Sources:
         context, track, client = self._context, source.track, source.client
         first = not track.established
         if first:
-            context.renew(now, track)
+            context.tracks.renew(now, track)
         source.stage = Stage.ESTABLISHED
         source.alias = alias
         if largest is not None and (track.hint is None or largest > track.hint):
             track.hint = largest
-        context.install(track)
+        context.tracks.install(track)
         context.events.append(PublisherAdded(session=client.id, track=track.name, pushed=pushed))
         # Receivers first: objects that waited for the alias are forwarded with the ingress.
         context.receivers.serve(now, track)
@@ -209,7 +208,7 @@ class Sources:
         if pushed:
             context.spaces.track_published(now, track)
         self.sync(track)
-        context.receivers.settle(now, track)
+        context.tracks.settle(now, track)
 
     def sync(self, track: Track) -> None:
         """Tell the sources what the receivers want together: whether, and from where on."""
@@ -260,7 +259,7 @@ class Sources:
     def request_group(self, track: Track, value: int) -> None:
         """Pass a NEW_GROUP_REQUEST on, unless one is under way (moq-transport-16, 9.2.2.9)."""
         context = self._context
-        largest = context.largest(track)
+        largest = context.tracks.largest(track)
         group = -1 if largest is None else largest.group
         if not track.facts.dynamic_groups or 0 < value <= group:
             return
@@ -298,7 +297,9 @@ class Sources:
         """What was under way behind PUBLISH_DONE should be here."""
         self.gone(now, source, source.status, source.reason)
 
-    def drop(self, now: float, source: Source, reset: int, reason: str, *, status: str) -> None:
+    def drop(
+        self, now: float, source: Source, reset: int | None, reason: str, *, status: str
+    ) -> None:
         """End a source ourselves."""
         self._cancel(source, reset)
         self.gone(now, source, status, reason)
@@ -315,12 +316,10 @@ class Sources:
         self._remove(now, source, reason)
         if not track.sources:
             self._context.receivers.source_lost(now, track, status, reason, None)
-        self._context.receivers.settle(now, track)
+        self._context.tracks.settle(now, track)
 
     def _remove(self, now: float, source: Source, reason: str) -> None:
         context, track, client = self._context, source.track, source.client
-        if track.sources.get(client.id) is source:
-            del track.sources[client.id]
         context.drop(source, Load.PUBLISHES if source.pushed else None)
         if source.stage is Stage.PENDING:
             return
@@ -328,8 +327,8 @@ class Sources:
         context.events.append(
             PublisherGone(session=client.id, track=track.name, reason=reason or source.status)
         )
-        if source.pushed and not track.pushed:
-            context.spaces.track_unpublished(now, track)
+        if source.pushed:
+            context.spaces.publisher_left(now, track)
 
     def idle(self, now: float, track: Track) -> None:
         """Nobody has received a track for a while: unsubscribe from it."""
@@ -338,7 +337,7 @@ class Sources:
             if not source.pushed and source.stage is not Stage.DONE:
                 self._cancel(source)
                 self._remove(now, source, "no subscriber is left")
-        context.receivers.settle(now, track)
+        context.tracks.settle(now, track)
 
     def malformed(self, now: float, track: Track, session: int, reason: str) -> None:
         """A publisher broke the object model: its subscription ends, and so do all receivers'."""

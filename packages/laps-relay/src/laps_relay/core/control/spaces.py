@@ -73,8 +73,8 @@ class Spaces:
         for watch in context.watches.covering(namespace):
             self._announce(watch, namespace)
         # Tracks that are wanted already may come from here too (moq-transport-16, 8.5).
-        for track in list(context.tracks_by_name.values()):
-            if track.receivers and namespace.is_prefix_of(track.name.namespace):
+        for track in list(context.tracks.tree.under(namespace)):
+            if track.receivers:
                 track.refused.discard(client.id)
                 context.sources.ensure(now, track)
 
@@ -99,7 +99,7 @@ class Spaces:
         context, client = self._context, offer.client
         context.tell(client, client.wire.cancel, offer.request_id, code=code, reason=reason)
         self.unpublished(now, offer)
-        for track in list(context.tracks_by_name.values()):
+        for track in list(context.tracks.tree.under(offer.namespace)):
             source = track.sources.get(client.id)
             if source is None or source.pushed:
                 continue
@@ -178,7 +178,7 @@ class Spaces:
         limit = context.settings.max_enumerated
         for wanted, found in (
             (namespaces, context.offers.under(prefix)),
-            (tracks, context.track_tree.under(prefix)),
+            (tracks, context.tracks.tree.under(prefix)),
         ):
             if wanted and sum(1 for _, _ in zip(range(limit + 1), found, strict=False)) > limit:
                 return True
@@ -191,7 +191,7 @@ class Spaces:
             for offer in list(context.offers.under(watch.prefix)):
                 self._announce(watch, offer.namespace)
         if watch.tracks:
-            for track in list(context.track_tree.under(watch.prefix)):
+            for track in list(context.tracks.tree.under(watch.prefix)):
                 self._consider(now, track, watch)
 
     def _announce(self, watch: Watch, namespace: Namespace) -> None:
@@ -212,15 +212,15 @@ class Spaces:
         context.events.append(PrefixGone(session=watch.client.id, prefix=watch.prefix))
         if watch.ranking is not None:
             self._rerank(watch.prefix)
-        for track in list(context.track_tree.under(watch.prefix)):
-            for receiver in list(track.receivers.values()):
-                if receiver.watch is watch:
-                    receiver.watch = None
-                    if watch.ranking is not None:
-                        # Without a ranking to keep it there, a track is in no top.
-                        context.receivers.end(
-                            now, receiver, "SUBSCRIPTION_ENDED", "Top-N was cancelled"
-                        )
+        for track in list(context.tracks.tree.under(watch.prefix)):
+            receiver = track.receivers.get(watch.client.id)
+            if receiver is None or receiver.watch is not watch:
+                continue
+            receiver.watch = None
+            if watch.ranking is not None:
+                # Without a ranking to keep it there, a track is in no top.
+                reason = "Top-N was cancelled"
+                context.receivers.end(now, receiver, "SUBSCRIPTION_ENDED", reason)
 
     def dismiss(self, now: float, watch: Watch, code: int, reason: str) -> None:
         """End a watch ourselves."""
@@ -262,33 +262,43 @@ class Spaces:
 
     def track_published(self, now: float, track: Track) -> None:
         """Somebody PUBLISHed a track: whoever watches its namespace gets it."""
-        context = self._context
-        context.track_tree.add(track.name.namespace, track)
-        for watch in context.watches.covering(track.name.namespace):
+        for watch in self._context.watches.covering(track.name.namespace):
             if watch.tracks:
                 self._consider(now, track, watch)
 
-    def track_unpublished(self, now: float, track: Track) -> None:
-        """Nobody does any more; receivers end with the last source."""
-        context = self._context
-        context.track_tree.remove(track.name.namespace, track)
+    def publisher_left(self, now: float, track: Track) -> None:
+        """One that PUBLISHed a track does so no longer; receivers end with the last source."""
+        if track.pushed:
+            # It may want the track from the others now.
+            self.track_published(now, track)
+            return
         self._rank(track, wanted=False)
-        for watch in context.watches.covering(track.name.namespace):
+        for watch in self._context.watches.covering(track.name.namespace):
+            watch.declined.discard(track.number)
             if watch.ranking is not None:
                 self._apply(now, watch, watch.ranking.remove(track.number))
 
     def _consider(self, now: float, track: Track, watch: Watch) -> None:
         """Offer a track to a watch, or let it compete for the top."""
+        if not track.pushed or track.number in watch.declined:
+            return
         if watch.client.id in track.sources:
-            # A session never gets its own, nor does it rank against others.
+            # A session never gets its own, nor does that rank against others.
             if watch.ranking is not None:
                 self._apply(now, watch, watch.ranking.remove(track.number))
-            return
-        if watch.ranking is None:
+            else:
+                self._withdraw(now, watch, track, "the session publishes it itself")
+        elif watch.ranking is None:
             self.offer(now, track, watch)
         else:
             self._rank(track, wanted=True)
             self._apply(now, watch, watch.ranking.update(track.number, track.rank or 0))
+
+    def _withdraw(self, now: float, watch: Watch, track: Track, reason: str) -> None:
+        """End what we PUBLISHed to a watch."""
+        receiver = track.receivers.get(watch.client.id)
+        if receiver is not None and receiver.watch is watch:
+            self._context.receivers.end(now, receiver, "SUBSCRIPTION_ENDED", reason)
 
     def offer(self, now: float, track: Track, watch: Watch) -> None:
         """PUBLISH a track to a watch, if it may have it and has it not."""
@@ -299,8 +309,9 @@ class Spaces:
             or not track.pushed
             or client.id in track.sources
             or track.name in watch.blocked
+            or track.number in watch.declined
             or (watch.ranking is not None and track.number not in watch.ranking.members)
-            or any(receiver.client is client for receiver in track.receivers.values())
+            or client.id in track.receivers
         ):
             return
         tokens = () if watch.grant is None else watch.grant.tokens
@@ -323,9 +334,11 @@ class Spaces:
     def receiver_left(self, now: float, receiver: Receiver) -> None:
         """A session gave up a track that was pushed to it: it shall not come again."""
         watch = receiver.watch
-        if watch is None or watch.ranking is None:
+        if watch is None:
             return
-        self._apply(now, watch, watch.ranking.remove(receiver.track.number))
+        watch.declined.add(receiver.track.number)
+        if watch.ranking is not None:
+            self._apply(now, watch, watch.ranking.remove(receiver.track.number))
 
     # Top-N
 
@@ -341,11 +354,7 @@ class Spaces:
         if change.left is not None:
             left = context.tracks.get(change.left)
             if left is not None:
-                for receiver in list(left.receivers.values()):
-                    if receiver.watch is watch:
-                        context.receivers.end(
-                            now, receiver, "SUBSCRIPTION_ENDED", "the track left the top"
-                        )
+                self._withdraw(now, watch, left, "the track left the top")
         if change.entered is not None:
             entered = context.tracks.get(change.entered)
             if entered is not None:
@@ -354,7 +363,7 @@ class Spaces:
     def _rerank(self, prefix: Namespace) -> None:
         """A Top-N watch is gone: tracks that no other one ranks need no ranking."""
         context = self._context
-        for track in list(context.track_tree.under(prefix)):
+        for track in list(context.tracks.tree.under(prefix)):
             self._rank(
                 track,
                 wanted=any(
