@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import laps_sdk
 from laps_sdk.transport.base import Connection, Endpoint, Handler, OutStream
 from laps_sdk.transport.endpoint import open_endpoint
 from laps_sdk.transport.engine import EngineOptions
@@ -46,10 +47,13 @@ from laps_wire.moqt.session import Event, RequestReceived, Session, SessionLimit
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["LIMIT", "MoqtServer", "ServerPeer", "moqt_server"]
+__all__ = ["FAST", "LIMIT", "MoqtServer", "ServerPeer", "joined", "moqt_server"]
 
 LIMIT = 30.0
 """Seconds that a test waits for anything; never reached unless something is wrong."""
+
+FAST = laps_sdk.Backoff(first=0.001, cap=0.01)
+"""Tries again almost at once: tests wait for what happens, not for time."""
 
 E = TypeVar("E")
 
@@ -294,3 +298,19 @@ async def moqt_server(
         yield server
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def joined(
+    draft: str,
+    *,
+    options: SetupOptions | None = None,
+    limits: SessionLimits | None = None,
+    **how: Any,
+) -> AsyncIterator[tuple[laps_sdk.Session, ServerPeer, MoqtServer]]:
+    """A client's session and the server's end of it; ``how`` goes to ``connect``."""
+    async with (
+        moqt_server(draft, options=options, limits=limits) as server,
+        laps_sdk.connect(server.url, network=server.network, **{"backoff": FAST, **how}) as session,
+    ):
+        yield session, await server.session(), server

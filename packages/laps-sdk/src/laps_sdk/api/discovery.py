@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from laps_sdk.api.core.names import namespace_path, track_path
 from laps_sdk.api.errors import RequestError
 from laps_sdk.api.inbox import Inbox
-from laps_sdk.api.link import Link
+from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.api.requests import Request
 from laps_wire.moqt.codepoints import SubscribeOptions
@@ -164,17 +164,6 @@ class Namespaces(_News[NamespaceAdded | NamespaceRemoved]):
             self._gone(namespace)
 
 
-class Offer:
-    """A PUBLISH of the relay that was taken without its objects: a subscription may wake it."""
-
-    __slots__ = ("link", "message", "request")
-
-    def __init__(self, link: Link, request: Request, message: Publish) -> None:
-        self.link = link
-        self.request = request
-        self.message = message
-
-
 class Tracks(_News[TrackAdded | TrackRemoved]):
     """Which tracks are published below a prefix, and when they end."""
 
@@ -208,11 +197,17 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
         if self._done or not self.prefix.is_prefix_of(track.namespace):
             return False
         link.peer.session.accept(event.request_id, Parameters(forward=False))
-        request = link.adopt(
-            event.request_id, f"PUBLISH {track}", lambda later: self._of_track(link, track, later)
+        link.adopt(
+            event.request_id, f"PUBLISH {track}", lambda later: self._of_track(link, offer, later)
         )
-        self._add(track, Offer(link, request, message), message)
+        offer = Offer(link, event.request_id, message)
+        self._add(track, offer, message)
         return True
+
+    def offer_of(self, link: Link, track: FullTrackName) -> Offer | None:
+        """A PUBLISH that stands for this track on a link, if there is one."""
+        offer = self.known.get(track)
+        return offer if offer is not None and offer.link is link else None
 
     def _add(self, track: FullTrackName, offer: Offer | None, message: Publish | None) -> None:
         new = track not in self.known
@@ -221,15 +216,17 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
             largest = None if message is None else message.parameters.largest_object
             self._put(TrackAdded(track=track, path=track_path(track), largest=largest))
 
-    def _of_track(self, link: Link, track: FullTrackName, event: Event) -> None:
+    def _of_track(self, link: Link, offer: Offer, event: Event) -> None:
         match event:
             case PublishEnded() | RequestCancelled():
                 link.forget(event.request_id)
-                self._gone(track)
+                self._gone(offer.message.track)
             case UpdateReceived():
                 link.peer.session.accept(event.update_id)
             case _:
                 pass
+        if offer.user is not None:
+            offer.user(event)
 
     def _heard(self, link: Link, event: Event) -> None:
         match event:
@@ -252,8 +249,8 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
     def _leave(self) -> None:
         self._hub.offered.pop(self, None)
         for offer in self.known.values():
-            if offer is not None and offer.link.error is None:
-                offer.request.give_up()
+            if offer is not None and offer.user is None:
+                offer.end()
 
 
 class Announcement:

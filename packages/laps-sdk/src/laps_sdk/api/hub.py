@@ -24,7 +24,7 @@ from laps_sdk.api.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from laps_sdk.api.link import Link
+from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.options import ConnectOptions
 from laps_sdk.uri import RelayAddress, parse_address
 from laps_wire.errors import LapsError, TextFormError
@@ -94,6 +94,9 @@ class OfferTaker(Protocol):
 
     def offered(self, link: Link, event: RequestReceived, message: Publish) -> bool:
         """Take it; False if it is none of ours."""
+
+    def offer_of(self, link: Link, track: FullTrackName) -> Offer | None:
+        """A PUBLISH that was taken for this track, if there is one."""
 
 
 class Hub:
@@ -214,6 +217,14 @@ class Hub:
     def leave(self, durable: Durable) -> None:
         """It is attached no more."""
         self._durables.pop(durable, None)
+
+    def offer(self, link: Link, track: FullTrackName) -> Offer | None:
+        """A PUBLISH of the relay that stands for a track on a link."""
+        for taker in self.offered:
+            offer = taker.offer_of(link, track)
+            if offer is not None:
+                return offer
+        return None
 
     def spawn(self, task: asyncio.Task[None]) -> None:
         """Keep a task until it ends; the session's end cancels it."""

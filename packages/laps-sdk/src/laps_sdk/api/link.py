@@ -13,6 +13,7 @@ next one by :mod:`laps_sdk.api.session`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -23,8 +24,10 @@ from laps_sdk.transport.base import Connection, OutStream
 from laps_sdk.transport.events import Closed, StopSending, StreamDropped
 from laps_sdk.transport.moqt import MoqtPeer
 from laps_sdk.uri import RelayAddress
+from laps_wire.errors import StateError
 from laps_wire.moqt.data.types import StreamKind
-from laps_wire.moqt.messages import Goaway
+from laps_wire.moqt.messages import Goaway, Publish
+from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
@@ -40,7 +43,7 @@ from laps_wire.moqt.session import (
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["Link", "LinkOwner", "StreamOwner"]
+__all__ = ["Link", "LinkOwner", "Offer", "StreamOwner"]
 
 
 class LinkOwner(Protocol):
@@ -137,19 +140,26 @@ class Link:
         listener: Callable[[Event], None],
     ) -> Request:
         """Make a request, as soon as the relay allows another one (draft 16 counts them)."""
+        request_id = await self._when_allowed(command)
+        request = self._requests[request_id] = Request(self, request_id, what, listener)
+        self.peer.settle()
+        return request
+
+    async def update(self, request_id: int, parameters: Parameters) -> None:
+        """Change a request; what becomes of it is told to the listener of the request."""
+        await self._when_allowed(lambda session: session.update(request_id, parameters))
+        self.peer.settle()
+
+    async def _when_allowed(self, command: Callable[[Session], int]) -> int:
         while True:
             if self.error is not None:
                 raise self.error
             self._allowed.clear()
             try:
-                request_id = command(self.peer.session)
+                return command(self.peer.session)
             except RequestsBlockedError:
                 self.peer.settle()
                 await self._allowed.wait()
-                continue
-            request = self._requests[request_id] = Request(self, request_id, what, listener)
-            self.peer.settle()
-            return request
 
     def adopt(self, request_id: int, what: str, listener: Callable[[Event], None]) -> Request:
         """Hear what happens to a request that the relay made."""
@@ -292,3 +302,39 @@ class Link:
             request.lost(error, event)
         self._requests.clear()
         self._out.clear()
+
+
+class Offer:
+    """A PUBLISH of the relay that was taken without its objects.
+
+    A session cannot SUBSCRIBE to a track that it has by PUBLISH, so a subscription wakes the offer
+    with an update, and lets it sleep again when it is over.
+    """
+
+    __slots__ = ("link", "message", "request_id", "user")
+
+    def __init__(self, link: Link, request_id: int, message: Publish) -> None:
+        self.link = link
+        self.request_id = request_id
+        self.message = message
+        self.user: Callable[[Event], None] | None = None
+        """What the subscription that woke it wants to hear."""
+
+    def end(self) -> None:
+        """Nobody wants to hear of the track any more."""
+        link = self.link
+        link.forget(self.request_id)
+        session = link.peer.session
+        if link.error is None and session.request_kind(self.request_id) is not None:
+            session.cancel(self.request_id)
+            link.peer.settle()
+
+    def sleep(self) -> None:
+        """Objects are not wanted any more; the track still is."""
+        self.user = None
+        link = self.link
+        session = link.peer.session
+        if link.error is None and session.request_kind(self.request_id) is not None:
+            with contextlib.suppress(StateError):  # blocked, or failing: nothing is lost by it
+                session.update(self.request_id, Parameters(forward=False))
+            link.peer.settle()

@@ -23,7 +23,7 @@ from laps_sdk.api.errors import RequestError, SubscriptionEndedError
 from laps_sdk.api.fetching import FetchRun
 from laps_sdk.api.inbox import Inbox
 from laps_sdk.api.incoming import InStream
-from laps_sdk.api.link import Link
+from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.objects import Object
 from laps_sdk.api.reading import open_extensions, to_object
 from laps_sdk.api.requests import Request
@@ -99,6 +99,7 @@ class Subscription:
         "_last_word",
         "_linger",
         "_link",
+        "_offer",
         "_on_gap",
         "_open_streams",
         "_options",
@@ -143,6 +144,7 @@ class Subscription:
         self.properties: TrackProperties | None = None
         """What the publisher says about the track."""
         self._link: Link | None = None
+        self._offer: Offer | None = None
         self._request: Request | None = None
         self._alias: int | None = None
         self._open_streams = 0
@@ -213,6 +215,10 @@ class Subscription:
             wanted = replace(
                 wanted, subscription_filter=SubscriptionFilter(FilterType.LARGEST_OBJECT)
             )
+        offer = self._hub.offer(link, self.name)
+        if offer is not None:
+            await self._wake(offer, wanted)
+            return
         request = await link.ask(
             f"SUBSCRIBE {self.name}",
             lambda session: session.subscribe(self.name, wanted),
@@ -224,8 +230,22 @@ class Subscription:
         elif self._holding and isinstance(answer, SubscribeOk):
             await self._fill(link, request, answer, resumed)
 
+    async def _wake(self, offer: Offer, wanted: Parameters) -> None:
+        """The relay has published the track to us already: let its objects come."""
+        link, message = offer.link, offer.message
+        offer.user = lambda event: self._heard(link, event)
+        self._offer = offer
+        answer = SubscribeOk(
+            None, message.track_alias, message.parameters, message.track_properties
+        )
+        self._accepted(link, offer.request_id, answer)
+        self._holding = False
+        await link.update(offer.request_id, replace(wanted, forward=True, group_order=None))
+
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
+        if self._offer is not None and self._offer.link is link:
+            self._offer = None
         if self._link is link:
             self._link = self._request = self._alias = None
             self._last_word = None
@@ -470,7 +490,10 @@ class Subscription:
             return
         if alias is not None:
             link.incoming.unsubscribe(alias, self)
-        if request is not None:
+        offer, self._offer = self._offer, None
+        if offer is not None and offer.link is link:
+            offer.sleep()
+        elif request is not None:
             request.give_up()
 
 
