@@ -150,13 +150,13 @@ async def test_a_paused_stream_holds_up_no_other(backends: Backends) -> None:
 
 async def test_unidirectional_streams_wait_for_permission(backends: Backends) -> None:
     async with open_pair(backends, limits=ConnectionLimits(max_streams_uni=16)) as pair:
-        streams = [pair.client.connection.open_unidirectional() for _ in range(300)]
+        streams = [pair.client.connection.open_unidirectional() for _ in range(150)]
         assert streams[0].stream_id == 2
         assert streams[-1].stream_id is None
         for number, stream in enumerate(streams):
             stream.write(b"%d" % number, fin=True)
-        await pair.server.until(lambda side: len(side.ended()) == 300)
-        assert sorted(int(e.data) for e in pair.server.of(StreamData) if e.data) == list(range(300))
+        await pair.server.until(lambda side: len(side.ended()) == 150)
+        assert sorted(int(e.data) for e in pair.server.of(StreamData) if e.data) == list(range(150))
         assert streams[-1].stream_id is not None
 
 
@@ -182,6 +182,8 @@ async def test_bidirectional_streams_are_refused_and_then_allowed(backends: Back
 
 async def test_thousands_of_streams(backends: Backends) -> None:
     count = 3000
+    # qh3 2.1.0 loses frames ("reserved stream is missing") when some hundred streams end at once.
+    at_once = 64 if backends.client == "qh3" else 500
     async with open_pair(backends) as pair:
         got: set[int] = set()
 
@@ -193,9 +195,8 @@ async def test_thousands_of_streams(backends: Backends) -> None:
         written = 0
 
         def more(side: Side) -> bool:
-            # No more than a window of streams waits: the test is about many, not about limits.
             nonlocal written
-            while written < count and written - len(got) < 500:
+            while written < count and written - len(got) < at_once:
                 stream = pair.client.connection.open_unidirectional(priority=written)
                 stream.write(b"x" * 100, fin=True)
                 written += 1
