@@ -131,6 +131,8 @@ class Link:
         self.mtu = mtu
         self.cut = False
         """Whether nothing arrives any more."""
+        self.retry = server.needs_retry
+        """Whether the server sends a Retry first."""
         self._engine = server
         self._random = random.Random(seed)
         self._flight: list[tuple[float, int, End, bytes, Address]] = []
@@ -206,7 +208,7 @@ class Link:
         """Begin the server's connection; before that a Retry, for engines that need it."""
         first = batch[0]
         destination, client_id = long_header_ids(first)
-        if self._engine.needs_retry and destination != _RETRY_ID:
+        if self.retry and destination != _RETRY_ID:
             self._original = destination
             retry = encode_quic_retry(
                 version=QuicProtocolVersion.VERSION_1,
