@@ -18,7 +18,6 @@ The run is the same ``bytes`` for all of them. A second stream of the same subgr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,10 @@ from laps_relay.core.plane.coding import (
     object_header,
     transcode,
 )
+from laps_relay.core.plane.flow import Flow
 from laps_relay.core.plane.group import Group
 from laps_relay.core.plane.receiver import Out, Receiver
+from laps_relay.core.plane.runs import Run, run_from, without
 from laps_relay.core.plane.scan import RunParser
 from laps_relay.core.plane.segment import Segment
 from laps_relay.core.plane.state import Session
@@ -42,34 +43,7 @@ from laps_wire.moqt.versions import Draft
 if TYPE_CHECKING:
     from laps_relay.core.plane.standby import Standby
 
-__all__ = ["Feed", "Flow"]
-
-
-class Flow:
-    """The receivers of one draft that take every byte from now on."""
-
-    __slots__ = ("outs", "timed", "writes")
-
-    def __init__(self) -> None:
-        self.outs: list[Out] = []
-        self.writes: list[Callable[[bytes, bool], None]] = []
-        """What is called for each run: nothing else is done for most receivers."""
-        self.timed: list[Out] = []
-        """Those that have a delivery timeout."""
-
-    def add(self, out: Out) -> None:
-        """One more."""
-        self.outs.append(out)
-        self.writes.append(out.stream.write)
-        if out.receiver.timeout is not None:
-            self.timed.append(out)
-
-    def remove(self, out: Out) -> None:
-        """One less."""
-        index = self.outs.index(out)
-        del self.outs[index], self.writes[index]
-        if out in self.timed:
-            self.timed.remove(out)
+__all__ = ["Feed"]
 
 
 class Feed:
@@ -151,7 +125,10 @@ class Feed:
         if self._taken_over:
             fresh = self._in_time(fresh)
         if len(fresh) != len(marks) or self._skipping:
-            body, fresh = self._without(body, end, marks, fresh)
+            if self.last_id < 0:
+                self._intact = False
+            run = self._run(body[:end], marks)
+            body, fresh, self._skipping = without(run, fresh, skipping=self._skipping)
         elif end != len(body):
             body = body[:end]
         if fin:
@@ -190,33 +167,6 @@ class Feed:
         self.track.dropped_objects += len(fresh) - len(good)
         return good
 
-    def _without(
-        self, body: bytes, end: int, marks: list[Mark], fresh: list[Mark]
-    ) -> tuple[bytes, list[Mark]]:
-        """Cut refused objects out of a run; the one behind them gets its header anew."""
-        parts: list[bytes] = []
-        kept: list[Mark] = []
-        size, pos, previous = 0, 0, self.last_id
-        wanted = {mark[1] for mark in fresh}
-        if previous < 0:
-            self._intact = False
-        for head, start, payload in marks:
-            if not self._skipping:
-                parts.append(body[pos:start])
-                size += start - pos
-            self._skipping = start not in wanted
-            if not self._skipping:
-                anew = object_header(
-                    head, previous, self.header.has_extensions, self.draft, self.draft
-                )
-                parts.append(anew)
-                kept.append((head, size, size + len(anew)))
-                size += len(anew)
-                pos, previous = payload, head.object_id
-        if not self._skipping:
-            parts.append(body[pos:end])
-        return b"".join(parts), kept
-
     def _finish_ids(self) -> None:
         """What a FIN says about ids (moq-transport-16, 2.4.2 and 10.4.2)."""
         last = self.parser.object_id
@@ -226,6 +176,9 @@ class Feed:
             self.group.finish_subgroup(self.subgroup_id, last)
         if self.header.end_of_group:
             self.group.end_at(last)
+
+    def _run(self, body: bytes, marks: list[Mark]) -> Run:
+        return Run(body, marks, self.last_id, self.header.has_extensions, self.draft)
 
     # Bytes that go
 
@@ -308,6 +261,7 @@ class Feed:
         still: list[Receiver] = []
         runs: dict[tuple[Draft, int], bytes | None] = {}
         waiting, self.waiting = self.waiting, still
+        run = self._run(body, marks)
         for receiver in waiting:
             index = receiver.first_of(group_id, marks)
             if index < 0:
@@ -315,9 +269,9 @@ class Feed:
                 continue
             key = (receiver.draft, index)
             if key not in runs:
-                runs[key] = self._run_from(index, body, marks, receiver.draft)
-            run = runs[key]
-            if run is None:
+                runs[key] = run_from(run, index, receiver.draft)
+            first = runs[key]
+            if first is None:
                 receiver.dropped_streams += 1
                 continue
             whole = not index and self.last_id < 0 and self._intact
@@ -326,25 +280,7 @@ class Feed:
             heads = sum(mark[2] - mark[1] for mark in marks[:index])
             out.payload_base = self.payload + marks[index][1] - heads
             self.join(out)
-            out.begin(now, run, fin)
-
-    def _run_from(self, index: int, body: bytes, marks: list[Mark], draft: Draft) -> bytes | None:
-        """What a stream holds that begins with one of the objects of a run."""
-        head, start, payload = marks[index]
-        same = draft is self.draft
-        if same and not index and self.last_id < 0:
-            return body[start:] if start else body
-        has_extensions = self.header.has_extensions
-        try:
-            first = object_header(head, -1, has_extensions, self.draft, draft)
-            if same:
-                return first + body[payload:]
-            rest = [(each, at - payload, end - payload) for each, at, end in marks[index + 1 :]]
-            return first + transcode(
-                body[payload:], rest, head.object_id, has_extensions, self.draft, draft
-            )
-        except EncodeError:
-            return None
+            out.begin(now, first, fin)
 
     # Receivers that come and go
 

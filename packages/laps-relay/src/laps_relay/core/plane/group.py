@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.plane.ranges import Ranges
 from laps_relay.core.plane.segment import Segment
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Group"]
 
+_LAST_OBJECT: Final = (1 << 62) - 1
+
 
 class Group:
     """Remembered for as long as its track's window of groups reaches."""
@@ -22,10 +24,12 @@ class Group:
     __slots__ = (
         "absent",
         "datagrams",
+        "end_marked",
         "feeds",
         "final",
         "finals",
         "group_id",
+        "missing",
         "refused",
         "seen",
         "segments",
@@ -39,8 +43,12 @@ class Group:
         """Objects that came, whole or not; those that were broken off are taken out again."""
         self.absent = Ranges()
         """Objects of which somebody said that they do not exist."""
+        self.missing = Ranges()
+        """Objects that an upstream left out of the answer to a FETCH."""
         self.final: int | None = None
         """The last object of the group, once somebody said so."""
+        self.end_marked = False
+        """Whether that object is nothing but the mark of the end."""
         self.finals: dict[int, int] = {}
         """The last object of each subgroup that ended with a FIN."""
         self.feeds: dict[int, Feed] = {}
@@ -64,8 +72,8 @@ class Group:
             if final is not None and object_id > final:
                 raise MalformedTrackError(f"{where} is behind its subgroup's last one, {final}")
 
-    def end_at(self, object_id: int) -> None:
-        """No object behind this one exists."""
+    def end_at(self, object_id: int, *, marked: bool = False) -> None:
+        """No object behind this one exists; ``marked`` if it is only the mark of the end."""
         if self.final is not None and self.final != object_id:
             raise MalformedTrackError(
                 f"group {self.group_id} ends at object {object_id} and at {self.final}"
@@ -75,6 +83,7 @@ class Group:
                 f"group {self.group_id} ends at object {object_id}, and {self.seen.last} came"
             )
         self.final = object_id
+        self.end_marked = marked
 
     def finish_subgroup(self, subgroup_id: int, object_id: int) -> None:
         """A stream of a subgroup ended with a FIN behind this object."""
@@ -95,13 +104,17 @@ class Group:
             )
         self.absent.add_range(start, end)
 
+    def known_absent(self) -> Ranges:
+        """All ids that are known not to exist."""
+        known = self.absent.union(self.missing)
+        if self.final is not None:
+            end_marker = self.final if self.end_marked else self.final + 1
+            known.add_range(end_marker, _LAST_OBJECT)
+        return known
+
     @property
     def complete(self) -> bool:
         """Whether every object of it came or does not exist."""
         if self.final is None:
             return False
-        known = Ranges()
-        for ranges in (self.seen, self.absent):
-            for start, end in ranges:
-                known.add_range(start, end)
-        return not any(known.gaps(0, self.final))
+        return not any(self.seen.union(self.absent).gaps(0, self.final))

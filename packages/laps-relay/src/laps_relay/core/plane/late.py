@@ -22,8 +22,12 @@ _WRITE: Final = 64 * 1024
 
 
 def merged(segments: Iterable[Segment]) -> Iterator[CachedObject]:
-    """The objects of some segments, by ascending id."""
-    return merge(*(segment.objects() for segment in segments), key=_object_id)
+    """The objects of some segments, by ascending id, each once."""
+    last = -1
+    for item in merge(*(segment.objects() for segment in segments), key=_object_id):
+        if item.head.object_id != last:
+            last = item.head.object_id
+            yield item
 
 
 def _object_id(item: CachedObject) -> int:

@@ -108,6 +108,7 @@ class Plane:
             for alias, source in tuple(session.sources.items()):
                 if source.track is gone:
                     del session.sources[alias]
+            session.malformed.discard(gone)
         self._fetches.forget_track(now, gone)
         self._state.cache.purge(gone)
 
@@ -255,7 +256,7 @@ class Plane:
             return
         if kind is StreamKind.SUBGROUP:
             sender.streams[stream_id] = Opening(sender, stream_id)
-        elif kind is StreamKind.FETCH and False:
+        elif kind is StreamKind.FETCH:
             sender.streams[stream_id] = self._fetches.opening(sender, stream_id)
         else:
             return  # padding, which is thrown away

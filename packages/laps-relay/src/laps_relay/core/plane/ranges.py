@@ -87,6 +87,14 @@ class Ranges:
         if start <= end:
             yield start, end
 
+    def union(self, other: Ranges) -> Ranges:
+        """Both together, as a new set."""
+        joined = Ranges()
+        joined._starts, joined._ends = self._starts[:], self._ends[:]
+        for start, end in other:
+            joined.add_range(start, end)
+        return joined
+
     def limit(self, count: int) -> None:
         """Have at most ``count`` ranges: the holes between the lowest ones are filled."""
         over = len(self._ends) - count

@@ -12,6 +12,7 @@ from laps_relay.core.plane.timers import Timers
 from laps_wire.moqt.versions import Draft
 
 if TYPE_CHECKING:
+    from laps_relay.core.plane.fetch_relay import FetchRelay
     from laps_relay.core.plane.pending import Pending
     from laps_relay.core.plane.receiver import Receiver
     from laps_relay.core.plane.track import Track
@@ -131,7 +132,7 @@ class Session:
         self.finished: OrderedDict[OutStream, Owner] = OrderedDict()
         """Finished ones, of which something may still be dropped."""
         self.receivers: dict[int, Receiver] = {}
-        self.fetches: dict[int, Handler] = {}
+        self.fetches: dict[int, FetchRelay] = {}
         """Answers that we wait for, by the request."""
 
     def finish_out(self, stream: OutStream) -> None:

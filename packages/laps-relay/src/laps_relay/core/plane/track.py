@@ -27,6 +27,7 @@ __all__ = ["Track"]
 
 _GROUP_GAP: Final = int(PropertyTypeD18.PRIOR_GROUP_ID_GAP)
 _OBJECT_GAP: Final = int(PropertyTypeD18.PRIOR_OBJECT_ID_GAP)
+_LAST_GROUP: Final = (1 << 64) - 1
 _NORMAL: Final = ObjectStatus.NORMAL
 
 
@@ -54,6 +55,7 @@ class Track:
         "largest_object",
         "limits",
         "max_age",
+        "missing_groups",
         "name",
         "notices",
         "number",
@@ -81,6 +83,8 @@ class Track:
         """The groups that came last; an older one is forgotten with what was in it."""
         self.absent_groups = Ranges()
         """Groups of which somebody said that they do not exist."""
+        self.missing_groups = Ranges()
+        """Groups that an upstream left out of the answer to a FETCH."""
         self.receivers: dict[Receiver, None] = {}
         self.bounded: set[Receiver] = set()
         """Those that want nothing behind some group."""
@@ -143,6 +147,13 @@ class Track:
             len(self.receivers),
         )
 
+    def known_absent(self) -> Ranges:
+        """All groups that are known not to exist."""
+        known = self.absent_groups.union(self.missing_groups)
+        if self.end is not None:
+            known.add_range(self.end.group + 1, _LAST_GROUP)
+        return known
+
     def check_done(self) -> None:
         """See whether receivers got all that they want."""
         for receiver in tuple(self.bounded):
@@ -200,7 +211,7 @@ class Track:
 
     def _ended(self, group: Group, head: ObjectHeader) -> None:
         try:
-            group.end_at(head.object_id)
+            group.end_at(head.object_id, marked=True)
             if head.status is ObjectStatus.END_OF_TRACK:
                 location = Location(group.group_id, head.object_id)
                 if (self.largest_group, self.largest_object) > location:

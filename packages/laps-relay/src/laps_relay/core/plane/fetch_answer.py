@@ -1,0 +1,137 @@
+"""The answer to a FETCH from the cache: made while it is sent, never more than a window ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from laps_relay.core.interfaces import FetchEnded, FetchRange, OutStream, Subscription
+from laps_relay.core.plane.coding import INTERNAL_ERROR, drop_code, translate_extensions
+from laps_relay.core.plane.fetch_plan import Item
+from laps_relay.core.plane.priority import stream_priority
+from laps_relay.core.plane.state import Session
+from laps_wire.errors import EncodeError
+from laps_wire.moqt.data.fetch import FetchWriter
+from laps_wire.moqt.data.types import FetchHeader, ObjectHeader, RangeEnd
+from laps_wire.moqt.versions import Draft
+
+__all__ = ["FetchAnswer", "FetchOut"]
+
+_WRITE: Final = 32 * 1024
+"""Objects are joined to writes of about this size; a larger piece goes as it is."""
+
+
+class FetchOut:
+    """The stream of one answer: an ``Owner``."""
+
+    __slots__ = ("_parts", "_size", "ended", "session", "stream", "subscription", "writer")
+
+    def __init__(self, session: Session, subscription: Subscription, wanted: FetchRange) -> None:
+        self.session = session
+        self.subscription = subscription
+        draft = session.draft
+        self.writer = FetchWriter(FetchHeader(subscription.request_id), draft, wanted.order)
+        # Fetches compete with each other by the subscriber's priority alone.
+        priority = stream_priority(wanted.priority, 128, wanted.order, wanted.start.group, 0)
+        self.stream: OutStream = session.egress.open_unidirectional(
+            priority=priority, droppable=True, drop_code=drop_code(draft)
+        )
+        session.outs[self.stream] = self
+        self.ended = False
+        self._parts: list[bytes | memoryview] = [self.writer.start]
+        self._size = 0
+
+    def object(self, head: ObjectHeader, draft: Draft) -> None:
+        """Begin an object; its payload follows."""
+        target = self.session.draft
+        if head.extensions and draft is not target:
+            translated = translate_extensions(head.extensions, draft, target)
+            head = head._replace(extensions=translated)
+        self._add(self.writer.object_header(head))
+
+    def range_end(self, item: RangeEnd) -> None:
+        """A range without objects."""
+        self._add(self.writer.range_end(item))
+
+    def payload(self, piece: memoryview) -> None:
+        """A piece of a payload; a chunk that is nothing else is not copied."""
+        source = piece.obj
+        if len(piece) >= _WRITE and isinstance(source, bytes) and len(source) == len(piece):
+            self.flush()
+            self.stream.write(source)
+        else:
+            self._add(piece)
+
+    def _add(self, data: bytes | memoryview) -> None:
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= _WRITE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was joined."""
+        if self._parts:
+            self.stream.write(b"".join(self._parts))
+            self._parts.clear()
+            self._size = 0
+
+    # Ends
+
+    def finish(self) -> None:
+        """That was all."""
+        if not self.ended:
+            self.flush()
+            self.stream.write(b"", True)
+            self.session.finish_out(self.stream)
+            self._end(complete=True)
+
+    def reset(self, code: int, *, tell: bool = True) -> None:
+        """Abandon it."""
+        if not self.ended:
+            self.stream.reset(code)
+            self.session.outs.pop(self.stream, None)
+            self._end(complete=False, tell=tell)
+
+    def gone(self, now: float, stream: OutStream, lost: int) -> None:  # noqa: ARG002 - Owner
+        """The receiver stopped it, or was too slow."""
+        if not self.ended:
+            self._end(complete=False)
+
+    def _end(self, *, complete: bool, tell: bool = True) -> None:
+        self.ended = True
+        self._parts.clear()
+        if tell:
+            self.session.state.notices.append(FetchEnded(self.subscription, complete))
+
+
+class FetchAnswer:
+    """An answer that is being made."""
+
+    __slots__ = ("_items", "out")
+
+    def __init__(self, out: FetchOut, items: Iterator[Item]) -> None:
+        self.out = out
+        self._items = items
+
+    def pump(self, now: float) -> None:
+        """Make more, as far as there is room; come back later for the rest."""
+        out = self.out
+        state = out.session.state
+        window = state.limits.fetch_window
+        try:
+            while not out.ended:
+                if out.stream.queued >= window:
+                    state.timers.at(now + state.limits.fetch_interval, self.pump)
+                    return
+                item = next(self._items, None)
+                if item is None:
+                    out.finish()
+                elif isinstance(item, RangeEnd):
+                    out.range_end(item)
+                else:
+                    out.object(item.head, item.draft)
+                    for piece in item.pieces:
+                        out.payload(piece)
+        except EncodeError:
+            # Ids or values that the receiver's draft has no integers for.
+            out.reset(INTERNAL_ERROR)
