@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from aioquic.quic.connection import QuicConnection
-from aioquic.quic.packet_builder import QuicPacketBuilder
 from aioquic.quic.stream import QuicStream
 from aioquic.tls import CipherSuite, Epoch
 
@@ -22,6 +21,8 @@ from laps_sdk.transport._fast.pacing import BurstPacer
 from laps_sdk.transport._fast.prepared import ADDRESSES, prepared
 
 __all__ = ["Twins", "portrait"]
+
+Kind = TypeVar("Kind", bound=QuicConnection)
 
 
 def _stream_portrait(stream: QuicStream) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def portrait(connection: QuicConnection) -> dict[str, Any]:
             connection._remote_max_streams_bidi,
             connection._remote_max_streams_uni,
         ),
-        "ids": [each.cid for each in connection._host_cids],
+        "ids": [each.sequence_number for each in connection._host_cids],
         "key phase": connection._cryptos[Epoch.ONE_RTT].recv.key_phase,
         "streams": {
             key: _stream_portrait(stream) for key, stream in sorted(connection._streams.items())
@@ -88,12 +89,12 @@ def portrait(connection: QuicConnection) -> dict[str, Any]:
     }
 
 
-class Twins:
+class Twins(Generic[Kind]):
     """The stock twin, the fast twin, and somebody who can seal packets for them."""
 
     def __init__(
         self,
-        kind: type[QuicConnection],
+        kind: type[Kind],
         *,
         is_client: bool = False,
         suite: CipherSuite = CipherSuite.AES_128_GCM_SHA256,
@@ -103,7 +104,7 @@ class Twins:
         arguments: dict[str, Any] = {"now": self.now, "suite": suite, **options}
         self.stock = prepared(QuicConnection, is_client=is_client, **arguments)
         self.fast = prepared(kind, is_client=is_client, **arguments)
-        self.both = (self.stock, self.fast)
+        self.both: tuple[QuicConnection, QuicConnection] = (self.stock, self.fast)
         # The pacer is the one difference that is meant.
         self.stock._loss._pacer = BurstPacer(max_datagram_size=self.stock._max_datagram_size)
         self.peer = prepared(QuicConnection, is_client=not is_client, **arguments)
@@ -122,7 +123,9 @@ class Twins:
         assert outcomes[0] == outcomes[1]
 
     def seal(self, payload: bytes, *, number: int | None = None, flags: int = 0x41) -> bytes:
-        """A packet of the peer."""
+        """A packet of the peer; with a long packet number if the payload is very short."""
+        if len(payload) < 2:
+            flags |= 3  # else there are too few bytes for the sample of header protection
         if number is None:
             number = self._number
             self._number += 1
@@ -167,14 +170,3 @@ class Twins:
         for each in self._events:
             each.clear()
         return events
-
-
-def builder_of(connection: QuicConnection, size: int = 1200) -> QuicPacketBuilder:
-    """A builder as the parent makes it."""
-    return QuicPacketBuilder(
-        host_cid=connection.host_cid,
-        peer_cid=connection._peer_cid.cid,
-        version=1,
-        is_client=connection._is_client,
-        max_datagram_size=size,
-    )

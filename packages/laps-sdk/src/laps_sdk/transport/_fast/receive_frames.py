@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioquic.buffer import UINT_VAR_MAX
 from aioquic.quic.connection import QuicReceiveContext
 from aioquic.quic.events import DatagramFrameReceived, StreamDataReceived
 from aioquic.quic.packet import QuicStreamFrame
@@ -111,6 +112,8 @@ class ReceivedFrames(FastBase):
                 return _NOT_OURS
         stream = self._streams.get(stream_id)
         if stream is None:
+            if offset + stop - position > UINT_VAR_MAX:
+                return _NOT_OURS
             stream = self._stream_of_peer(kind, stream_id)
             if stream is None:
                 return stop
