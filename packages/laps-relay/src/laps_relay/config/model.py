@@ -46,8 +46,8 @@ class Listen(Section):
 
     host: str = key("127.0.0.1", "Address to bind; 0.0.0.0 or :: for every interface.")
     client_port: int = key(33435, "UDP port for clients; 0: any free one.", ge=0, le=65535)
-    transport: Literal["aioquic", "qh3"] = key(
-        "aioquic", "QUIC library; qh3 needs the extra 'turbo'."
+    transport: Literal["aioquic", "aioquic-stock", "qh3"] = key(
+        "aioquic", "QUIC library; aioquic-stock: without the fast path; qh3: extra 'turbo'."
     )
     drafts: Words = key(["moqt-18", "moqt-16"], "ALPNs of MoQT, the preferred one first.")
     datagram_size: int = key(
@@ -133,6 +133,12 @@ class Observe(Section):
     )
     log_names: Literal["hashed", "plain"] = key(
         "hashed", "How tracks and namespaces appear in logs."
+    )
+    name_key: SecretStr | None = key(
+        None,
+        "Key of the hashes that stand for names; the same on all relays makes them comparable."
+        " None: a random one for each start.",
+        secret=True,
     )
     region: str = key("", "Where this relay stands, for telemetry.")
     node_id: str = key("0:1", "The relay's node id, for telemetry.")

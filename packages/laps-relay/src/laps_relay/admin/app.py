@@ -1,0 +1,205 @@
+"""The admin's HTTP application: health, metrics, tables, orders, pages.
+
+Handlers are coroutines and do not wait, so they run in the relay's own loop and see its tables
+between two turns, never in the middle of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import FastAPI, HTTPException, Query, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field
+
+from laps_relay.admin.guard import Guard
+from laps_relay.admin.live import LiveFeed
+from laps_relay.admin.views import (
+    CacheState,
+    ConfigValue,
+    Info,
+    NamespaceItem,
+    Page,
+    Purged,
+    RelayView,
+    SessionItem,
+    SubscriptionItem,
+    TrackItem,
+    namespace_item,
+    session_item,
+    subscription_item,
+    track_item,
+)
+from laps_relay.observe.metrics import CONTENT_TYPE
+from laps_wire.errors import TextFormError
+from laps_wire.names import FullTrackName
+
+__all__ = ["make_app"]
+
+_STATIC: Final = Path(__file__).parent / "static"
+_DEFAULT_ROWS: Final = 100
+
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+
+Limit = Annotated[int | None, Query(ge=1, description="How many rows at most.")]
+Offset = Annotated[int, Query(ge=0, description="How many rows to leave out first.")]
+
+
+class PurgeRequest(BaseModel):
+    """Which track to forget; without one: all."""
+
+    track: str | None = Field(None, description="Text form, such as example.2enet-team2--report.")
+
+
+class DrainRequest(BaseModel):
+    """Where clients should go."""
+
+    new_uri: str = Field("", max_length=8192, description="Empty: the same relay, later.")
+
+
+def make_app(
+    view: RelayView,
+    *,
+    token: str | None,
+    page_limit: int,
+    version: str,
+    feed: LiveFeed | None = None,
+    static: Path = _STATIC,
+) -> FastAPI:
+    """The application; ``token`` None means that only loopback can reach it."""
+    live = feed or LiveFeed(view)
+    app = FastAPI(
+        title="LAPS relay admin",
+        version=version,
+        docs_url=None,  # its pages load scripts from elsewhere, which our policy forbids
+        redoc_url=None,
+    )
+    app.add_middleware(Guard, token=token)
+    _add_state(app, view)
+    _add_tables(app, view, page_limit)
+    _add_orders(app, view)
+    _add_live(app, live)
+    if static.is_dir():
+        app.mount("/", StaticFiles(directory=static, html=True), name="pages")
+    return app
+
+
+def _add_state(app: FastAPI, view: RelayView) -> None:
+    @app.get("/healthz", response_class=PlainTextResponse, tags=["state"])
+    async def healthz() -> str:
+        """The process lives and its loop turns."""
+        return "ok\n"
+
+    @app.get("/readyz", response_class=PlainTextResponse, tags=["state"])
+    async def readyz(response: Response) -> str:
+        """Clients are taken; 503 while starting or draining."""
+        if view.ready:
+            return "ready\n"
+        response.status_code = 503
+        return "not ready\n"
+
+    @app.get("/metrics", tags=["state"])
+    async def metrics() -> Response:
+        """Prometheus text."""
+        return Response(view.metrics(), media_type=CONTENT_TYPE)
+
+    @app.get("/certificate.sha256", response_class=PlainTextResponse, tags=["state"])
+    async def certificate() -> str:
+        """SHA-256 of the certificate in hex, for serverCertificateHashes."""
+        return view.certificate_sha256 + "\n"
+
+    @app.get("/v1/info", tags=["state"])
+    async def info() -> Info:
+        """What runs here."""
+        return view.info()
+
+    @app.get("/v1/config", tags=["state"])
+    async def config() -> list[ConfigValue]:
+        """Every key, its value and its source; secrets are masked."""
+        return view.config()
+
+
+def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
+    def page(
+        rows: Sequence[Row], limit: int | None, offset: int, item: Callable[[Row], Item]
+    ) -> dict[str, Any]:
+        wanted = min(_DEFAULT_ROWS, page_limit) if limit is None else limit
+        if wanted > page_limit:
+            raise HTTPException(400, f"limit is {wanted}, at most {page_limit} rows are given")
+        chosen = rows[offset : offset + wanted]
+        return {
+            "total": len(rows),
+            "offset": offset,
+            "limit": wanted,
+            "items": [item(row) for row in chosen],
+        }
+
+    @app.get("/v1/sessions", response_model=Page[SessionItem], tags=["tables"])
+    async def sessions(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Sessions of clients."""
+        now = view.now
+        return page(
+            view.sessions(),
+            limit,
+            offset,
+            lambda row: session_item(row, view.connection(row.session), now),
+        )
+
+    @app.get("/v1/tracks", response_model=Page[TrackItem], tags=["tables"])
+    async def tracks(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Tracks with their counters."""
+        return page(view.tracks(), limit, offset, track_item)
+
+    @app.get("/v1/subscriptions", response_model=Page[SubscriptionItem], tags=["tables"])
+    async def subscriptions(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Receivers of tracks."""
+        now = view.now
+        return page(view.subscriptions(), limit, offset, lambda row: subscription_item(row, now))
+
+    @app.get("/v1/namespaces", response_model=Page[NamespaceItem], tags=["tables"])
+    async def namespaces(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Published namespaces."""
+        now = view.now
+        return page(view.namespaces(), limit, offset, lambda row: namespace_item(row, now))
+
+    @app.get("/v1/cache", tags=["tables"])
+    async def cache() -> CacheState:
+        """How full the cache is."""
+        rows = [row.counters for row in view.tracks()]
+        return CacheState(
+            bytes=sum(item.cached_bytes for item in rows),
+            objects=sum(item.cached_objects for item in rows),
+            groups=sum(item.cached_groups for item in rows),
+            tracks=sum(item.cached_objects > 0 for item in rows),
+            limits=view.cache_limits(),
+        )
+
+
+def _add_orders(app: FastAPI, view: RelayView) -> None:
+    @app.post("/v1/cache/purge", tags=["orders"])
+    async def purge(order: PurgeRequest) -> Purged:
+        """Forget cached objects of one track, or of all."""
+        try:
+            track = None if order.track is None else FullTrackName.parse(order.track)
+        except TextFormError as error:
+            raise HTTPException(400, str(error)) from None
+        return Purged(bytes=view.purge(track))
+
+    @app.post("/v1/drain", status_code=202, tags=["orders"])
+    async def drain(order: DrainRequest) -> dict[str, str]:
+        """Send GOAWAY to everybody; the relay takes no new sessions."""
+        view.drain(order.new_uri)
+        return {"state": "draining"}
+
+
+def _add_live(app: FastAPI, feed: LiveFeed) -> None:
+    @app.get("/v1/live", tags=["tables"])
+    async def live() -> StreamingResponse:
+        """Server-sent events: one snapshot a second."""
+        if feed.full:
+            raise HTTPException(503, "too many pages watch already")
+        return StreamingResponse(feed.stream(), media_type="text/event-stream")

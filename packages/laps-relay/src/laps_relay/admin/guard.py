@@ -1,0 +1,88 @@
+"""Who may use the admin: a bearer token, compared in constant time, and headers on every answer.
+
+There are no cookies, so no other page can make a browser act here. A page on another host name
+that resolves to loopback cannot either: without a token only loopback names are served.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["OPEN_PATHS", "Guard"]
+
+OPEN_PATHS: Final = frozenset({"/healthz"})
+"""What needs no token: a load balancer has none."""
+
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+
+# 'wasm-unsafe-eval' and blob: are for players that decode in workers.
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; connect-src 'self' https:; img-src 'self' data: blob:;"
+        " media-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """ASGI middleware around everything."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 401 or 421."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        if scope["path"] not in OPEN_PATHS:
+            if self._token is not None:
+                if not self._knows(headers.get("authorization", "")):
+                    await _refuse(with_headers, 401, "a bearer token is needed")
+                    return
+            elif not _is_loopback(headers.get("host", "")):
+                await _refuse(with_headers, 421, "use a loopback name such as 127.0.0.1")
+                return
+        await self._app(scope, receive, with_headers)
+
+    def _knows(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        # Compared also if the scheme is wrong: the time tells nothing.
+        same = hmac.compare_digest(given.strip().encode(), self._token or b"")
+        return same and scheme.lower() == "bearer"
+
+
+def _is_loopback(host: str) -> bool:
+    name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
+    return name in _LOOPBACK
+
+
+async def _refuse(send: Send, status: int, words: str) -> None:
+    body = json.dumps({"detail": words}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

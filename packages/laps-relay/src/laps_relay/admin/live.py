@@ -1,0 +1,71 @@
+"""The live stream: one snapshot a second, made once for all pages that watch (SSE)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from laps_relay.admin.views import Live, RelayView, session_item, totals, track_item
+
+__all__ = ["MAX_WATCHERS", "LiveFeed"]
+
+MAX_WATCHERS: Final = 16
+_ROWS: Final = 100
+"""Sessions and tracks in a snapshot; the tables have them all."""
+
+
+class LiveFeed:
+    """Makes snapshots while somebody watches."""
+
+    def __init__(self, view: RelayView, interval: float = 1.0) -> None:
+        self._view = view
+        self._interval = interval
+        self.watchers = 0
+        self._stopping = asyncio.Event()
+        self._made: tuple[float, bytes] | None = None
+
+    def stop(self) -> None:
+        """End all streams: the relay stops."""
+        self._stopping.set()
+
+    @property
+    def full(self) -> bool:
+        """Whether one more would be too many."""
+        return self.watchers >= MAX_WATCHERS
+
+    def snapshot(self) -> Live:
+        """What is there now, busiest tracks first."""
+        view, now = self._view, self._view.now
+        tracks = view.tracks()
+        busiest = sorted(tracks, key=lambda row: row.counters.bytes_out, reverse=True)
+        sessions = list(view.sessions())[-_ROWS:]
+        return Live(
+            time=time.time(),
+            totals=totals(view, tracks),
+            sessions=[session_item(row, view.connection(row.session), now) for row in sessions],
+            tracks=[track_item(row) for row in busiest[:_ROWS]],
+        )
+
+    async def stream(self) -> AsyncGenerator[bytes]:
+        """Server-sent events until the page goes or the relay stops."""
+        self.watchers += 1
+        try:
+            while not self._stopping.is_set():
+                yield self._current()
+                try:
+                    async with asyncio.timeout(self._interval):
+                        await self._stopping.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            self.watchers -= 1
+
+    def _current(self) -> bytes:
+        """The snapshot of this second, made at most once."""
+        now = self._view.now
+        if self._made is None or now - self._made[0] >= self._interval / 2:
+            text = self.snapshot().model_dump_json()
+            self._made = (now, f"event: live\ndata: {text}\n\n".encode())
+        return self._made[1]

@@ -1,0 +1,152 @@
+"""The relay as the admin sees it: an Edge server, its planes, and what surrounds them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from laps_relay.admin.views import ConfigValue, Info
+from laps_relay.auth import TokenAuthorizer
+from laps_relay.certificates import Certificate
+from laps_relay.config import Loaded, shown
+from laps_relay.config.mapping import cache_limits
+from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_relay.io.edge_server import EdgeServer
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.sampler import Sample
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.names import FullTrackName
+
+__all__ = ["EdgeView"]
+
+
+class EdgeView:
+    """Implements :class:`~laps_relay.admin.views.RelayView`."""
+
+    def __init__(
+        self,
+        server: EdgeServer,
+        authorizer: TokenAuthorizer,
+        metrics: Metrics,
+        loaded: Loaded,
+        *,
+        version: str,
+        before_metrics: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._server = server
+        self._authorizer = authorizer
+        self._metrics = metrics
+        self._version = version
+        self._before_metrics = before_metrics
+        self._started = time.time()
+        self.loaded = loaded
+        self.certificate: Certificate | None = None
+        self.taking_clients = False
+        self.draining = False
+
+    @property
+    def now(self) -> float:
+        """The clock of the tables."""
+        return self._server.now
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients are taken."""
+        return self.taking_clients and not self.draining
+
+    @property
+    def certificate_sha256(self) -> str:
+        """Of the certificate that new connections get, in hex."""
+        return "" if self.certificate is None else self.certificate.sha256
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        host, port = self._server.address
+        return f"moqt://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def info(self) -> Info:
+        """What runs here."""
+        config = self.loaded.config
+        return Info(
+            version=self._version,
+            node_id=config.observe.node_id,
+            region=config.observe.region,
+            url=self.url,
+            transport=config.listen.transport,
+            drafts=list(config.listen.drafts),
+            certificate_sha256=self.certificate_sha256,
+            certificate_expires=(
+                "" if self.certificate is None else self.certificate.not_after.isoformat()
+            ),
+            started=datetime.fromtimestamp(self._started, UTC).isoformat(),
+            uptime_seconds=time.time() - self._started,
+            draining=self.draining,
+            authorization=not self._authorizer.open,
+        )
+
+    def sessions(self) -> Sequence[SessionRow]:
+        """All sessions."""
+        return self._server.relay.sessions()
+
+    def connection(self, session: int) -> ConnectionStats | None:
+        """The figures of a session's connection."""
+        port = self._server.ports.get(session)
+        return None if port is None else port.peer.connection.stats()
+
+    def tracks(self) -> Sequence[TrackRow]:
+        """All tracks."""
+        return self._server.relay.tracks()
+
+    def subscriptions(self) -> Sequence[SubscriptionRow]:
+        """All receivers."""
+        return self._server.relay.subscriptions()
+
+    def namespaces(self) -> Sequence[NamespaceRow]:
+        """All published namespaces."""
+        return self._server.relay.namespaces()
+
+    def cache_limits(self) -> dict[str, float]:
+        """What the cache may hold."""
+        return asdict(cache_limits(self.loaded.config))
+
+    def purge(self, track: FullTrackName | None) -> int:
+        """Forget cached objects; how many bytes that were."""
+        return self._server.relay.purge(track)
+
+    def config(self) -> list[ConfigValue]:
+        """The configuration with its sources."""
+        return [
+            ConfigValue(key=name, value=value, source=place)
+            for name, value, place in shown(self.loaded)
+        ]
+
+    def drain(self, new_uri: str) -> None:
+        """Send everybody away."""
+        self.draining = True
+        self._server.relay.drain(self._server.now, new_uri)
+        self._server.settle()
+
+    def metrics(self) -> bytes:
+        """The text for Prometheus, with figures of this moment."""
+        self._before_metrics()
+        return self._metrics.render()
+
+    def sample(self) -> Sample:
+        """Everything at once, for the sampler."""
+        sessions = self.sessions()
+        return Sample(
+            now=self.now,
+            sessions=sessions,
+            tracks=self.tracks(),
+            subscriptions=self.subscriptions(),
+            namespaces=self.namespaces(),
+            connections={
+                row.session: stats
+                for row in sessions
+                if (stats := self.connection(row.session)) is not None
+            },
+            auth=self._authorizer.counters,
+        )

@@ -1,0 +1,346 @@
+"""What the admin sees of a relay, and the rows that its API answers with.
+
+The admin knows a relay only through :class:`RelayView`; tests give it another one. Rows name their
+fields as the tables of the core do. Tracks are in the text form of ``laps_wire.names``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.names import FullTrackName
+from laps_wire.telemetry import safe_text
+
+__all__ = [
+    "CacheState",
+    "ConfigValue",
+    "Info",
+    "Live",
+    "NamespaceItem",
+    "Page",
+    "Purged",
+    "RelayView",
+    "SessionItem",
+    "SubscriptionItem",
+    "Totals",
+    "TrackItem",
+    "namespace_item",
+    "session_item",
+    "subscription_item",
+    "totals",
+    "track_item",
+]
+
+T = TypeVar("T")
+
+
+class Info(BaseModel):
+    """What runs here."""
+
+    version: str
+    node_id: str
+    region: str
+    url: str
+    """Where clients connect."""
+    transport: str
+    drafts: list[str]
+    certificate_sha256: str
+    certificate_expires: str
+    started: str
+    uptime_seconds: float
+    draining: bool
+    authorization: bool
+    """Whether requests need tokens."""
+
+
+class Page(BaseModel, Generic[T]):
+    """Some rows of a table."""
+
+    total: int
+    offset: int
+    limit: int
+    items: list[T]
+
+
+class SessionItem(BaseModel):
+    """One session, with the figures of its connection."""
+
+    session: int
+    address: str
+    draft: str
+    webtransport: bool
+    path: str
+    authority: str
+    age_seconds: float
+    ready: bool
+    leaving: bool
+    subscriptions: int
+    publishes: int
+    namespaces: int
+    prefixes: int
+    fetches: int
+    offers: int
+    rtt_ms: float | None = None
+    bytes_sent: int | None = None
+    bytes_received: int | None = None
+    packets_lost: int | None = None
+    queued_bytes: int | None = None
+    dropped_streams: int | None = None
+    dropped_datagrams: int | None = None
+
+
+class TrackItem(BaseModel):
+    """One track."""
+
+    track: str
+    namespace: str
+    name: str
+    number: int
+    live: bool
+    publishers: list[int]
+    subscribers: int
+    waiting: int
+    largest_group: int | None
+    largest_object: int | None
+    rank: int | None
+    objects_in: int
+    bytes_in: int
+    objects_out: int
+    bytes_out: int
+    datagrams_in: int
+    datagrams_out: int
+    duplicates: int
+    dropped_objects: int
+    dropped_bytes: int
+    cached_bytes: int
+    cached_groups: int
+    cached_objects: int
+
+
+class SubscriptionItem(BaseModel):
+    """One receiver of a track."""
+
+    session: int
+    request_id: int
+    track: str
+    pushed: bool
+    established: bool
+    forward: bool
+    priority: int
+    expires_seconds: float | None
+    objects: int = 0
+    bytes: int = 0
+    streams: int = 0
+    datagrams: int = 0
+    dropped_streams: int = 0
+    dropped_bytes: int = 0
+    dropped_datagrams: int = 0
+
+
+class NamespaceItem(BaseModel):
+    """A namespace that a session publishes."""
+
+    namespace: str
+    session: int
+    expires_seconds: float | None
+
+
+class CacheState(BaseModel):
+    """How full the cache is, and what it may hold."""
+
+    bytes: int
+    objects: int
+    groups: int
+    tracks: int
+    limits: dict[str, float]
+
+
+class Purged(BaseModel):
+    """What a purge removed."""
+
+    bytes: int
+
+
+class ConfigValue(BaseModel):
+    """One key of the configuration; secrets are masked."""
+
+    key: str
+    value: Any
+    source: str
+
+
+class Totals(BaseModel):
+    """Sums over all tracks that are there now."""
+
+    sessions: int
+    tracks: int
+    subscriptions: int
+    namespaces: int
+    objects_in: int
+    bytes_in: int
+    objects_out: int
+    bytes_out: int
+    dropped_objects: int
+    dropped_bytes: int
+    cached_bytes: int
+
+
+class Live(BaseModel):
+    """What the live page draws: once a second."""
+
+    time: float
+    """Unix time, in seconds."""
+    totals: Totals
+    sessions: list[SessionItem]
+    tracks: list[TrackItem]
+
+
+class RelayView(Protocol):
+    """A relay, as the admin sees it."""
+
+    @property
+    def now(self) -> float:
+        """The clock of the tables."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients are taken."""
+
+    @property
+    def certificate_sha256(self) -> str:
+        """Of the certificate that new connections get, in hex."""
+
+    def info(self) -> Info:
+        """What runs here."""
+
+    def sessions(self) -> Sequence[SessionRow]:
+        """All sessions."""
+
+    def connection(self, session: int) -> ConnectionStats | None:
+        """The figures of a session's connection."""
+
+    def tracks(self) -> Sequence[TrackRow]:
+        """All tracks."""
+
+    def subscriptions(self) -> Sequence[SubscriptionRow]:
+        """All receivers."""
+
+    def namespaces(self) -> Sequence[NamespaceRow]:
+        """All published namespaces."""
+
+    def cache_limits(self) -> dict[str, float]:
+        """What the cache may hold."""
+
+    def purge(self, track: FullTrackName | None) -> int:
+        """Forget cached objects; how many bytes that were."""
+
+    def config(self) -> list[ConfigValue]:
+        """The configuration with its sources."""
+
+    def drain(self, new_uri: str) -> None:
+        """Send everybody away."""
+
+    def metrics(self) -> bytes:
+        """The text for Prometheus."""
+
+
+def session_item(row: SessionRow, stats: ConnectionStats | None, now: float) -> SessionItem:
+    """A session as the API shows it."""
+    item = SessionItem(
+        session=row.session,
+        address=row.info.peer_address,
+        draft=row.info.draft.alpn,
+        webtransport=row.info.webtransport,
+        path=safe_text(row.info.path),
+        authority=safe_text(row.info.authority),
+        age_seconds=max(0.0, now - row.opened),
+        ready=row.ready,
+        leaving=row.leaving,
+        subscriptions=row.subscriptions,
+        publishes=row.publishes,
+        namespaces=row.namespaces,
+        prefixes=row.prefixes,
+        fetches=row.fetches,
+        offers=row.offers,
+    )
+    if stats is None:
+        return item
+    return item.model_copy(
+        update={
+            "rtt_ms": None if stats.rtt is None else stats.rtt * 1000.0,
+            "bytes_sent": stats.bytes_sent,
+            "bytes_received": stats.bytes_received,
+            "packets_lost": stats.packets_lost,
+            "queued_bytes": stats.queued_bytes,
+            "dropped_streams": stats.dropped_streams,
+            "dropped_datagrams": stats.dropped_datagrams,
+        }
+    )
+
+
+def track_item(row: TrackRow) -> TrackItem:
+    """A track as the API shows it."""
+    counters = row.counters._asdict()
+    del counters["receivers"]
+    return TrackItem(
+        track=str(row.track),
+        namespace=str(row.track.namespace),
+        name=str(row.track).partition("--")[2],
+        number=row.number,
+        live=row.live,
+        publishers=list(row.publishers),
+        subscribers=row.subscribers,
+        waiting=row.waiting,
+        largest_group=None if row.largest is None else row.largest.group,
+        largest_object=None if row.largest is None else row.largest.object,
+        rank=row.rank,
+        **counters,
+    )
+
+
+def subscription_item(row: SubscriptionRow, now: float) -> SubscriptionItem:
+    """A receiver as the API shows it."""
+    counters = {} if row.counters is None else row.counters._asdict()
+    return SubscriptionItem(
+        session=row.session,
+        request_id=row.request_id,
+        track=str(row.track),
+        pushed=row.pushed,
+        established=row.established,
+        forward=row.forward,
+        priority=row.priority,
+        expires_seconds=None if row.expires is None else row.expires - now,
+        **counters,
+    )
+
+
+def namespace_item(row: NamespaceRow, now: float) -> NamespaceItem:
+    """A namespace as the API shows it."""
+    return NamespaceItem(
+        namespace=str(row.namespace),
+        session=row.session,
+        expires_seconds=None if row.expires is None else row.expires - now,
+    )
+
+
+def totals(view: RelayView, tracks: Sequence[TrackRow]) -> Totals:
+    """Sums over all tracks."""
+    counters = [row.counters for row in tracks]
+    return Totals(
+        sessions=len(view.sessions()),
+        tracks=len(tracks),
+        subscriptions=sum(row.subscribers for row in tracks),
+        namespaces=len(view.namespaces()),
+        objects_in=sum(item.objects_in for item in counters),
+        bytes_in=sum(item.bytes_in for item in counters),
+        objects_out=sum(item.objects_out for item in counters),
+        bytes_out=sum(item.bytes_out for item in counters),
+        dropped_objects=sum(item.dropped_objects for item in counters),
+        dropped_bytes=sum(item.dropped_bytes for item in counters),
+        cached_bytes=sum(item.cached_bytes for item in counters),
+    )

@@ -1,0 +1,376 @@
+"""The composition root: puts a relay together from its configuration, runs it, ends it.
+
+::
+
+    configuration -> certificate, keys -> planes -> QUIC server -> admin
+                                             '-> events -> logs, telemetry, metrics
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Final
+
+from laps_relay.admin.app import make_app
+from laps_relay.admin.live import LiveFeed
+from laps_relay.admin.relay_view import EdgeView
+from laps_relay.admin.server import AdminServer
+from laps_relay.auth import AuthSettings, TokenAuthorizer, read_keys
+from laps_relay.certificates import Certificate, obtain
+from laps_relay.config import Loaded, RelayConfig, compare, mapping
+from laps_relay.core.control.relay import EdgeRelay
+from laps_relay.core.plane.plane import Plane
+from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
+from laps_relay.observe.events import Observer
+from laps_relay.observe.logs import Logger, set_level
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.names import Names
+from laps_relay.observe.sampler import Sampler
+from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.tokens import Expectations, parse_scope
+from laps_sdk.transport.engine import EngineOptions
+from laps_wire.errors import LapsError, LocalError
+
+__all__ = ["RelayApp", "StartError"]
+
+VERSION: Final = version("laps-relay")
+_DAY: Final = 86_400.0
+
+
+class StartError(LocalError, RuntimeError):
+    """The relay cannot start; says what to change."""
+
+
+class RelayApp:
+    """One relay: ``start``, ``run`` until asked to stop, ``stop``."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        logger: Logger,
+        *,
+        reread: Callable[[], Loaded] | None = None,
+        quic_socket: socket.socket | None = None,
+        admin_socket: socket.socket | None = None,
+    ) -> None:
+        """``reread`` loads the configuration again, for a reload."""
+        self.loaded = loaded
+        self.logger = logger
+        self._reread = reread
+        self._quic_socket = quic_socket
+        self._admin_socket = admin_socket
+        self._stopping = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._admin: AdminServer | None = None
+        self.metrics = Metrics()
+        config = loaded.config
+        observe = config.observe
+        secret = observe.name_key
+        self._names = Names(
+            None if secret is None else secret.get_secret_value().encode(),
+            plain=observe.log_names == "plain",
+        )
+        self._telemetry = _telemetry(config)
+        self._observer = Observer(logger, self._names, self.metrics, self._telemetry)
+        self.authorizer = TokenAuthorizer(auth_settings(config))
+        self.certificate = obtain(config.tls, config.state_dir)
+        self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
+        self._relay = EdgeRelay(self._plane, self.authorizer, mapping.edge_settings(config))
+        self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
+        self.view = EdgeView(
+            self.server,
+            self.authorizer,
+            self.metrics,
+            loaded,
+            version=VERSION,
+            before_metrics=lambda: self._sampler.sample(telemetry=False),
+        )
+        self._sampler = Sampler(self.view.sample, self.metrics, self._names, self._telemetry)
+
+    # Life
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return self.view.url
+
+    @property
+    def admin_url(self) -> str | None:
+        """Where the admin answers; None if there is none."""
+        return None if self._admin is None else self._admin.url
+
+    async def start(self) -> None:
+        """Bind everything; :class:`StartError` says what is in the way."""
+        config = self.loaded.config
+        try:
+            if self._telemetry is not None:
+                self._telemetry.start()
+        except OSError as error:
+            directory = config.observe.telemetry_dir
+            raise StartError(
+                f"telemetry directory {directory}: {error.strerror}; set observe.telemetry_dir"
+            ) from None
+        try:
+            await self._start_servers(config)
+        except BaseException:
+            await self.stop()
+            raise
+        self.server.on_turn = self._turn
+        self._show_certificate(self.certificate)
+        self.metrics.info.labels(VERSION).set(1)
+        self.metrics.start_seconds.set(time.time())
+        self.metrics.ready.set_function(lambda: float(self.view.ready))
+        self.view.taking_clients = True
+        self._tasks = [
+            asyncio.create_task(self._sample_for_ever(), name="laps-sampler"),
+            asyncio.create_task(self._renew_for_ever(), name="laps-certificate"),
+        ]
+        self.logger.info(
+            "relay started",
+            url=self.url,
+            admin=self.admin_url,
+            certificate_sha256=self.certificate.sha256,
+            development_certificate=self.certificate.development,
+            authorization=not self.authorizer.open,
+        )
+
+    async def _start_servers(self, config: RelayConfig) -> None:
+        listen = config.listen
+        try:
+            await self.server.start(self._quic_socket)
+        except OSError as error:
+            raise StartError(
+                f"cannot listen on {listen.host} port {listen.client_port}/udp:"
+                f" {error.strerror or error}; choose another one with --host and --port"
+            ) from None
+        except ImportError:
+            raise StartError(
+                f"transport {listen.transport} is not installed: pip install 'laps-relay[turbo]'"
+            ) from None
+        admin = config.admin
+        if not admin.enabled:
+            return
+        feed = LiveFeed(self.view)
+        app = make_app(
+            self.view,
+            token=admin_token(config),
+            page_limit=admin.page_limit,
+            version=VERSION,
+            feed=feed,
+        )
+        server = AdminServer(app, admin.host, admin.port, feed=feed, sock=self._admin_socket)
+        try:
+            await server.start()
+        except OSError as error:
+            raise StartError(
+                f"cannot listen on {admin.host} port {admin.port}/tcp for the admin:"
+                f" {error.strerror or error}; choose another one with --admin-port"
+            ) from None
+        self._admin = server
+
+    async def run(self) -> None:
+        """Until :meth:`request_stop`."""
+        await self._stopping.wait()
+
+    def request_stop(self) -> None:
+        """End :meth:`run`."""
+        self._stopping.set()
+
+    async def stop(self, *, drain: bool = False) -> None:
+        """Close everything; with ``drain`` sessions get GOAWAY and time to leave."""
+        if drain and self.view.taking_clients:
+            await self._drain()
+        self.view.taking_clients = False
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+        await self.server.stop()
+        if self._admin is not None:
+            await self._admin.stop()
+            self._admin = None
+        if self._telemetry is not None:
+            self._telemetry.stop()
+
+    async def _drain(self) -> None:
+        if not self.server.ports:
+            return
+        self._empty.clear()
+        waiting = self.loaded.config.listen.drain_timeout
+        self.logger.info("draining", sessions=len(self.server.ports), seconds=waiting)
+        if not self.view.draining:
+            self.view.drain("")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(waiting):
+                await self._empty.wait()
+
+    # Reload
+
+    def reload(self) -> bool:
+        """Read the configuration again and apply what can be; False: the old one stays."""
+        try:
+            loaded = self.loaded if self._reread is None else self._reread()
+            settings = auth_settings(loaded.config)
+            certificate = obtain(loaded.config.tls, loaded.config.state_dir)
+            admin_token(loaded.config)
+        except LapsError as error:
+            self.logger.warning("reload refused, the old configuration stays", reason=str(error))
+            return False
+        old, config = self.loaded.config, loaded.config
+        changes = compare(old, config)
+        now = self.server.now
+        self.authorizer.replace(settings)
+        self._relay.set_settings(now, mapping.edge_settings(config))
+        self._plane.set_cache_limits(now, mapping.cache_limits(config))
+        self._relay.reauthorize(now)
+        self.server.settle()
+        set_level(config.observe.log_level)
+        if not self._reload_certificate(certificate):
+            return False
+        self.loaded = self.view.loaded = loaded
+        self.logger.info(
+            "reloaded",
+            changed=[*changes.now, *changes.new_connections],
+            needs_restart=list(changes.restart),
+        )
+        return True
+
+    def _reload_certificate(self, certificate: Certificate) -> bool:
+        if certificate.tls != self.certificate.tls:
+            # The endpoint reads the paths that it was made with.
+            self.logger.warning("other certificate paths need a restart")
+            return True
+        try:
+            self.server.reload_certificate()
+        except LapsError as error:
+            self.logger.warning("certificate refused, the old one stays", reason=str(error))
+            return False
+        self._show_certificate(certificate)
+        return True
+
+    def _show_certificate(self, certificate: Certificate) -> None:
+        self.certificate = self.view.certificate = certificate
+        self.metrics.certificate_seconds.set(certificate.not_after.timestamp())
+
+    # What goes on beside
+
+    def _turn(self, now: float) -> None:
+        if not self.server.ports:
+            self._empty.set()
+        events = self._relay.poll_events()
+        if events:
+            self._observer.observe(now, events, self._carried)
+
+    def _carried(self, session: int) -> tuple[int, int]:
+        stats = self.view.connection(session)
+        return (0, 0) if stats is None else (stats.bytes_received, stats.bytes_sent)
+
+    async def _sample_for_ever(self) -> None:
+        lost = 0
+        while True:
+            await asyncio.sleep(self.loaded.config.observe.sample_interval)
+            self._sampler.sample()
+            counters = None if self._telemetry is None else self._telemetry.counters
+            if counters is not None and counters.lost + counters.failed > lost:
+                lost = counters.lost + counters.failed
+                self.logger.warning(
+                    "telemetry was lost",
+                    queue_full=counters.lost,
+                    disk=counters.failed,
+                    reason=counters.last_error,
+                )
+
+    async def _renew_for_ever(self) -> None:
+        """Development certificates live for days; a relay may run for months."""
+        while True:
+            await asyncio.sleep(_DAY)
+            if self.certificate.development:
+                config = self.loaded.config
+                try:
+                    self._reload_certificate(obtain(config.tls, config.state_dir))
+                except LapsError as error:
+                    self.logger.warning("no new development certificate", reason=str(error))
+
+
+# From the configuration
+
+
+def auth_settings(config: RelayConfig) -> AuthSettings:
+    """How tokens are judged; reads the key files."""
+    auth = config.auth
+    return AuthSettings(
+        keys=read_keys(auth.keys),
+        expected=Expectations(
+            audiences=tuple(auth.audience),
+            issuers=tuple(auth.issuers),
+            leeway=auth.leeway,
+            require_expiry=auth.require_expiry,
+        ),
+        anonymous=tuple(parse_scope(text) for text in auth.anonymous),
+        token_types=frozenset(auth.token_types),
+        setup_required=auth.setup_required,
+        max_tokens=auth.max_tokens,
+        cached_tokens=auth.cached_tokens,
+    )
+
+
+def server_config(config: RelayConfig, certificate: Certificate) -> EdgeServerConfig:
+    """How the QUIC server is made."""
+    listen, observe = config.listen, config.observe
+    return EdgeServerConfig(
+        host=listen.host,
+        port=listen.client_port,
+        backend=listen.transport,
+        drafts=tuple(listen.drafts),
+        engine=EngineOptions(
+            tls=certificate.tls,
+            limits=mapping.connection_limits(config),
+            datagram_size=listen.datagram_size,
+            qlog_dir=None if observe.qlog_dir is None else str(observe.qlog_dir),
+            qlog_sample=observe.trace_sample,
+        ),
+        egress=mapping.egress_limits(config),
+        admission=mapping.admission_limits(config),
+        setup_timeout=listen.setup_timeout,
+    )
+
+
+def admin_token(config: RelayConfig) -> str | None:
+    """The admin's token, from the configuration or its file."""
+    admin = config.admin
+    if admin.token is not None:
+        return admin.token.get_secret_value()
+    if admin.token_file is None:
+        return None
+    try:
+        text = admin.token_file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"admin.token_file {admin.token_file}: cannot be read: {error}") from None
+    if len(text) < 16:
+        raise StartError(f"admin.token_file {admin.token_file}: a token has 16 characters or more")
+    return text
+
+
+def _telemetry(config: RelayConfig) -> TelemetryWriter | None:
+    observe = config.observe
+    if observe.telemetry_dir is None:
+        return None
+    return TelemetryWriter(
+        TelemetrySettings(
+            directory=observe.telemetry_dir,
+            relay=observe.node_id,
+            boot=int(time.time()),
+            region=observe.region,
+            file_bytes=observe.telemetry_file_bytes,
+            file_age=observe.telemetry_file_age,
+            queue=observe.telemetry_queue,
+        )
+    )

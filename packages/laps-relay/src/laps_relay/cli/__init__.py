@@ -1,0 +1,28 @@
+"""The ``laps-relay`` command."""
+
+from __future__ import annotations
+
+import typer
+
+from laps_relay.cli.config import app as config_app
+from laps_relay.cli.dev_cert import dev_cert
+from laps_relay.cli.serve import serve
+from laps_relay.cli.version import show_version
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="laps-relay",
+    help="A MoQT relay over QUIC and WebTransport.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+app.command("serve")(serve)
+app.command("dev-cert")(dev_cert)
+app.command("version")(show_version)
+app.add_typer(config_app, name="config")
+
+
+def main() -> None:
+    """Run the command."""
+    app()

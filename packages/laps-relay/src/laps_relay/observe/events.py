@@ -1,0 +1,316 @@
+"""One table: what each event of the core means for logs, telemetry and metrics.
+
+::
+
+    event  ->  log level, words and fields  |  telemetry record or none  |  what is counted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from laps_relay.core.control import events as core
+from laps_relay.core.control.settings import SessionInfo
+from laps_relay.core.interfaces import SubscriptionCounters
+from laps_relay.observe.logs import Logger
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.names import Names
+from laps_relay.observe.telemetry import TelemetryWriter
+from laps_wire.errors import TextFormError
+from laps_wire.telemetry import Body, SessionClose, SessionOpen, address_prefix, safe_text
+
+__all__ = ["Observer", "host_of"]
+
+_E = TypeVar("_E")
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """How one kind of event is shown."""
+
+    level: str
+    words: str
+    fields: Callable[[Names, Any], Fields]
+    count: Callable[[Metrics, Any], None] | None = None
+
+
+def _row(
+    _kind: type[_E],
+    level: str,
+    words: str,
+    fields: Callable[[Names, _E], Fields],
+    count: Callable[[Metrics, _E], None] | None = None,
+) -> _Row:
+    """Ties the two functions to the event's own type."""
+    return _Row(
+        level,
+        words,
+        cast("Callable[[Names, Any], Fields]", fields),
+        cast("Callable[[Metrics, Any], None] | None", count),
+    )
+
+
+def _kind_name(event: core.RequestDenied) -> str:
+    return "update" if event.kind is None else event.kind.name.lower()
+
+
+_TABLE: Mapping[type, _Row] = {
+    core.SessionOpened: _row(
+        core.SessionOpened,
+        "info",
+        "session opened",
+        lambda _names, e: {
+            "session": e.session,
+            "network": _prefix(e.info),
+            "draft": e.info.draft.alpn,
+            "webtransport": e.info.webtransport,
+            "implementation": e.implementation,
+        },
+        lambda m, e: m.sessions_opened.labels(e.info.draft.alpn).inc(),
+    ),
+    core.SessionClosed: _row(
+        core.SessionClosed,
+        "info",
+        "session closed",
+        lambda _names, e: {
+            "session": e.session,
+            "code": e.code,
+            "reason": e.reason,
+            "by_peer": e.by_peer,
+        },
+        lambda m, e: m.sessions_closed.labels("peer" if e.by_peer else "relay").inc(),
+    ),
+    core.SessionFaulted: _row(
+        core.SessionFaulted,
+        "warning",
+        "session broke the protocol",
+        lambda _names, e: {"session": e.session, "code": e.code, "reason": e.reason},
+        lambda m, e: m.sessions_faulted.labels(f"{e.code:#x}").inc(),
+    ),
+    core.SessionLeaving: _row(
+        core.SessionLeaving,
+        "info",
+        "session leaving",
+        lambda _names, e: {"session": e.session, "by_peer": e.by_peer},
+    ),
+    core.NamespaceAdded: _row(
+        core.NamespaceAdded,
+        "info",
+        "namespace published",
+        lambda names, e: {"session": e.session, "namespace": names.logged(e.namespace)},
+    ),
+    core.NamespaceGone: _row(
+        core.NamespaceGone,
+        "info",
+        "namespace gone",
+        lambda names, e: {"session": e.session, "namespace": names.logged(e.namespace)},
+    ),
+    core.PrefixAdded: _row(
+        core.PrefixAdded,
+        "info",
+        "prefix subscribed",
+        lambda names, e: {
+            "session": e.session,
+            "prefix": names.logged(e.prefix),
+            "namespaces": e.namespaces,
+            "tracks": e.tracks,
+            "top_n": e.top_n,
+        },
+    ),
+    core.PrefixGone: _row(
+        core.PrefixGone,
+        "info",
+        "prefix gone",
+        lambda names, e: {"session": e.session, "prefix": names.logged(e.prefix)},
+    ),
+    core.TrackAdded: _row(
+        core.TrackAdded,
+        "info",
+        "track added",
+        lambda names, e: {"track": names.logged(e.track), "number": e.number},
+    ),
+    core.TrackRemoved: _row(
+        core.TrackRemoved,
+        "info",
+        "track removed",
+        lambda names, e: {"track": names.logged(e.track), "number": e.number},
+    ),
+    core.PublisherAdded: _row(
+        core.PublisherAdded,
+        "info",
+        "publisher added",
+        lambda names, e: {
+            "session": e.session,
+            "track": names.logged(e.track),
+            "pushed": e.pushed,
+        },
+        lambda m, _e: m.publishers.inc(),
+    ),
+    core.PublisherGone: _row(
+        core.PublisherGone,
+        "info",
+        "publisher gone",
+        lambda names, e: {
+            "session": e.session,
+            "track": names.logged(e.track),
+            "reason": e.reason,
+        },
+    ),
+    core.SubscriberAdded: _row(
+        core.SubscriberAdded,
+        "debug",
+        "subscriber added",
+        lambda names, e: {
+            "session": e.session,
+            "request": e.request_id,
+            "track": names.logged(e.track),
+            "pushed": e.pushed,
+        },
+        lambda m, _e: m.subscribers.inc(),
+    ),
+    core.SubscriberGone: _row(
+        core.SubscriberGone,
+        "debug",
+        "subscriber gone",
+        lambda names, e: {
+            "session": e.session,
+            "request": e.request_id,
+            "track": names.logged(e.track),
+            "reason": e.reason,
+            **_delivered(e.counters),
+        },
+    ),
+    core.RequestDenied: _row(
+        core.RequestDenied,
+        "info",
+        "request denied",
+        lambda _names, e: {
+            "session": e.session,
+            "request": e.request_id,
+            "kind": _kind_name(e),
+            "code": e.code,
+            "reason": e.reason,
+        },
+        lambda m, e: m.requests_denied.labels(_kind_name(e), f"{e.code:#x}").inc(),
+    ),
+    core.FetchServed: _row(
+        core.FetchServed,
+        "debug",
+        "fetch served from the cache",
+        lambda names, e: {
+            "session": e.session,
+            "track": names.logged(e.track),
+            "complete": e.complete,
+        },
+        lambda m, _e: m.fetches.labels("served").inc(),
+    ),
+    core.FetchRelayed: _row(
+        core.FetchRelayed,
+        "debug",
+        "fetch relayed",
+        lambda names, e: {
+            "session": e.session,
+            "track": names.logged(e.track),
+            "publisher": e.publisher,
+        },
+        lambda m, _e: m.fetches.labels("relayed").inc(),
+    ),
+    core.FetchFailed: _row(
+        core.FetchFailed,
+        "info",
+        "fetch failed",
+        lambda names, e: {
+            "session": e.session,
+            "track": names.logged(e.track),
+            "reason": e.reason,
+        },
+        lambda m, _e: m.fetches.labels("failed").inc(),
+    ),
+}
+
+
+def _delivered(counters: SubscriptionCounters) -> Fields:
+    return {
+        "objects": counters.objects,
+        "bytes": counters.bytes,
+        "dropped_streams": counters.dropped_streams,
+        "dropped_datagrams": counters.dropped_datagrams,
+    }
+
+
+def _prefix(info: SessionInfo) -> str | None:
+    try:
+        return address_prefix(host_of(info))
+    except TextFormError:
+        return None
+
+
+def host_of(info: SessionInfo) -> str:
+    """The host of a session's address, without its port."""
+    return info.peer_address.rpartition(":")[0].strip("[]")
+
+
+class Observer:
+    """Carries the core's events to logs, telemetry and metrics."""
+
+    def __init__(
+        self,
+        logger: Logger,
+        names: Names,
+        metrics: Metrics,
+        telemetry: TelemetryWriter | None = None,
+    ) -> None:
+        self._logger = logger
+        self._names = names
+        self._metrics = metrics
+        self._telemetry = telemetry
+        self._opened: dict[int, float] = {}
+
+    def observe(
+        self,
+        now: float,
+        events: Iterable[core.RelayEvent],
+        carried: Callable[[int], tuple[int, int]],
+    ) -> None:
+        """Take what happened in a turn; ``carried`` knows a session's bytes in and out."""
+        for event in events:
+            row = _TABLE[type(event)]
+            getattr(self._logger, row.level)(row.words, **row.fields(self._names, event))
+            if row.count is not None:
+                row.count(self._metrics, event)
+            body = self._body(now, event, carried)
+            if body is not None and self._telemetry is not None:
+                self._telemetry.put(body)
+
+    def _body(
+        self, now: float, event: core.RelayEvent, carried: Callable[[int], tuple[int, int]]
+    ) -> Body | None:
+        if isinstance(event, core.SessionOpened):
+            self._opened[event.session] = now
+            return SessionOpen(
+                session_id=str(event.session),
+                kind="client",
+                direction="in",
+                alpn="h3" if event.info.webtransport else event.info.draft.alpn,
+                handshake_ms=0.0,
+                draft=int(event.info.draft.alpn.rpartition("-")[2]),
+                addr_prefix=_prefix(event.info),
+            )
+        if isinstance(event, core.SessionClosed):
+            opened = self._opened.pop(event.session, now)
+            received, sent = carried(event.session)
+            return SessionClose(
+                session_id=str(event.session),
+                kind="client",
+                duration_ms=(now - opened) * 1000.0,
+                closed_by="remote" if event.by_peer else "local",
+                in_bytes=received,
+                out_bytes=sent,
+                close_code=event.code,
+                close_space="application",
+                reason=safe_text(event.reason) or None,
+            )
+        return None

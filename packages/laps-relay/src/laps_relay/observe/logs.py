@@ -1,0 +1,111 @@
+"""Logging: one line an event, JSON or for a terminal, on standard error.
+
+Whatever a peer chose (reasons, implementation strings) is escaped and cut here, in one place, so
+that no line can be faked and no terminal be driven. What libraries log through :mod:`logging`
+(asyncio, uvicorn) comes out in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, Literal, TextIO
+
+import structlog
+
+from laps_wire.telemetry import safe_text
+
+__all__ = ["Logger", "configure", "set_level"]
+
+Logger = structlog.typing.FilteringBoundLogger
+Format = Literal["auto", "json", "console"]
+
+_MAX_TEXT: Final = 512
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class _Level:
+    """The level of all loggers; a reload changes it while they exist."""
+
+    now = logging.INFO
+
+
+def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
+    """Set logging up and give the relay's logger."""
+    out = sys.stderr if stream is None else stream
+    as_json = form == "json" or (form == "auto" and not out.isatty())
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+    )
+    set_level(level)
+    logger = structlog.wrap_logger(
+        structlog.PrintLogger(out),
+        processors=[
+            _drop_below_level,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _escape,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    for handler in [item for item in root.handlers if isinstance(item, _Bridge)]:
+        root.removeHandler(handler)
+    root.addHandler(_Bridge(logger))
+    # "Started server process" and the like: our own lines say it.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    bound: Logger = logger
+    return bound
+
+
+def set_level(level: str) -> None:
+    """Change what is logged, at once."""
+    _Level.now = _LEVELS[level]
+    logging.getLogger().setLevel(max(_Level.now, logging.INFO))
+
+
+def _drop_below_level(
+    _logger: Any, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    if _LEVELS.get(method, logging.ERROR) < _Level.now:
+        raise structlog.DropEvent
+    return event
+
+
+def _escape(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return {safe_text(str(name), 64): _safe(value) for name, value in event.items()}
+
+
+def _safe(value: object) -> object:
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_safe(item) for item in value]
+    return safe_text(value if isinstance(value, bytes) else str(value), _MAX_TEXT)
+
+
+class _Bridge(logging.Handler):
+    """Carries records of :mod:`logging` over."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the record under its library's name."""
+        level = min(max(record.levelno, logging.DEBUG), logging.ERROR)
+        fields: dict[str, Any] = {"library": record.name}
+        if record.exc_info:
+            fields["exc_info"] = record.exc_info
+        self._logger.log(level, record.getMessage(), **fields)

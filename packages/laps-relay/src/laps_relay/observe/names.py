@@ -1,0 +1,37 @@
+"""Names in logs and telemetry: hashes by default, so that nobody reads who watches what.
+
+The hash is keyed. Relays with one key give one track the same hash; without a configured key each
+start has its own, and hashes of different days cannot be joined.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName, Namespace
+
+__all__ = ["Names"]
+
+
+class Names:
+    """Shows names as configured."""
+
+    __slots__ = ("_hasher", "plain")
+
+    def __init__(self, key: bytes | None = None, *, plain: bool = False) -> None:
+        # Any length of key will do: it is hashed to the length that the hasher takes.
+        self._hasher = KeyedHasher(blake2b(key).digest() if key else os.urandom(32))
+        self.plain = plain
+        """Whether logs show names as they are; telemetry never does."""
+
+    def hashed(self, name: FullTrackName | Namespace) -> str:
+        """16 hex digits, as telemetry writes them."""
+        if isinstance(name, FullTrackName):
+            return f"{self._hasher.full_name(name.namespace.fields, name.name):016x}"
+        return self._hasher.end_check(name.fields, b"").hex()[:16]
+
+    def logged(self, name: FullTrackName | Namespace) -> str:
+        """What a log line holds."""
+        return str(name) if self.plain else self.hashed(name)

@@ -1,0 +1,150 @@
+"""Reads tables and counters every few seconds, for metrics, telemetry and the live page.
+
+Counters of a track go with the track. The sampler adds up what each gained since it last looked,
+so totals never fall; what a track did between the last sample and its end is not in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from laps_relay.auth import AuthCounters
+from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_relay.core.interfaces import TrackCounters
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.names import Names
+from laps_relay.observe.telemetry import TelemetryCounters, TelemetryWriter
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.telemetry import HopStat, QuicSample
+
+__all__ = ["Sample", "Sampler"]
+
+
+class Sample(NamedTuple):
+    """What was read at one time."""
+
+    now: float
+    sessions: Sequence[SessionRow]
+    tracks: Sequence[TrackRow]
+    subscriptions: Sequence[SubscriptionRow]
+    namespaces: Sequence[NamespaceRow]
+    connections: dict[int, ConnectionStats]
+    auth: AuthCounters
+
+
+_NOTHING = TrackCounters(*[0] * len(TrackCounters._fields))
+_NO_AUTH = AuthCounters(0, 0, 0, 0)
+_NO_TELEMETRY = TelemetryCounters(0, 0, 0, 0, "")
+
+
+class Sampler:
+    """Turns samples into metrics and telemetry."""
+
+    def __init__(
+        self,
+        read: Callable[[], Sample],
+        metrics: Metrics,
+        names: Names,
+        telemetry: TelemetryWriter | None = None,
+    ) -> None:
+        self._read = read
+        self._metrics = metrics
+        self._names = names
+        self._telemetry = telemetry
+        self._before: dict[int, TrackCounters] = {}
+        self._auth = _NO_AUTH
+        self._told = _NO_TELEMETRY
+        self._at: float | None = None
+
+    def sample(self, *, telemetry: bool = True) -> Sample:
+        """Read everything once; telemetry records only if asked for."""
+        sample = self._read()
+        gains = self._gains(sample.tracks)
+        self._count(sample, gains)
+        if telemetry and self._telemetry is not None:
+            self._write(self._telemetry, sample, gains)
+        if telemetry:
+            self._at = sample.now
+        return sample
+
+    def _gains(self, rows: Sequence[TrackRow]) -> dict[int, TrackCounters]:
+        """What each track did since the last look."""
+        before, self._before = self._before, {row.number: row.counters for row in rows}
+        return {
+            row.number: TrackCounters(
+                *(
+                    max(0, new - old)
+                    for new, old in zip(row.counters, before.get(row.number, _NOTHING), strict=True)
+                )
+            )
+            for row in rows
+        }
+
+    def _count(self, sample: Sample, gains: dict[int, TrackCounters]) -> None:
+        m = self._metrics
+        m.sessions.clear()
+        kinds = Counter(
+            (row.info.draft.alpn, "webtransport" if row.info.webtransport else "quic")
+            for row in sample.sessions
+        )
+        for (draft, transport), count in kinds.items():
+            m.sessions.labels(draft, transport).set(count)
+        m.tracks.set(len(sample.tracks))
+        m.subscriptions.set(len(sample.subscriptions))
+        m.namespaces.set(len(sample.namespaces))
+        m.cache_bytes.set(sum(row.counters.cached_bytes for row in sample.tracks))
+        m.cache_objects.set(sum(row.counters.cached_objects for row in sample.tracks))
+        m.queued_bytes.set(sum(stats.queued_bytes for stats in sample.connections.values()))
+        for gain in gains.values():
+            m.received_bytes.inc(gain.bytes_in)
+            m.sent_bytes.inc(gain.bytes_out)
+            m.received_objects.inc(gain.objects_in)
+            m.sent_objects.inc(gain.objects_out)
+            m.dropped_objects.inc(gain.dropped_objects)
+            m.dropped_bytes.inc(gain.dropped_bytes)
+            m.duplicate_objects.inc(gain.duplicates)
+        old, self._auth = self._auth, sample.auth
+        m.auth_decisions.labels("allowed").inc(sample.auth.allowed - old.allowed)
+        m.auth_decisions.labels("denied").inc(sample.auth.denied - old.denied)
+        m.auth_signatures.inc(sample.auth.signatures - old.signatures)
+        if self._telemetry is not None:
+            told, self._told = self._told, self._telemetry.counters
+            for outcome in ("written", "lost", "failed"):
+                gain_of = getattr(self._told, outcome) - getattr(told, outcome)
+                m.telemetry_records.labels(outcome).inc(max(0, gain_of))
+
+    def _write(
+        self, writer: TelemetryWriter, sample: Sample, gains: dict[int, TrackCounters]
+    ) -> None:
+        window = 0 if self._at is None else int((sample.now - self._at) * 1000)
+        for row in sample.tracks:
+            gain = gains[row.number]
+            if gain.bytes_in or gain.bytes_out or gain.dropped_objects:
+                writer.put(
+                    HopStat(
+                        track=self._names.hashed(row.track),
+                        window_ms=window,
+                        objects=gain.objects_out,
+                        in_bytes=gain.bytes_in,
+                        out_bytes=gain.bytes_out,
+                        drops={"cap": gain.dropped_objects} if gain.dropped_objects else {},
+                    )
+                )
+        for session, stats in sample.connections.items():
+            if stats.rtt is not None:
+                writer.put(
+                    QuicSample(
+                        session_id=str(session),
+                        srtt_us=int(stats.rtt * 1e6),
+                        min_rtt_us=int((stats.rtt_min or stats.rtt) * 1e6),
+                        rttvar_us=0,
+                        cwnd_bytes=stats.congestion_window or 0,
+                        sent_packets=stats.packets_sent,
+                        lost_packets=stats.packets_lost or 0,
+                        pto_count=0,
+                        sent_bytes=stats.bytes_sent,
+                        in_flight_bytes=stats.bytes_in_flight,
+                    )
+                )

@@ -1,0 +1,207 @@
+"""Telemetry files: records as JSON Lines, closed by size or age, written by a thread of their own.
+
+::
+
+    loop --put, never waits--> queue (bounded) --thread--> .open.jsonl --rename--> relay-...-7.jsonl
+
+Readers only ever see finished files: a file gets its name when it is complete. What does not fit
+the queue, and what the disk refuses, is counted; the relay goes on.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from laps_wire.telemetry import Body, Event, dump_line
+
+__all__ = ["TelemetryCounters", "TelemetrySettings", "TelemetryWriter"]
+
+_POLL: Final = 1.0
+"""Seconds after which the thread looks at the age of its file even if nothing comes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySettings:
+    """Where files go, and when they are closed."""
+
+    directory: Path
+    relay: str
+    """Node id."""
+    boot: int
+    region: str = ""
+    file_bytes: int = 64 * 1024 * 1024
+    file_age: float = 300.0
+    queue: int = 10_000
+
+
+class TelemetryCounters(NamedTuple):
+    """What became of the records."""
+
+    written: int
+    lost: int
+    """The queue was full."""
+    failed: int
+    """The disk refused."""
+    files: int
+    """Finished."""
+    last_error: str
+
+
+class TelemetryWriter:
+    """Takes records from the loop and writes them. ``start``, then ``stop``, which flushes."""
+
+    def __init__(
+        self,
+        settings: TelemetrySettings,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self._wall = wall
+        self._monotonic = monotonic
+        self._queue: queue.Queue[Event | None] = queue.Queue(settings.queue)
+        self._thread: threading.Thread | None = None
+        self._seq = 0
+        self._lost = 0
+        self._written = self._failed = self._files = 0
+        self._error = ""
+        self._file: IO[str] | None = None
+        self._size = 0
+        self._since = 0.0
+        self._pending = 0
+
+    @property
+    def counters(self) -> TelemetryCounters:
+        """The figures as they stand."""
+        return TelemetryCounters(self._written, self._lost, self._failed, self._files, self._error)
+
+    def start(self) -> None:
+        """Begin to write; an unusable directory raises ``OSError`` here, not later."""
+        directory = self.settings.directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._recover()
+        self._open()
+        self._thread = threading.Thread(target=self._run, name="laps-telemetry", daemon=True)
+        self._thread.start()
+
+    def put(self, body: Body, *, tenant: str | None = None) -> None:
+        """Queue a record; never waits."""
+        self._seq += 1
+        event = Event.of(
+            body,
+            relay=self.settings.relay,
+            boot=self.settings.boot,
+            seq=self._seq,
+            ts_us=int(self._wall() * 1e6),
+            tenant=tenant,
+            region=self.settings.region or None,
+        )
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self._lost += 1
+
+    def stop(self) -> None:
+        """Write what is queued, finish the file, end the thread."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    # The thread
+
+    def _run(self) -> None:
+        while True:
+            try:
+                event = self._queue.get(timeout=_POLL)
+            except queue.Empty:
+                self._rotate_if_due()
+                continue
+            if event is None:
+                self._finish()
+                return
+            self._write(dump_line(event))
+            self._rotate_if_due()
+
+    def _write(self, line: str) -> None:
+        try:
+            if self._file is None:
+                self._open()
+            if self._file is not None:
+                self._file.write(line + "\n")
+                self._size += len(line) + 1
+                self._pending += 1
+                self._written += 1
+                if self._queue.empty():
+                    self._file.flush()
+        except OSError as error:
+            self._written -= min(self._written, self._pending)
+            self._failed += max(self._pending, 1)
+            self._give_up(error)
+
+    def _rotate_if_due(self) -> None:
+        age = self._monotonic() - self._since
+        if self._pending and (
+            self._size >= self.settings.file_bytes or age >= self.settings.file_age
+        ):
+            self._finish()
+
+    def _finish(self) -> None:
+        """Close the file and give it its name; an empty one is removed."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        path = Path(file.name)
+        try:
+            file.close()
+            if self._pending:
+                path.rename(self._final_name())
+                self._files += 1
+            else:
+                path.unlink()
+        except OSError as error:
+            self._failed += self._pending
+            self._give_up(error)
+        self._pending = 0
+
+    def _give_up(self, error: OSError) -> None:
+        """The disk is full or gone: forget the file's rest, try a new one with the next record."""
+        self._error = f"{self.settings.directory}: {error.strerror or error}"
+        self._pending = 0
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError:
+                # Closing writes what was buffered, which is what failed already.
+                self._error = f"{self.settings.directory}: {error.strerror or error}"
+
+    def _open(self) -> None:
+        self._file = self._open_path().open("w", encoding="utf-8")
+        self._size = self._pending = 0
+        self._since = self._monotonic()
+
+    def _open_path(self) -> Path:
+        return self.settings.directory / f".{self._stem()}.part"
+
+    def _final_name(self) -> Path:
+        return self.settings.directory / f"{self._stem()}-{self._files:06d}.jsonl"
+
+    def _stem(self) -> str:
+        relay = self.settings.relay.replace(":", "_")
+        return f"telemetry-{relay}-{self.settings.boot}"
+
+    def _recover(self) -> None:
+        """What a relay that died left behind is finished now."""
+        for left in self.settings.directory.glob(".telemetry-*.part"):
+            if left.stat().st_size == 0:
+                left.unlink()
+            else:
+                left.rename(left.with_name(f"{left.name[1:].removesuffix('.part')}-left.jsonl"))
