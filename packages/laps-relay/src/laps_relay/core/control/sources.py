@@ -134,9 +134,9 @@ class Sources:
         """Take a PUBLISH that is allowed."""
         context = self._context
         request_id = message.request_id
-        track = context.tracks.open(now, message.track)
         full = context.full(client, Load.PUBLISHES)
-        if track is None or full is not None:
+        track = None if full is not None else context.tracks.open(now, message.track)
+        if track is None:
             reason = full or "the relay has as many tracks as it can"
             context.reject(client, request_id, RequestErrorCode.EXCESSIVE_LOAD, reason, retry=1.0)
             return
