@@ -48,6 +48,7 @@ class Egress:
         "_kept_bytes",
         "_lead",
         "_limits",
+        "_quiet",
         "_spare_bytes",
         "_streams",
         "_ticks",
@@ -95,6 +96,7 @@ class Egress:
         self._kept_bytes = self._spare_bytes = 0
         self._congested = False
         self._asked_bidi = False
+        self._quiet = True  # no line, no datagram, no deadline: pump has nothing to do
         self._lead = 0  # bytes that datagrams are ahead of streams while both wait
         self.dropped_streams = self.dropped_bytes = 0
 
@@ -164,6 +166,7 @@ class Egress:
             self._streams[stream_id] = stream
         else:
             self.waiting.add(stream, self.tick())
+            self._quiet = False
             self.deadline_changed(stream)
             if len(self.waiting) > self._limits.max_waiting_streams:
                 self._drop_waiting()
@@ -174,6 +177,7 @@ class Egress:
         """A new stream for both directions; ``StreamLimitError`` if the peer allows no more."""
         if not self.shut and self._engine.streams_left(False) <= 0:
             self._asked_bidi = True
+            self._quiet = False
             raise StreamLimitError(
                 "the peer allows no more bidirectional streams now; wait for StreamsAvailable"
             )
@@ -217,6 +221,7 @@ class Egress:
                         self.finished(stream)
                     return
             self.ready.add(stream, self.tick())
+            self._quiet = False
             self.budget = 0  # from now on all writes stand in line
             if deadline is not None:
                 self.deadline_changed(stream)
@@ -281,6 +286,7 @@ class Egress:
             self._engine.datagram(data)
         else:
             self.datagrams.put(data, deadline)
+            self._quiet = False
             self._note_congestion()
         if not self.dirty:
             self.wake()
@@ -291,6 +297,8 @@ class Egress:
     def pump(self, now: float) -> None:
         """Give the engine what it can send now; before every flush."""
         self.dirty = False
+        if self._quiet:
+            return
         if self._deadlines:
             self._expire(now)
         if self.waiting or self._asked_bidi:
@@ -299,6 +307,7 @@ class Egress:
             self._revive()
         ready, datagrams = self.ready, self.datagrams
         if not (ready or datagrams):
+            self._quiet = not (self.waiting or self.stalled or self._deadlines or self._asked_bidi)
             return
         self.budget = self._window.measure(now)
         while self.budget > 0:
