@@ -175,12 +175,15 @@ class QuicPair:
         connection = self.sides[side]
         return None if connection._close_at is None else connection.get_timer()
 
-    def step(self, until: float) -> bool:
-        """Flush, then go to the next thing that happens; False if that is after ``until``."""
+    def settle(self) -> None:
+        """Let both send all that they want to send now."""
         for side in self.sides:
             for _ in range(1000):
                 if not self.flush(side):
                     break
+
+    def advance(self, until: float) -> bool:
+        """Go to the next thing that happens; False if that is after ``until``."""
         times = {side: self._timer(side) for side in self.sides}
         next_time = min(
             [when for when in times.values() if when is not None]
@@ -205,8 +208,13 @@ class QuicPair:
     def run(self, seconds: float = 3.0, *, done: Callable[[], bool] | None = None) -> None:
         """Let virtual time pass: so many seconds, or until ``done`` says so."""
         until = self.now + seconds
-        while not (done is not None and done()):
-            if not self.step(until):
+        while True:
+            self.settle()
+            if done is not None:
+                if done():
+                    return
+                self.settle()  # asking may have made something to send
+            if not self.advance(until):
                 self.now = until
                 return
 
