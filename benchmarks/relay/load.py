@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import struct
 import time
 from collections.abc import Sequence
@@ -68,6 +69,17 @@ DRAIN = 3.0
 """Seconds after the last object in which late ones still count."""
 
 
+class Place:
+    """Where a receiver is in one stream."""
+
+    __slots__ = ("last", "stamp")
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.stamp = b""
+        """The beginning of the current payload: it may come in pieces."""
+
+
 class Receiver:
     """What one subscriber got."""
 
@@ -79,30 +91,30 @@ class Receiver:
         """Objects that came twice or before one that was written earlier on the same stream."""
         self.numbers: set[int] = set()
         self.delays: list[int] = []
-        self.parsers: dict[int, tuple[SubgroupParser, list[int]]] = {}
+        self.parsers: dict[int, tuple[SubgroupParser, Place]] = {}
 
     def chunk(self, stream_id: int, data: bytes, fin: bool) -> None:
         """Part of a subgroup stream."""
         entry = self.parsers.get(stream_id)
         if entry is None:
-            entry = self.parsers[stream_id] = (SubgroupParser(self.draft), [-1, 0])
+            entry = self.parsers[stream_id] = (SubgroupParser(self.draft), Place())
         parser, state = entry
-        fresh = False
         for event in parser.feed(data):
             if isinstance(event, ObjectHeader):
-                fresh = True
                 self.bytes += event.payload_length
-            elif fresh and isinstance(event, memoryview) and len(event) >= STAMP.size:
-                fresh = False
-                self._note(event, state)
+                state.stamp = b""
+            elif isinstance(event, memoryview) and len(state.stamp) < STAMP.size:
+                state.stamp += event[: STAMP.size - len(state.stamp)]
+                if len(state.stamp) == STAMP.size:
+                    self._note(state.stamp, state)
         if fin:
             del self.parsers[stream_id]
 
-    def _note(self, payload: memoryview | bytes, state: list[int]) -> None:
+    def _note(self, payload: bytes, place: Place) -> None:
         number, written = STAMP.unpack_from(payload)
-        if number <= state[0] or number in self.numbers:
+        if number <= place.last or number in self.numbers:
             self.disorder += 1
-        state[0] = number
+        place.last = number
         self.numbers.add(number)
         self.objects += 1
         self.delays.append(time.monotonic_ns() - written)
@@ -112,7 +124,7 @@ class Receiver:
         found = decode_datagram(data, self.draft)
         if isinstance(found, ObjectDatagram):
             self.bytes += len(found.payload)
-            self._note(found.payload, [-1, 0])
+            self._note(found.payload, Place())
 
 
 class Client:
@@ -316,14 +328,6 @@ async def main(arguments: argparse.Namespace) -> dict[str, object]:
     if peer is not None:
         async with asyncio.timeout(30):
             await publisher.subscribed.wait()
-    else:
-        await asyncio.sleep(0.5)  # the plain relay knows a client by its first packet
-        for client, _ in subscribers:
-            if client.connection is not None:
-                client.connection.open_unidirectional().write(b"\0", True)
-        await asyncio.sleep(0.5)
-        for client, _ in subscribers:
-            client.receiver = Receiver(client.draft)
     gc.collect()
     gc.freeze()
     print(json.dumps({"begin": time.time()}), flush=True)
@@ -362,7 +366,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--alpn", default="moqt-16")
     parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--backend", default="qh3")
+    parser.add_argument("--backend", default=os.environ.get("LOAD_BACKEND", "qh3"))
     parser.add_argument("--subscribers", type=int, default=10)
     parser.add_argument("--rate", type=float, default=250.0, help="objects a second")
     parser.add_argument("--size", type=int, default=1200)

@@ -219,8 +219,8 @@ def make_certificate(folder: str) -> tuple[str, str]:
 
     made = dev_certificate(["localhost", "127.0.0.1"])
     certificate, key = Path(folder, "cert.pem"), Path(folder, "key.pem")
-    certificate.write_bytes(made.certificate)
-    key.write_bytes(made.private_key)
+    certificate.write_bytes(made.certificate_pem)
+    key.write_bytes(made.key_pem)
     return str(certificate), str(key)
 
 
