@@ -7,7 +7,7 @@ so totals never fall; what a track did between the last sample and its end is no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from laps_relay.auth import AuthCounters
@@ -53,7 +53,8 @@ class Sampler:
         self._metrics = metrics
         self._names = names
         self._telemetry = telemetry
-        self._before: dict[int, TrackCounters] = {}
+        self._counted: dict[int, TrackCounters] = {}
+        self._recorded: dict[int, TrackCounters] = {}
         self._auth = _NO_AUTH
         self._told = _NO_TELEMETRY
         self._at: float | None = None
@@ -61,26 +62,14 @@ class Sampler:
     def sample(self, *, telemetry: bool = True) -> Sample:
         """Read everything once; telemetry records only if asked for."""
         sample = self._read()
-        gains = self._gains(sample.tracks)
-        self._count(sample, gains)
+        # Scrapes come between two records, so each has a last look of its own.
+        self._count(sample, _gains(sample.tracks, self._counted))
+        self._counted = {row.number: row.counters for row in sample.tracks}
         if telemetry and self._telemetry is not None:
-            self._write(self._telemetry, sample, gains)
-        if telemetry:
+            self._write(self._telemetry, sample, _gains(sample.tracks, self._recorded))
+            self._recorded = self._counted
             self._at = sample.now
         return sample
-
-    def _gains(self, rows: Sequence[TrackRow]) -> dict[int, TrackCounters]:
-        """What each track did since the last look."""
-        before, self._before = self._before, {row.number: row.counters for row in rows}
-        return {
-            row.number: TrackCounters(
-                *(
-                    max(0, new - old)
-                    for new, old in zip(row.counters, before.get(row.number, _NOTHING), strict=True)
-                )
-            )
-            for row in rows
-        }
 
     def _count(self, sample: Sample, gains: dict[int, TrackCounters]) -> None:
         m = self._metrics
@@ -148,3 +137,18 @@ class Sampler:
                         in_flight_bytes=stats.bytes_in_flight,
                     )
                 )
+
+
+def _gains(
+    rows: Sequence[TrackRow], before: Mapping[int, TrackCounters]
+) -> dict[int, TrackCounters]:
+    """What each track did since the last look."""
+    return {
+        row.number: TrackCounters(
+            *(
+                max(0, new - old)
+                for new, old in zip(row.counters, before.get(row.number, _NOTHING), strict=True)
+            )
+        )
+        for row in rows
+    }

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from laps_relay.observe.logs import configure, set_level
+from testkit.logs import restored_logging
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+def lines(out: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_one_event_is_one_line_of_json() -> None:
+    out = io.StringIO()
+    configure("auto", "info", out).info("hello", session=1, sizes=[1, 2.5, None], ok=True)
+    (line,) = lines(out)
+    assert line["event"] == "hello"
+    assert line["level"] == "info"
+    assert line["session"] == 1
+    assert line["sizes"] == [1, 2.5, None]
+    assert line["timestamp"].endswith("Z")
+
+
+def test_words_of_strangers_cannot_make_lines_or_drive_terminals() -> None:
+    for form in ("json", "console"):
+        out = io.StringIO()
+        logger = configure(form, "info", out)
+        logger.info("closed", reason="a\nb\x1b[2J\u202e", raw=b"\xff\x00", long="x" * 9999)
+        text = out.getvalue()
+        assert text.count("\n") == 1
+        assert "\x1b[2J" not in text
+        assert "\u202e" not in text
+        assert len(text) < 2000
+
+
+def test_levels_and_their_change() -> None:
+    out = io.StringIO()
+    logger = configure("json", "warning", out)
+    logger.info("quiet")
+    logger.warning("heard")
+    set_level("debug")
+    logger.debug("now too")
+    assert [line["event"] for line in lines(out)] == ["heard", "now too"]
+
+
+def test_libraries_are_heard_in_the_same_form() -> None:
+    out = io.StringIO()
+    configure("json", "info", io.StringIO())
+    configure("json", "info", out)
+    library = logging.getLogger("some.library")
+    library.info("from %s", "elsewhere")
+    library.debug("not this")
+    try:
+        raise ValueError("inside")
+    except ValueError:
+        library.exception("failed")
+    library.critical("very bad")
+    first, second, third = lines(out)
+    assert (first["event"], first["library"]) == ("from elsewhere", "some.library")
+    assert second["level"] == "error"
+    assert "inside" in second["exception"]
+    assert third["level"] == "error"

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_wire.telemetry import CacheStat, Event, load_line
+
+BODY = CacheStat(
+    window_ms=1, hit_bytes=2, miss_bytes=3, expired_bytes=4, evicted_bytes=5, fetch_joins=6
+)
+
+
+def settings(path: Path, **changes: object) -> TelemetrySettings:
+    known: dict[str, object] = {"directory": path, "relay": "0.1:0.2", "boot": 9, "region": "eu"}
+    return TelemetrySettings(**{**known, **changes})  # type: ignore[arg-type]  # fields by name
+
+
+def events(path: Path) -> list[Event]:
+    return [
+        load_line(line)
+        for file in sorted(path.glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+
+
+def test_records_are_in_a_finished_file_after_a_stop(tmp_path: Path) -> None:
+    directory = tmp_path / "deep" / "telemetry"
+    writer = TelemetryWriter(settings(directory), wall=lambda: 1.5)
+    writer.start()
+    writer.put(BODY)
+    writer.put(BODY, tenant="me")
+    writer.stop()
+    first, second = events(directory)
+    assert (first.seq, first.ts_us, first.region, first.body) == (1, 1_500_000, "eu", BODY)
+    assert (second.seq, second.tenant) == (2, "me")
+    assert writer.counters == (2, 0, 0, 1, "")
+    assert [path.name for path in directory.iterdir()] == ["telemetry-0.1_0.2-9-000000.jsonl"]
+
+
+def test_files_are_closed_by_size(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path, file_bytes=1))
+    writer.start()
+    for _ in range(3):
+        writer.put(BODY)
+    writer.stop()
+    assert writer.counters.files == 3
+    assert [event.seq for event in events(tmp_path)] == [1, 2, 3]
+
+
+def test_files_are_closed_by_age(tmp_path: Path) -> None:
+    clock = iter(range(0, 100_000, 400))
+    writer = TelemetryWriter(settings(tmp_path), monotonic=lambda: next(clock))
+    writer.start()
+    writer.put(BODY)
+    writer.put(BODY)
+    writer.stop()
+    assert writer.counters.files == 2
+
+
+def test_nothing_written_leaves_nothing(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path))
+    writer.start()
+    writer.stop()
+    writer.stop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_queue_is_counted_and_never_waited_for(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path, queue=2))
+    for _ in range(5):
+        writer.put(BODY)
+    assert writer.counters.lost == 3
+
+
+def test_what_a_dead_relay_left_is_finished(tmp_path: Path) -> None:
+    (tmp_path / ".telemetry-x-1.part").write_text("{}\n", encoding="ascii")
+    (tmp_path / ".telemetry-x-2.part").touch()
+    writer = TelemetryWriter(settings(tmp_path))
+    writer.start()
+    writer.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["telemetry-x-1-left.jsonl"]
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        TelemetryWriter(settings(blocked / "x")).start()
+
+
+class FullDisk:
+    """A file on a disk without room."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    close = flush
+
+
+def test_a_full_disk_is_counted_and_the_next_file_tried(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path))
+    writer._open()
+    assert writer._file is not None
+    writer._file.close()
+    writer._file = FullDisk(writer._file.name)  # type: ignore[assignment]  # enough of a file
+    writer._write("one")
+    assert writer.counters.failed == 1
+    assert "No space left" in writer.counters.last_error
+    writer._write("two")
+    writer._finish()
+    assert writer.counters[:4] == (1, 0, 1, 1)
+    (path,) = tmp_path.glob("*.jsonl")
+    assert path.read_text(encoding="ascii") == "two\n"
+
+
+def test_a_file_that_cannot_be_finished_is_counted(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path))
+    writer._write("one")
+    writer._open_path().unlink()
+    writer._finish()
+    assert writer.counters.failed == 1
+    writer._finish()
+    assert writer.counters.files == 0
