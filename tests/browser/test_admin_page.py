@@ -1,0 +1,51 @@
+"""The live view of a relay in Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import laps_sdk
+from testkit.browser import Browser
+from testkit.page_feed import page_feed
+from testkit.relay_process import RunningRelay
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = laps_sdk.Namespace.of(b"<b>", b"x.y")
+TRACK = "'.3cb.3e-x.2ey--cam'"  # the text form of names
+
+
+async def test_sessions_tracks_and_throughput(browser: Browser, relay: RunningRelay) -> None:
+    async with page_feed(relay, NAMESPACE, b"cam"):
+
+        def look() -> None:
+            page = browser.open(f"{relay.admin}/")
+            page.wait_for("document.getElementById('state').textContent === 'live'")
+            page.wait_for("document.getElementById('info').textContent.includes('moqt-18')")
+            page.wait_for(
+                "[...document.querySelectorAll('#tracks td.name')]"
+                f".some((cell) => cell.textContent === {TRACK})"
+            )
+            page.wait_for("document.querySelectorAll('#sessions tbody tr').length >= 1")
+            page.wait_for("document.getElementById('plot').ariaLabel.startsWith('Throughput: ')")
+            page.wait_for(
+                "document.querySelector('#subscriptions tbody td').textContent === 'none'"
+            )
+            # Its link leads to the player, which then is a subscription of its own.
+            page.wait_for("document.querySelector('#tracks a')")
+            link = page.evaluate("document.querySelector('#tracks a').href")
+            player = browser.open(link)
+            player.wait_for("Number(document.getElementById('objects').textContent) > 2")
+            page.wait_for(
+                "[...document.querySelectorAll('#subscriptions td.name')]"
+                f".some((cell) => cell.textContent === {TRACK})"
+            )
+            player.evaluate("document.getElementById('stop').click()")
+            headers = "[...document.querySelectorAll('th')].every((cell) => cell.scope === 'col')"
+            assert page.evaluate(headers) is True
+            assert not page.said
+            assert not player.said
+
+        await asyncio.to_thread(look)
