@@ -125,14 +125,14 @@ class Egress:
         return events
 
     def next_timer(self) -> float | None:
-        """When the earliest deadline of something queued passes."""
-        deadlines = self._deadlines
+        """When :meth:`pump` has something to do even if nothing else happens."""
+        deadlines, recheck = self._deadlines, self._window.recheck
         while deadlines:
             deadline, _, stream = deadlines[0]
             if stream.place is not None and stream.deadline == deadline:
-                return deadline
+                return deadline if recheck is None else min(deadline, recheck)
             heappop(deadlines)
-        return None
+        return recheck
 
     def tick(self) -> int:
         """A number that grows: who came first."""
@@ -307,6 +307,7 @@ class Egress:
             self._revive()
         ready, datagrams = self.ready, self.datagrams
         if not (ready or datagrams):
+            self._note_congestion()  # what was queued may have been dropped or reset
             self._quiet = not (self.waiting or self.stalled or self._deadlines or self._asked_bidi)
             return
         self.budget = self._window.measure(now)
@@ -409,7 +410,7 @@ class Egress:
         limits = self._limits
         if stream.droppable:
             self._spare_bytes += size
-            while self._spare_bytes > limits.max_bytes:
+            while size > 0 and self._spare_bytes > limits.max_bytes:
                 self._drop(self._least_urgent(), DropReason.OVERFLOW)
         else:
             self._kept_bytes += size

@@ -53,6 +53,11 @@ async def open_endpoint(
     served over HTTP/3 (ALPN ``h3``). ``sock`` is a bound UDP socket to use instead of host and
     port. The backend ``memory`` needs the ``network`` that its endpoints share.
     """
+    if listener is not None and backend != "memory" and options.tls.certificate is None:
+        raise StateError(
+            "an endpoint that listens needs a certificate: set options.tls.certificate and "
+            "private_key, or make one with laps_sdk.transport.tls.dev_certificate"
+        )
     protocols = tuple(name for name in options.alpn if name != HTTP3)
     if listener is not None and webtransport:
         options = replace(options, alpn=(*protocols, HTTP3))

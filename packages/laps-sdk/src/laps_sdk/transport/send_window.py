@@ -21,12 +21,14 @@ class SendWindow:
     Streams that the peer gives no credit hold such backlog; it must not keep the others waiting.
     """
 
-    __slots__ = ("_engine", "_seen", "_since", "_stuck", "stalled")
+    __slots__ = ("_engine", "_seen", "_since", "_stuck", "recheck", "stalled")
 
     def __init__(self, engine: EngineConnection) -> None:
         self._engine = engine
         self.stalled = 0
         """Backlog of streams that are known to wait for their own credit."""
+        self.recheck: float | None = None
+        """When to measure again although nothing else happens: backlog may turn out stuck."""
         self._stuck = self._seen = 0
         self._since = 0.0
 
@@ -35,6 +37,7 @@ class SendWindow:
         engine = self._engine
         window = engine.send_window()
         backlog = engine.total_backlog() - self.stalled
+        self.recheck = None
         if window <= 0 or backlog <= 0:
             self._stuck = self._seen = 0
             return max(0, window)
@@ -45,4 +48,6 @@ class SendWindow:
             elif now - self._since >= _STUCK_AFTER:
                 self._stuck = min(backlog, _STUCK_LIMIT)
             self._seen = backlog
+            if window <= backlog - self._stuck:
+                self.recheck = max(self._since, now) + _STUCK_AFTER
         return max(0, window - (backlog - self._stuck))
