@@ -233,7 +233,7 @@ async def connect(arguments: argparse.Namespace) -> tuple[Client, MoqtPeer | Non
             tls=Tls(verify=False),
             limits=ConnectionLimits(max_streams_uni=4096, idle_timeout=60.0),
         ),
-        egress=EgressLimits(max_bytes=64 << 20, high_water=8 << 20),
+        egress=EgressLimits(max_bytes=64 << 20, high_water=1 << 20),
     )
     client.endpoint = endpoint
     await endpoint.connect(
@@ -281,7 +281,7 @@ class Publisher:
             self.writer = SubgroupWriter(
                 SubgroupHeader(ALIAS, self.first_group + group, 0, 128), self.draft
             )
-            self.stream = self.connection.open_unidirectional(priority=1)
+            self.stream = self.connection.open_unidirectional(priority=1, droppable=True)
             self.stream.write(self.writer.start)
         last = place == self.per_group - 1
         head = self.writer.object_header(place, len(payload))
@@ -294,7 +294,8 @@ class Publisher:
         loop = asyncio.get_running_loop()
         start = loop.time()
         while (passed := loop.time() - start) < seconds:
-            while self.written < passed * rate:
+            # Like any good publisher: what the relay does not take is not written.
+            while self.written < passed * rate and not self.connection.congested:
                 self.write()
             await asyncio.sleep(TICK)
         while self.written % self.per_group:
@@ -346,6 +347,7 @@ async def main(arguments: argparse.Namespace) -> dict[str, object]:
     delays = sorted(delay for receiver in receivers for delay in receiver.delays)
     return {
         "written": sender.written,
+        "wanted": int(arguments.rate * arguments.seconds),
         "delivered": sum(receiver.objects for receiver in receivers),
         "bytes": sum(receiver.bytes for receiver in receivers),
         "disorder": sum(receiver.disorder for receiver in receivers),
