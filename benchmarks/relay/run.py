@@ -185,7 +185,8 @@ def show(result: Result) -> None:
     delay = "-" if result.p50_ms is None else f"{result.p50_ms:7.1f} {result.p99_ms:8.1f}"
     print(
         f"{result.relay:11} {result.shape:34} {result.rate:8.0f}/s "
-        f"{result.delivered_a_second:9.0f} delivered/s {result.taken:4.0%} taken {result.share:6.1%} "
+        f"{result.delivered_a_second:9.0f} delivered/s "
+        f"{result.taken:4.0%} taken {result.share:6.1%} "
         f"{result.cpu_per_gb:7.1f} CPU s/GB {result.us_per_object:7.1f} us "
         f"p50/p99 {delay} ms  RSS {result.rss_loaded >> 20} MiB "
         f"relay {result.relay_busy:.0%} load {result.load_busy:.0%}"
@@ -197,7 +198,7 @@ def show(result: Result) -> None:
 def find_limit(
     name: str, shape: Shape, start: float, files: tuple[str, str], seconds: float
 ) -> list[Result]:
-    """Raise the rate until not all is taken and delivered; the last row that passed is the limit."""
+    """Raise the rate until not all is taken and delivered; the last passed row is the limit."""
     rows: list[Result] = []
     rate, step = start, 2.0
     for _ in range(12):
