@@ -32,6 +32,7 @@ __all__ = ["ALPN", "ENGINES", "SERVER_ADDRESS", "End", "Link", "connected", "mak
 
 ALPN = "moqt-16"
 ENGINES = ("aioquic", "aioquic-stock", "qh3")
+CLIENT_ADDRESS: Address = ("192.0.2.1", 4999)
 SERVER_ADDRESS: Address = ("192.0.2.2", 443)
 _RETRY_ID = b"retry-id"
 E = TypeVar("E")
@@ -74,6 +75,9 @@ class End:
     """Of all datagrams that it sent."""
     unroutable: int = 0
     """Datagrams with an id that the connection did not tell."""
+
+    late_ids: int = 0
+    """Ids that were told only after the packet that gives them to the peer."""
 
     @property
     def quic(self) -> EngineConnection:
@@ -125,6 +129,7 @@ class Link:
         mtu: int = 1472,
         alpn: Sequence[str] = (ALPN,),
         server_name: str | None = "localhost",
+        addresses: tuple[Address, Address] = (CLIENT_ADDRESS, SERVER_ADDRESS),
     ) -> None:
         self.now = 1000.0
         self.delay, self.loss, self.duplicate, self.reorder = delay, loss, duplicate, reorder
@@ -139,10 +144,9 @@ class Link:
         self._order = count()
         self._ports = count(5000)
         self._original: bytes | None = None
-        self.client = End(("192.0.2.1", next(self._ports)))
-        self.server = End(SERVER_ADDRESS)
+        self.client, self.server = (End(address) for address in addresses)
         self.client.connection = client.dial(
-            SERVER_ADDRESS, alpn=alpn, server_name=server_name, now=self.now
+            self.server.address, alpn=alpn, server_name=server_name, now=self.now
         )
 
     def rebind(self) -> None:
@@ -217,7 +221,7 @@ class Link:
                 original_destination_cid=destination,
                 retry_token=b"token",
             )
-            self._post(self.client, retry, SERVER_ADDRESS)
+            self._post(self.client, retry, self.server.address)
             return []
         self.server.connection = self._engine.accept(
             first,
@@ -234,7 +238,10 @@ class Link:
             if quic is None:
                 continue
             end.events += quic.events()
-            for burst in quic.flush(self.now):
+            known = set(quic.connection_ids)
+            bursts = quic.flush(self.now)
+            end.late_ids += len(set(quic.connection_ids) - known)
+            for burst in bursts:
                 for data in burst.datagrams:
                     end.sizes.append(len(data))
                     # An address that the client has left reaches nobody.

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from laps_sdk.transport.base import ConnectionLimits
-from laps_sdk.transport.engine import Burst
 from testkit.engines import SERVER_ADDRESS, Link, connected, make_engine
 
 FLAVOURS = ["aioquic", "aioquic-stock"]
@@ -256,13 +255,17 @@ def test_backlog_is_what_was_in_no_packet_yet(flavour: str) -> None:
     assert link.client.quic.backlog(second) == link.client.quic.total_backlog() == 0
 
 
-def test_datagrams_for_two_addresses_are_two_bursts() -> None:
-    link = connected("aioquic", "aioquic")
+def test_a_peer_that_takes_no_datagrams(flavour: str) -> None:
+    limits = ConnectionLimits(max_datagram_frame=0)
+    link = Link(
+        make_engine(flavour, server=False), make_engine(flavour, server=True, limits=limits)
+    )
+    link.run(lambda: link.client.connected and link.server.connected)
+    assert link.client.quic.max_datagram_size == 0
+    link.client.quic.datagram(b"x")
     link.settle()
-    link.rebind()
-    deliver(link, 5000)
-    link.settle()
-    assert all(isinstance(burst, Burst) for burst in link.server.quic.flush(link.now))
+    assert link.server.datagrams() == []
+    assert link.server.closed is None
 
 
 # Servers before their first good packet

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import ConnectionLimits
-from laps_sdk.transport.engine import Tls
+from laps_sdk.transport.engine import Burst, Tls
 from laps_sdk.transport.events import (
     Closed,
     Connected,
@@ -17,6 +18,7 @@ from laps_sdk.transport.events import (
     StreamReset,
     StreamsAvailable,
 )
+from laps_sdk.transport.library_connection import _bursts
 from testkit.certs import certificates
 from testkit.engines import ALPN, End, Link, connected, make_engine
 
@@ -83,6 +85,7 @@ def test_every_packet_comes_under_an_id_that_was_told(link: Link) -> None:
         link.client.quic.write(stream_id, pattern(20_000), True)
     link.settle(5)
     assert link.client.unroutable == link.server.unroutable == 0
+    assert link.client.late_ids == link.server.late_ids == 0
     ids = link.server.quic.connection_ids
     assert ids is link.server.quic.connection_ids
     assert len(set(ids)) == len(ids) > 1
@@ -351,21 +354,6 @@ def test_datagrams_of_every_length_up_to_the_longest(link: Link) -> None:
     link.run(lambda: b"after" in link.server.datagrams())
 
 
-def test_a_peer_that_takes_no_datagrams(pair: tuple[str, str]) -> None:
-    if "qh3" in pair:
-        pytest.skip("qh3 announces datagrams always")
-    limits = ConnectionLimits(max_datagram_frame=0)
-    link = Link(
-        make_engine(pair[0], server=False), make_engine(pair[1], server=True, limits=limits)
-    )
-    link.run(lambda: link.client.connected and link.server.connected)
-    assert link.client.quic.max_datagram_size == 0
-    link.client.quic.datagram(b"x")
-    link.settle()
-    assert link.server.datagrams() == []
-    assert link.server.closed is None
-
-
 def test_streams_get_through_beside_too_many_datagrams(link: Link) -> None:
     stream_id = link.client.quic.open_stream(UNI)
     link.client.quic.write(stream_id, pattern(100_000), True)
@@ -416,6 +404,37 @@ def test_a_client_that_appears_under_another_address_is_followed(link: Link) -> 
     link.server.quic.write(stream_id, pattern(100_000), True)
     link.run(lambda: link.client.finished(stream_id))
     assert link.client.received(stream_id) == pattern(100_000)
+
+
+def test_addresses_of_ipv6(pair: tuple[str, str]) -> None:
+    addresses = ("2001:db8::1", 4999), ("2001:db8::2", 443)
+    client, server = make_engine(pair[0], server=False), make_engine(pair[1], server=True)
+    link = Link(client, server, addresses=addresses)
+    link.run(lambda: link.client.connected and link.server.connected)
+    assert link.client.quic.peer_address == addresses[1]
+    assert link.server.quic.peer_address == addresses[0]
+
+
+def test_datagrams_for_several_addresses_are_several_bursts() -> None:
+    one, other = ("192.0.2.1", 1), ("192.0.2.1", 2)
+    assert _bursts([]) == []
+    assert _bursts([(b"a", one), (b"b", one)]) == [Burst([b"a", b"b"], one)]
+    mixed = [(b"a", one), (b"b", one), (b"c", other), (b"d", one)]
+    assert _bursts(mixed) == [Burst([b"a", b"b"], one), Burst([b"c"], other), Burst([b"d"], one)]
+
+
+def test_an_id_that_the_peer_retires_is_forgotten(link: Link) -> None:
+    link.settle()
+    before = set(link.server.quic.connection_ids)
+    quic: Any = link.client.quic
+    quic._quic.change_connection_id()
+    link.settle()
+    after = set(link.server.quic.connection_ids)
+    assert len(before - after) == 1
+    stream_id = link.client.quic.open_stream(UNI)
+    link.client.quic.write(stream_id, b"under another id", True)
+    link.run(lambda: link.server.finished(stream_id))
+    assert link.server.unroutable == link.server.late_ids == 0
 
 
 def test_garbage_changes_nothing(link: Link) -> None:

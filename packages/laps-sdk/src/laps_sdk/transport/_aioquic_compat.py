@@ -65,7 +65,8 @@ _PACKET_OVERHEAD: Final = 1 + 2 + 16
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "QuicConnection": (
         "_close_event", "_cryptos", "_datagrams_pending", "_events", "_flush_builder",
-        "_handshake_confirmed", "_initialize", "_local_max_data", "_local_max_streams_bidi",
+        "_handshake_confirmed", "_host_cid_seq", "_host_cids", "_initialize", "_local_max_data",
+        "_local_max_streams_bidi",
         "_local_max_streams_uni", "_local_next_stream_id_bidi", "_local_next_stream_id_uni",
         "_loss", "_max_datagram_size", "_network_paths", "_on_connection_limit_delivery",
         "_on_max_stream_data_delivery", "_packet_number", "_peer_cid", "_quic_logger",
@@ -172,6 +173,16 @@ class Tuned(QuicConnection):
             context._server_handle_hello = read_name
 
     # Figures
+
+    @property
+    def ids_made(self) -> int:
+        """How many connection ids were made so far; it grows when ``host_ids`` does."""
+        return self._host_cid_seq
+
+    @property
+    def host_ids(self) -> list[bytes]:
+        """The connection ids under which the peer may send, also those it does not know yet."""
+        return [each.cid for each in self._host_cids]
 
     @property
     def started(self) -> bool:
@@ -292,6 +303,25 @@ class Tuned(QuicConnection):
                 held += stream.receiver.highest_offset - seen
         return held
 
+    def _data_credit(self) -> int:
+        """What MAX_DATA should be: the same as now, unless half of the window is used."""
+        data = self._local_max_data
+        window = self._data_window
+        if (data.value - data.used) * 2 >= window:
+            return data.value
+        credit = data.used + window - (self._held() if self._paused else 0)
+        return credit if (credit - data.value) * 4 >= window else data.value
+
+    def _limits_due(self) -> bool:
+        """Whether ``_write_connection_limits`` would write a frame; the fast path asks."""
+        data = self._local_max_data
+        if data.value != data.sent or self._data_credit() != data.value:
+            return True
+        return any(
+            limit.sent - limit.used < limit.value - limit.sent
+            for limit in (self._local_max_streams_uni, self._local_max_streams_bidi)
+        )
+
     def _write_connection_limits(
         self,
         builder: QuicPacketBuilder,
@@ -299,11 +329,7 @@ class Tuned(QuicConnection):
     ) -> None:
         """MAX_DATA and MAX_STREAMS, as the parent but for the window that slides."""
         data = self._local_max_data
-        window = self._data_window
-        if (data.value - data.used) * 2 < window:
-            credit = data.used + window - (self._held() if self._paused else 0)
-            if (credit - data.value) * 4 >= window:
-                data.value = credit
+        data.value = max(data.value, self._data_credit())
         for limit in (data, self._local_max_streams_bidi, self._local_max_streams_uni):
             # MAX_STREAMS waits until it gives more than the peer has left.
             if limit.value == limit.sent or (

@@ -167,7 +167,7 @@ class Guarded(QuicConnection):
         logged = self._quic_logger is not None
         try:
             while (packet := poll_transmit(now)) is not None:
-                built.append((packet[0], packet[1]))
+                built.append((packet[0], packet[1][:2]))  # IPv6 comes with flow and scope
                 if logged:
                     self._log_datagram("datagrams_sent", packet[0])
                     self._log_packets("packet_sent", packet[0])

@@ -35,7 +35,15 @@ _BLACK_HOLE_TIMEOUTS: Final = 3
 class AioquicConnection(LibraryConnection):
     """See the module."""
 
-    __slots__ = ("_address", "_backlogged", "_large_lost", "_mtu", "_retried", "_tuned")
+    __slots__ = (
+        "_address",
+        "_backlogged",
+        "_ids_made",
+        "_large_lost",
+        "_mtu",
+        "_retried",
+        "_tuned",
+    )
 
     library_events: ClassVar[ModuleType] = events
     stream_faults: ClassVar[tuple[type[Exception], ...]] = (ValueError, RuntimeError)
@@ -54,6 +62,7 @@ class AioquicConnection(LibraryConnection):
         self._tuned = quic
         self._address = address
         self._retried = retried
+        self._ids_made = quic.ids_made
         self._backlogged: set[int] = set()
         self._mtu = PathMtu(datagram_size)
         self._large_lost = 0
@@ -66,9 +75,14 @@ class AioquicConnection(LibraryConnection):
         receive = quic.receive_datagram
         for datagram in datagrams:
             receive(datagram, address, now)
-        if self._retried:
+        if self._retried and quic.started:
             quic.address_is_valid()
             self._retried = False
+        if quic.ids_made != self._ids_made:
+            # Before the peer hears of them: its next packet may come under one.
+            self._ids_made = quic.ids_made
+            self._ids.update(dict.fromkeys(quic.host_ids))
+            self._ids_tuple = tuple(self._ids)
         if address != self._address:
             self._follow(quic.peer_address)
 
