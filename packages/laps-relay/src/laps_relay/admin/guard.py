@@ -44,7 +44,7 @@ class Guard:
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401 or 421."""
+        """Pass a request on, or answer 401, 403 or 421."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -65,6 +65,9 @@ class Guard:
             elif not _is_loopback(headers.get("host", "")):
                 await _refuse(with_headers, 421, "use a loopback name such as 127.0.0.1")
                 return
+            if _is_foreign(headers.get("origin"), headers.get("host", "")):
+                await _refuse(with_headers, 403, "pages of other origins may not use this")
+                return
         await self._app(scope, receive, with_headers)
 
     def _knows(self, authorization: str) -> bool:
@@ -77,6 +80,11 @@ class Guard:
 def _is_loopback(host: str) -> bool:
     name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
     return name in _LOOPBACK
+
+
+def _is_foreign(origin: str | None, host: str) -> bool:
+    """Browsers say which page asks, where it could do harm; other programs say nothing."""
+    return origin is not None and origin.partition("://")[2] != host
 
 
 async def _refuse(send: Send, status: int, words: str) -> None:
