@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
+from laps_sdk.transport.endpoint import Backend
 from laps_sdk.transport.engine import EngineOptions, Tls
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
@@ -37,7 +39,7 @@ class Anybody:
         return Decision(allowed=True)
 
 
-async def main(certificate: str, key: str, backend: str) -> None:
+async def main(certificate: str, key: str, backend: Backend) -> None:
     """Serve until killed."""
     plane = Plane()
     relay = EdgeRelay(plane, Anybody(), EdgeSettings())
@@ -55,4 +57,4 @@ async def main(certificate: str, key: str, backend: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4]))
+    asyncio.run(main(sys.argv[1], sys.argv[2], cast("Backend", sys.argv[3])))

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from aioquic.asyncio import QuicConnectionProtocol, serve
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.asyncio.server import serve
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import (
     ConnectionTerminated,
@@ -58,7 +59,10 @@ async def main(certificate: str, key: str) -> None:
     )
     configuration.load_cert_chain(certificate, key)
     server = await serve("127.0.0.1", 0, configuration=configuration, create_protocol=Plain)
-    print(server._transport.get_extra_info("sockname")[1], flush=True)  # noqa: SLF001
+    transport = server._transport  # noqa: SLF001 - no public way
+    if transport is None:
+        raise SystemExit("not listening")
+    print(transport.get_extra_info("sockname")[1], flush=True)
     await asyncio.Future()
 
 

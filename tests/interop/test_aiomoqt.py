@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from laps_sdk.transport.endpoint import Backend
 from testkit.edge_task import edge_relay
 from testkit.peers import available
 
@@ -34,7 +35,7 @@ PUBLIC_CASES = (
 @pytest.mark.parametrize("backend", ["aioquic", "qh3"])
 @pytest.mark.parametrize("scheme", ["moqt", "https"])
 @pytest.mark.parametrize("draft", [16, 18])
-async def test_all_cases_pass(draft: int, scheme: str, backend: str) -> None:
+async def test_all_cases_pass(draft: int, scheme: str, backend: Backend) -> None:
     client = shutil.which("moq-interop-client", path=str(Path(sys.executable).parent))
     assert client is not None
     async with edge_relay(backend=backend) as edge:

@@ -10,6 +10,7 @@ import asyncio
 import pytest
 
 import laps_sdk
+from laps_sdk.transport.endpoint import Backend
 from testkit.edge_task import edge_relay
 from testkit.peers import MOQ_RS_PUBLISHER, MOQ_RS_SUBSCRIBER, available, peer_process
 
@@ -28,7 +29,7 @@ GROUPS, FRAMES = 5, 3
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("draft", DRAFTS)
-async def test_moq_rs_to_moq_rs(draft: str, scheme: str, backend: str) -> None:
+async def test_moq_rs_to_moq_rs(draft: str, scheme: str, backend: Backend) -> None:
     """Both ends are foreign; the relay is ours."""
     async with edge_relay(drafts=(draft,), backend=backend) as edge:
         url = edge.url(scheme)
