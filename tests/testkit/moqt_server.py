@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -47,15 +47,37 @@ from laps_wire.moqt.session import Event, RequestReceived, Session, SessionLimit
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["FAST", "LIMIT", "MoqtServer", "ServerPeer", "joined", "moqt_server"]
+__all__ = [
+    "FAST",
+    "LIMIT",
+    "MoqtServer",
+    "ServerPeer",
+    "eventually",
+    "joined",
+    "moqt_server",
+    "soon",
+]
 
-LIMIT = 30.0
+LIMIT = 20.0
 """Seconds that a test waits for anything; never reached unless something is wrong."""
 
 FAST = laps_sdk.Backoff(first=0.001, cap=0.01)
 """Tries again almost at once: tests wait for what happens, not for time."""
 
 E = TypeVar("E")
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for a condition of which nobody tells."""
+    async with asyncio.timeout(LIMIT):
+        while not condition():  # noqa: ASYNC110 - there is no event behind it
+            await asyncio.sleep(0.001)
+
+
+async def soon(awaitable: Awaitable[E]) -> E:
+    """Await something that must not take forever."""
+    async with asyncio.timeout(LIMIT):
+        return await awaitable
 
 
 class ServerPeer:
@@ -304,13 +326,15 @@ async def moqt_server(
 async def joined(
     draft: str,
     *,
-    options: SetupOptions | None = None,
-    limits: SessionLimits | None = None,
+    server_options: SetupOptions | None = None,
+    server_limits: SessionLimits | None = None,
     **how: Any,
 ) -> AsyncIterator[tuple[laps_sdk.Session, ServerPeer, MoqtServer]]:
     """A client's session and the server's end of it; ``how`` goes to ``connect``."""
     async with (
-        moqt_server(draft, options=options, limits=limits) as server,
+        moqt_server(draft, options=server_options, limits=server_limits) as server,
         laps_sdk.connect(server.url, network=server.network, **{"backoff": FAST, **how}) as session,
     ):
-        yield session, await server.session(), server
+        peer = await server.session()
+        await peer.until(lambda: peer.peer.session.established)
+        yield session, peer, server

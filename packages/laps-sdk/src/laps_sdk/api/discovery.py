@@ -21,7 +21,6 @@ from laps_wire.moqt.session import (
     RequestCancelled,
     RequestReceived,
     TrackBlocked,
-    UpdateReceived,
 )
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
@@ -221,8 +220,6 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
             case PublishEnded() | RequestCancelled():
                 link.forget(event.request_id)
                 self._gone(offer.message.track)
-            case UpdateReceived():
-                link.peer.session.accept(event.update_id)
             case _:
                 pass
         if offer.user is not None:

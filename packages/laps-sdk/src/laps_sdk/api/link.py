@@ -264,8 +264,10 @@ class Link:
 
     def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:  # noqa: ARG002 - the interface
         """The relay wants no more of a stream of ours."""
-        if isinstance(event.stream, OutStream):
-            self._gone(event.stream, stopped=True)
+        for stream in self._out:
+            if stream is event.stream or stream.stream_id == event.stream_id:
+                self._gone(stream, stopped=True)
+                return
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:  # noqa: ARG002 - the interface
         """The egress gave a stream up."""

@@ -38,7 +38,6 @@ from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
-    UpdateReceived,
 )
 from laps_wire.moqt.structures import (
     FetchTarget,
@@ -239,7 +238,7 @@ class Subscription:
             None, message.track_alias, message.parameters, message.track_properties
         )
         self._accepted(link, offer.request_id, answer)
-        self._holding = False
+        self._release_held()
         await link.update(offer.request_id, replace(wanted, forward=True, group_order=None))
 
     def detach(self, link: Link) -> None:
@@ -296,15 +295,21 @@ class Subscription:
         self, error: Exception | None, start: Location, end: Location, resumed: Location | None
     ) -> None:
         self._filling = None
-        self._holding = False
         if error is not None:
             self._progress.account(start, end)
             if resumed is not None:
                 self._note_gap(Gap(first=start, last=end, cause=GapCause.RECONNECTED))
+        self._release_held()
+        self._settle()
+
+    def _release_held(self) -> None:
+        """The past has come, as far as it comes: live objects follow."""
+        self._holding = False
+        self._progress.release()
         held, self._held = self._held, []
         for obj, size in held:
             self._put(obj, size)
-        self._settle()
+        self._report()
 
     # What the relay says
 
@@ -321,8 +326,6 @@ class Subscription:
                 link.forget(event.request_id)
                 words = event.reason or "without a reason"
                 self._stop(RequestError(f"SUBSCRIBE {self.name}: the relay ended it: {words}"))
-            case UpdateReceived():
-                link.peer.session.accept(event.update_id)
             case _:
                 pass
 
@@ -335,6 +338,8 @@ class Subscription:
         self._alias = answer.track_alias
         self._seen_streams = self._open_streams = 0
         self._holding = self._must_fill(self.largest_at_start)
+        if self._holding:
+            self._progress.hold()
         if old_link is not None and old_link is not link:
             self._release(old_link, old_request, old_alias)
         link.incoming.subscribe(answer.track_alias, self)

@@ -111,6 +111,26 @@ def test_what_is_accounted_for_is_no_gap() -> None:
     assert other.take_gaps() == []
 
 
+def test_nothing_is_settled_while_it_is_being_fetched() -> None:
+    progress = Progress()
+    progress.hold()
+    progress.release()  # nothing has come: nothing to settle
+    progress.hold()
+    note(progress, (3, 0), (5, 1), (6, 0))
+    assert progress.take_gaps() == []
+    note(progress, (4, 0), (5, 0))
+    progress.release()
+    assert progress.take_gaps() == []
+
+
+def test_what_is_lost_is_told_once() -> None:
+    progress = Progress()
+    note(progress, (3, 0))
+    progress.account(Location(3, 1), Location(5, 5))
+    note(progress, (5, 6), (6, 0), (7, 0))
+    assert progress.take_gaps() == []
+
+
 def test_the_end_settles_everything() -> None:
     progress = Progress()
     progress.stream_opened(1)

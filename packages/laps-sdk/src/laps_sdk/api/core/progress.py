@@ -99,7 +99,7 @@ class _Group:
 class Progress:
     """The bookkeeping of one subscription or fetch."""
 
-    __slots__ = ("_gaps", "_groups", "_max_groups", "_skipped", "largest")
+    __slots__ = ("_gaps", "_groups", "_held", "_max_groups", "_skipped", "largest")
 
     def __init__(self, *, max_groups: int = 64) -> None:
         self._max_groups = max_groups
@@ -107,6 +107,7 @@ class Progress:
         self._skipped: list[tuple[int, int, int]] = []
         """Groups that were jumped over: first, last, and the one that showed it."""
         self._gaps: list[Gap] = []
+        self._held = False
         self.largest: Location | None = None
         """The largest location that arrived."""
 
@@ -130,9 +131,8 @@ class Progress:
 
     def account(self, first: Location, last: Location) -> None:
         """Everything from ``first`` to ``last`` is accounted for, though it did not arrive."""
-        if first.group == last.group:
-            self._open(first.group).add(first.object, last.object)
-            return
+        self._open(first.group)
+        self._open(last.group)
         for group_id in list(self._groups):
             if first.group <= group_id <= last.group:
                 start = first.object if group_id == first.group else 0
@@ -191,6 +191,16 @@ class Progress:
 
     # What is missing
 
+    def hold(self) -> None:
+        """What seems to be missing is being fetched: settle nothing until :meth:`release`."""
+        self._held = True
+
+    def release(self) -> None:
+        """Undo :meth:`hold`."""
+        self._held = False
+        if self._groups:
+            self._sweep()
+
     def take_gaps(self) -> list[Gap]:
         """Gaps that have become known; taken once."""
         gaps, self._gaps = self._gaps, []
@@ -205,7 +215,8 @@ class Progress:
         newest = max(self._groups)
         for group_id in sorted(self._groups):
             group = self._groups[group_id]
-            if not group.settled and not group.streams and (group.complete or group_id < newest):
+            over = not group.streams and (group.complete or group_id < newest)
+            if over and not group.settled and not self._held:
                 self._settle(group_id)
         while len(self._groups) > self._max_groups:
             oldest = min(self._groups)

@@ -1,0 +1,287 @@
+"""Connections that are lost, and relays that go away: everything moves to the next link."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import laps_sdk
+from laps_sdk import Gap, GapCause, Location, NamespaceAdded, NamespaceRemoved
+from laps_wire.errors import StateError
+from laps_wire.moqt.codepoints import FilterType, RequestErrorCode, SessionCode
+from laps_wire.moqt.messages import (
+    Fetch,
+    Publish,
+    PublishNamespace,
+    StandaloneFetch,
+    Subscribe,
+    SubscribeNamespace,
+)
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.structures import SubscriptionFilter
+from laps_wire.names import FullTrackName, Namespace
+from testkit.moqt_server import FAST, ServerPeer, eventually, joined, moqt_server, soon
+
+pytestmark = pytest.mark.anyio
+
+VIDEO = FullTrackName(Namespace.of(b"demo"), b"video")
+ALIAS = 7
+
+
+async def accept_subscribe(peer: ServerPeer, largest: Location | None = None) -> int:
+    asked = await peer.request(Subscribe)
+    answer = Parameters(largest_object=largest)
+    peer.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS, answer))
+    return asked.request_id
+
+
+async def test_a_track_is_published_again(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        task = asyncio.create_task(session.publish(VIDEO, first=1))
+        asked = await first.request(Publish)
+        first.do(lambda s: s.accept(asked.request_id))
+        track = await soon(task)
+        await track.write(b"a")
+        await first.until(lambda: len(first.objects) == 1)
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        asked = await second.request(Publish)
+        assert asked.message.parameters.largest_object == Location(1, 0)
+        waiting = asyncio.create_task(track.write(b"b"))
+        second.do(lambda s: s.accept(asked.request_id))
+        assert await soon(waiting) == Location(1, 1)
+        await second.until(lambda: len(second.objects) == 1)
+        header = second.objects[0].header
+        # The rest of the group is a subgroup of its own, named after its first object.
+        assert (header.group_id, header.object_id, header.subgroup_id) == (1, 1, 1)
+        assert session.reconnects == 1
+
+
+async def test_a_subscription_goes_on_behind_the_last_object(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = session.subscribe(VIDEO)
+        task = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first)
+        await soon(task)
+        first.send_group(ALIAS, 3, [b"a", b"b"], fin=False)
+        assert [(await soon(anext(subscription))).payload for _ in range(2)] == [b"a", b"b"]
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        asked = await second.request(Subscribe)
+        assert asked.message.parameters.subscription_filter == SubscriptionFilter(
+            FilterType.LARGEST_OBJECT
+        )
+        answer = Parameters(largest_object=Location(4, 0))
+        second.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS, answer))
+        fetch = await second.request(Fetch)
+        assert isinstance(fetch.message, Fetch)
+        assert fetch.message.target == StandaloneFetch(VIDEO, Location(3, 2), Location(4, 1))
+        second.send_group(ALIAS, 4, [b"e"], first=1)
+        second.do(lambda s: s.accept_fetch(fetch.request_id, Location(4, 1)))
+        second.send_fetch(fetch.request_id, [(3, 2, b"c"), (4, 0, b"d")])
+        assert [(await soon(anext(subscription))).payload for _ in range(3)] == [b"c", b"d", b"e"]
+        assert list(subscription.gaps) == []
+
+
+async def test_what_no_cache_has_is_a_gap(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = session.subscribe(VIDEO)
+        task = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first)
+        await soon(task)
+        first.send_group(ALIAS, 3, [b"a"])
+        await soon(anext(subscription))
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        await accept_subscribe(second, Location(5, 5))
+        fetch = await second.request(Fetch)
+        code = RequestErrorCode.DOES_NOT_EXIST
+        second.do(lambda s: s.reject(fetch.request_id, code, "no cache"))
+        second.send_group(ALIAS, 6, [b"b"])
+        assert (await soon(anext(subscription))).payload == b"b"
+        assert list(subscription.gaps) == [
+            Gap(first=Location(3, 1), last=Location(5, 5), cause=GapCause.RECONNECTED)
+        ]
+
+
+async def test_a_range_goes_on_as_a_range(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = session.subscribe(VIDEO, start=3, end=9)
+        task = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first)
+        await soon(task)
+        first.send_group(ALIAS, 3, [b"a"])
+        await soon(anext(subscription))
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        asked = await second.request(Subscribe)
+        assert asked.message.parameters.subscription_filter == SubscriptionFilter(
+            FilterType.ABSOLUTE_RANGE, Location(3, 1), 9
+        )
+
+
+async def test_a_refusal_that_may_pass_is_tried_again(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = session.subscribe(VIDEO)
+        task = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first)
+        await soon(task)
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        for _ in range(2):
+            asked = await second.request(Subscribe)
+            request_id, code = asked.request_id, RequestErrorCode.DOES_NOT_EXIST
+            second.do(lambda s, i=request_id, c=code: s.reject(i, c, "not yet"))  # type: ignore[misc] # bound early on purpose
+        await accept_subscribe(second)
+        second.send_group(ALIAS, 0, [b"a"])
+        assert (await soon(anext(subscription))).payload == b"a"
+
+
+async def test_a_refusal_that_stays_ends_the_subscription(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = session.subscribe(VIDEO)
+        task = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first)
+        await soon(task)
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        asked = await second.request(Subscribe)
+        code = RequestErrorCode.UNAUTHORIZED
+        second.do(lambda s: s.reject(asked.request_id, code, "not any more"))
+        with pytest.raises(laps_sdk.RequestRefusedError, match="UNAUTHORIZED: not any more"):
+            await soon(anext(subscription))
+        assert session.connected
+
+
+async def test_goaway_is_followed(draft: str) -> None:
+    async with (
+        joined(draft) as (session, first, server),
+        moqt_server(draft, network=server.network) as other,
+    ):
+        task = asyncio.create_task(session.publish(VIDEO, first=1))
+        asked = await first.request(Publish)
+        first.do(lambda s: s.accept(asked.request_id))
+        track = await soon(task)
+        subscription = session.subscribe("demo", "audio")
+        entering = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first)
+        await soon(entering)
+        first.do(lambda s: s.goaway(other.url))
+        second = await other.session()
+        # Until the new relay has taken the track, the old one gets it.
+        await track.write(b"a")
+        await first.until(lambda: len(first.objects) == 1)
+        asked = await second.request(Publish)
+        second.do(lambda s: s.accept(asked.request_id))
+        await accept_subscribe(second)
+        await first.until(lambda: first.over is not None)
+        await track.write(b"b", new_group=True)
+        await second.until(lambda: len(second.objects) == 1)
+        second.send_group(ALIAS, 0, [b"c"])
+        assert (await soon(anext(subscription))).payload == b"c"
+        assert str(session.address) == other.url
+
+
+@pytest.mark.parametrize("where", ["moqt://127.0.0.1:9", "not an address"])
+async def test_a_goaway_to_nowhere_leads_back(draft: str, where: str) -> None:
+    async with joined(draft, timeout=0.2) as (session, first, server):
+        first.do(lambda s: s.goaway(where))
+        await server.session()
+        await first.until(lambda: first.over is not None)
+        assert str(session.address) == server.url
+        assert session.connected
+
+
+async def test_namespaces_are_announced_and_watched_again(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        publishing = asyncio.create_task(session.publish(VIDEO, announce=True))
+        asked = await first.request(PublishNamespace)
+        first.do(lambda s: s.accept(asked.request_id))
+        await soon(publishing)
+        watch = session.namespaces("demo")
+        watching = asyncio.create_task(watch.__aenter__())
+        asked = await first.request(SubscribeNamespace)
+        first.do(lambda s: s.accept(asked.request_id))
+        first.do(lambda s: s.namespace(asked.request_id, Namespace.of(b"x")))
+        await soon(watching)
+        assert isinstance(await soon(anext(watch)), NamespaceAdded)
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        assert isinstance(await soon(anext(watch)), NamespaceRemoved)
+        second = await server.session()
+        asked = await second.request(PublishNamespace)
+        second.do(lambda s: s.accept(asked.request_id))
+
+
+async def test_without_reconnect_the_session_is_over(draft: str) -> None:
+    async with joined(draft, reconnect=False) as (session, peer, _):
+        subscription = session.subscribe(VIDEO)
+        task = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(peer)
+        await soon(task)
+        publishing = asyncio.create_task(session.publish(VIDEO))
+        await peer.request(Publish)
+        peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "gone"))
+        with pytest.raises(laps_sdk.SessionClosedError, match="by the relay with INTERNAL_ERROR"):
+            await soon(publishing)
+        with pytest.raises(laps_sdk.SessionClosedError, match="gone"):
+            await soon(anext(subscription))
+        with pytest.raises(laps_sdk.SessionClosedError, match="gone"):
+            await soon(session.track_status(VIDEO))
+        assert not session.connected
+        assert (session.draft, session.relay, session.rtt, session.stats) == (None,) * 4
+
+
+async def test_a_code_that_would_only_come_again_is_final(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        peer.do(lambda s: s.close(SessionCode.UNAUTHORIZED, "no token"))
+        await eventually(lambda: session._hub.error is not None)
+        with pytest.raises(laps_sdk.SessionClosedError, match="UNAUTHORIZED: no token"):
+            await session.publish(VIDEO)
+
+
+async def test_a_relay_that_is_down_is_tried_until_it_is_back(draft: str) -> None:
+    async with (
+        moqt_server(draft) as server,
+        laps_sdk.connect(server.url, network=server.network, backoff=FAST, timeout=0.1) as session,
+    ):
+        await server.session()
+        port = server.port
+        await server.stop()
+        await eventually(lambda: not session.connected)
+        await server.start([draft], port)
+        await server.session()
+        await eventually(lambda: session.connected)
+
+
+async def test_the_body_of_a_session_may_fail(draft: str) -> None:
+    async def fail() -> None:
+        async with joined(draft) as (_, _peer, _server):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await fail()
+
+
+async def test_a_closed_session_says_so(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        await session.close()
+        await peer.until(lambda: peer.over is not None)
+        with pytest.raises(laps_sdk.SessionClosedError, match="was closed"):
+            await session.publish(VIDEO)
+        await session.close()
+
+
+async def test_nothing_is_left_behind(draft: str) -> None:
+    before = asyncio.all_tasks()
+    async with joined(draft) as (session, peer, _):
+        task = asyncio.create_task(session.publish(VIDEO))
+        asked = await peer.request(Publish)
+        peer.do(lambda s: s.accept(asked.request_id))
+        track = await soon(task)
+        await track.write(b"last words")
+    assert asyncio.all_tasks() == before
+    # What was written before the end has arrived.
+    assert [o.payload for o in peer.objects] == [b"last words"]
+    with pytest.raises(StateError, match="has ended"):
+        await track.write(b"too late")
