@@ -9,7 +9,7 @@ import pytest
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import ConnectionLimits
-from laps_sdk.transport.engine import Burst, Tls
+from laps_sdk.transport.engine import Tls
 from laps_sdk.transport.events import (
     Closed,
     Connected,
@@ -18,7 +18,6 @@ from laps_sdk.transport.events import (
     StreamReset,
     StreamsAvailable,
 )
-from laps_sdk.transport.library_connection import _bursts
 from testkit.certs import certificates
 from testkit.engines import ALPN, End, Link, connected, make_engine
 
@@ -413,14 +412,6 @@ def test_addresses_of_ipv6(pair: tuple[str, str]) -> None:
     link.run(lambda: link.client.connected and link.server.connected)
     assert link.client.quic.peer_address == addresses[1]
     assert link.server.quic.peer_address == addresses[0]
-
-
-def test_datagrams_for_several_addresses_are_several_bursts() -> None:
-    one, other = ("192.0.2.1", 1), ("192.0.2.1", 2)
-    assert _bursts([]) == []
-    assert _bursts([(b"a", one), (b"b", one)]) == [Burst([b"a", b"b"], one)]
-    mixed = [(b"a", one), (b"b", one), (b"c", other), (b"d", one)]
-    assert _bursts(mixed) == [Burst([b"a", b"b"], one), Burst([b"c"], other), Burst([b"d"], one)]
 
 
 def test_an_id_that_the_peer_retires_is_forgotten(link: Link) -> None:

@@ -10,21 +10,16 @@
 - pinned certificates, checked where aioquic would check the chain;
 - probe packets for the path MTU, which aioquic lacks.
 
-Names are checked at import, so that another release of aioquic fails with their list and not in
-the middle of a connection.
+The names are those of :mod:`laps_sdk.transport._aioquic_names`, which are checked at import.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from importlib.metadata import version
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from aioquic import tls
-from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.congestion.base import register_congestion_control
-from aioquic.quic.congestion.reno import RenoCongestionControl
 from aioquic.quic.connection import (
     CONNECTION_LIMIT_FRAME_CAPACITY,
     MAX_STREAM_DATA_FRAME_CAPACITY,
@@ -37,77 +32,26 @@ from aioquic.quic.packet_builder import (
     QuicDeliveryState,
     QuicPacketBuilder,
     QuicPacketBuilderStop,
-    QuicSentPacket,
 )
 from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 
-from laps_sdk.errors import TransportError
+from laps_sdk.transport._aioquic_congestion import CountingReno
+from laps_sdk.transport._aioquic_names import check
 from laps_sdk.transport._fast.pacing import BurstPacer
 from laps_sdk.transport.base import Address, ConnectionLimits
-from laps_sdk.transport.path_mtu import BASE_SIZE
 from laps_sdk.transport.qlog import MAX_EVENTS
 from laps_sdk.transport.tls import pin_refusal
 
 __all__ = [
-    "CONGESTION_CONTROL",
     "BoundedTrace",
     "Tuned",
-    "check",
-    "missing_names",
 ]
 
-CONGESTION_CONTROL: Final = "laps-reno"
-"""New Reno that counts what it lost."""
 _PACKET_OVERHEAD: Final = 1 + 2 + 16
 """Of a short header packet, without its connection id: flags, packet number, tag."""
 
-_NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "QuicConnection": (
-        "_close_event", "_cryptos", "_datagrams_pending", "_events", "_flush_builder",
-        "_handshake_confirmed", "_host_cid_seq", "_host_cids", "_initialize", "_local_max_data",
-        "_local_max_streams_bidi",
-        "_local_max_streams_uni", "_local_next_stream_id_bidi", "_local_next_stream_id_uni",
-        "_loss", "_max_datagram_size", "_network_paths", "_on_connection_limit_delivery",
-        "_on_max_stream_data_delivery", "_packet_number", "_peer_cid", "_quic_logger",
-        "_remote_max_data", "_remote_max_data_used", "_remote_max_datagram_frame_size",
-        "_remote_max_streams_bidi", "_remote_max_streams_uni", "_spaces", "_spin_bit", "_state",
-        "_streams", "_version", "_write_connection_limits", "_write_stream_limits",
-    ),
-    "QuicPacketRecovery": (
-        "_cc", "_pacer", "_pto_count", "_rtt_initialized", "_rtt_min", "_rtt_smoothed",
-        "bytes_in_flight", "congestion_window",
-    ),
-    "QuicPacketPacer": ("_max_datagram_size",),
-    "RenoCongestionControl": ("_max_datagram_size", "on_packets_lost"),
-    "QuicPacketBuilder": ("_datagram_needs_padding",),
-    "QuicStream": (
-        "max_stream_data_local", "max_stream_data_local_sent", "receiver", "sender",
-    ),
-    "QuicStreamReceiver": ("_buffer_start", "highest_offset", "is_finished", "stop_pending"),
-    "QuicStreamSender": ("_buffer_stop", "_reset_error_code", "highest_offset"),
-    "tls.Context": (
-        "_client_handle_certificate_verify", "_peer_certificate", "_server_handle_hello",
-    ),
-    "QuicLoggerTrace": ("_events",),
-}  # fmt: skip
-
-
-class CountingReno(RenoCongestionControl):
-    """New Reno; also how many packets were lost, and how many of them were larger than 1200."""
-
-    packets_lost = 0
-    large_lost = 0
-
-    def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
-        """Count, then as the parent."""
-        lost = list(packets)
-        self.packets_lost += len(lost)
-        self.large_lost += sum(packet.sent_bytes > BASE_SIZE for packet in lost)
-        super().on_packets_lost(now=now, packets=lost)
-
-
-register_congestion_control(CONGESTION_CONTROL, CountingReno)
+check()
 
 
 class BoundedTrace(QuicLoggerTrace):
@@ -441,43 +385,3 @@ class Tuned(QuicConnection):
         waiting = self._datagrams_pending
         if any(len(data) > room for data in waiting):
             self._datagrams_pending = deque(data for data in waiting if len(data) <= room)
-
-
-def missing_names() -> list[str]:
-    """What this release of aioquic lacks of the names that are used here."""
-    configuration = QuicConfiguration(is_client=True)
-    connection = QuicConnection(configuration=configuration)
-    stream = QuicStream(stream_id=0)
-    samples: dict[str, object] = {
-        "QuicConnection": connection,
-        "QuicPacketRecovery": getattr(connection, "_loss", None),
-        "QuicPacketPacer": QuicPacketPacer(max_datagram_size=BASE_SIZE),
-        "RenoCongestionControl": RenoCongestionControl(max_datagram_size=BASE_SIZE),
-        "QuicPacketBuilder": QuicPacketBuilder(
-            host_cid=b"", peer_cid=b"", version=1, is_client=True, max_datagram_size=BASE_SIZE
-        ),
-        "QuicStream": stream,
-        "QuicStreamReceiver": getattr(stream, "receiver", None),
-        "QuicStreamSender": getattr(stream, "sender", None),
-        "tls.Context": tls.Context(is_client=True),
-        "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
-    }
-    return [
-        f"{owner}.{name}"
-        for owner, names in _NAMES.items()
-        for name in names
-        if not hasattr(samples[owner], name)
-    ]
-
-
-def check() -> None:
-    """Raise if this release of aioquic is not the one that this module was written for."""
-    missing = missing_names()
-    if missing:
-        raise TransportError(
-            f"aioquic {version('aioquic')} lacks {', '.join(missing)}; "
-            "the transport needs aioquic>=1.7,<1.8"
-        )
-
-
-check()

@@ -16,12 +16,8 @@ from aioquic.quic import events
 from laps_sdk.transport._aioquic_compat import Tuned
 from laps_sdk.transport.base import Address
 from laps_sdk.transport.engine import EngineStats
-from laps_sdk.transport.library_connection import (
-    DATAGRAM_FRAME_OVERHEAD,
-    Ending,
-    LibraryConnection,
-    Setup,
-)
+from laps_sdk.transport.library_connection import LibraryConnection
+from laps_sdk.transport.library_types import DATAGRAM_FRAME_OVERHEAD, Ending, Setup
 from laps_sdk.transport.path_mtu import BASE_SIZE, PathMtu
 
 __all__ = ["AioquicConnection"]

@@ -12,12 +12,13 @@ from typing import Final
 
 from aioquic.quic.configuration import QuicConfiguration
 
-from laps_sdk.transport._aioquic_compat import CONGESTION_CONTROL, BoundedTrace, Tuned
+from laps_sdk.transport._aioquic_compat import BoundedTrace, Tuned
+from laps_sdk.transport._aioquic_congestion import CONGESTION_CONTROL
 from laps_sdk.transport.aioquic_connection import AioquicConnection
 from laps_sdk.transport.base import Address
 from laps_sdk.transport.engine import EngineConnection, EngineOptions
-from laps_sdk.transport.library_connection import CONNECTION_ID_LENGTH, Setup
 from laps_sdk.transport.library_engine import LibraryEngine, long_header_ids
+from laps_sdk.transport.library_types import CONNECTION_ID_LENGTH, Setup
 from laps_sdk.transport.path_mtu import BASE_SIZE
 from laps_sdk.transport.tls import CertificateError, ServerCertificate
 

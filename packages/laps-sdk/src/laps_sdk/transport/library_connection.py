@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import Address
@@ -39,71 +39,13 @@ from laps_sdk.transport.events import (
     StreamReset,
     StreamsAvailable,
 )
+from laps_sdk.transport.library_types import Ending, LibraryQuic, Setup, bursts_of
 
-__all__ = [
-    "CONNECTION_ID_LENGTH",
-    "DATAGRAM_FRAME_OVERHEAD",
-    "Ending",
-    "LibraryConnection",
-    "LibraryQuic",
-    "Setup",
-]
+__all__ = ["LibraryConnection"]
 
-CONNECTION_ID_LENGTH: Final = 8
-"""Of all ids that we hand out, those in a Retry included: short headers do not tell it."""
-DATAGRAM_FRAME_OVERHEAD: Final = 3
-"""Type and a two-byte length (RFC 9221, 4)."""
 _MAX_ACK_DELAY: Final = 0.025
 _CLOSING_UNKNOWN: Final = 0.6
 """Three probe timeouts before there was an answer."""
-
-
-class LibraryQuic(Protocol):
-    """The public methods that both libraries' connections have."""
-
-    host_cid: bytes
-
-    def close(self, error_code: int = ..., frame_type: Any = ..., reason_phrase: str = ...) -> None:
-        """Close."""
-
-    def get_timer(self) -> float | None:
-        """Return when to call ``handle_timer``."""
-
-    def handle_timer(self, now: float) -> None:
-        """Tell that the time has come."""
-
-    def next_event(self) -> Any:
-        """Return an event, or None."""
-
-    def reset_stream(self, stream_id: int, error_code: int) -> None:
-        """Reset."""
-
-    def stop_stream(self, stream_id: int, error_code: int) -> None:
-        """Stop."""
-
-    def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = ...) -> None:
-        """Write."""
-
-
-class Setup(NamedTuple):
-    """What a connection knows from its beginning."""
-
-    is_client: bool
-    alpn: tuple[str, ...]
-    """What we offer, or what we take."""
-    server_name: str
-    """What a client asks for; a server learns it."""
-    initial_id: bytes | None
-    """A server: the id under which the client sends until it has heard from us."""
-
-
-class Ending(NamedTuple):
-    """Why a library's connection is closing."""
-
-    code: int
-    frame_type: int | None
-    reason: str
-    by_peer: bool
 
 
 class LibraryConnection(EngineConnection):
@@ -225,7 +167,7 @@ class LibraryConnection(EngineConnection):
                 self._final_answers += 1
                 return self._final
             return []
-        bursts = _bursts(self._transmit(now))
+        bursts = bursts_of(self._transmit(now))
         self._pull()
         if self._closed:
             self._final, self._final_answers = bursts, 0
@@ -455,19 +397,3 @@ class LibraryConnection(EngineConnection):
         self._events.append(closed)
         self._closed = True
         self._stopped.clear()
-
-
-def _bursts(datagrams: list[tuple[bytes, Address]]) -> list[Burst]:
-    """Runs of datagrams for one address."""
-    if not datagrams:
-        return []
-    address = datagrams[0][1]
-    run = [data for data, to in datagrams if to == address]
-    if len(run) == len(datagrams):
-        return [Burst(run, address)]
-    bursts: list[Burst] = []
-    for data, to in datagrams:
-        if not bursts or bursts[-1].address != to:
-            bursts.append(Burst([], to))
-        bursts[-1].datagrams.append(data)
-    return bursts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from laps_sdk.errors import TransportError
 from laps_sdk.transport.engine import Engine, EngineOptions
-from laps_sdk.transport.library_connection import Setup
+from laps_sdk.transport.library_types import Setup
 from laps_sdk.transport.qlog import QlogWriter, TraceFactory
 from laps_sdk.transport.tls import ServerCertificate, read_server_certificate, read_trust
 

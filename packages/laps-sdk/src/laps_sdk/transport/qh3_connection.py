@@ -15,12 +15,8 @@ from typing import ClassVar, Final
 from laps_sdk.transport._qh3_compat import Guarded, QuicConnectionError, events
 from laps_sdk.transport.base import Address
 from laps_sdk.transport.engine import EngineStats
-from laps_sdk.transport.library_connection import (
-    DATAGRAM_FRAME_OVERHEAD,
-    Ending,
-    LibraryConnection,
-    Setup,
-)
+from laps_sdk.transport.library_connection import LibraryConnection
+from laps_sdk.transport.library_types import DATAGRAM_FRAME_OVERHEAD, Ending, Setup
 
 __all__ = ["Qh3Connection"]
 

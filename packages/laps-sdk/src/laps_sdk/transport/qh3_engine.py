@@ -15,8 +15,8 @@ from typing import Final
 from laps_sdk.transport._qh3_compat import BoundedTrace, Guarded, QuicConfiguration
 from laps_sdk.transport.base import Address
 from laps_sdk.transport.engine import EngineConnection, EngineOptions
-from laps_sdk.transport.library_connection import CONNECTION_ID_LENGTH
 from laps_sdk.transport.library_engine import LibraryEngine, long_header_ids
+from laps_sdk.transport.library_types import CONNECTION_ID_LENGTH
 from laps_sdk.transport.qh3_connection import Qh3Connection
 from laps_sdk.transport.tls import CertificateError, ServerCertificate
 

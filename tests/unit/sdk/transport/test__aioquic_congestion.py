@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from aioquic.quic.packet import QuicPacketType
+from aioquic.quic.packet_builder import QuicSentPacket
+from aioquic.tls import Epoch
+
+from laps_sdk.transport._aioquic_congestion import CountingReno
+
+
+def packet(size: int, sent: float) -> QuicSentPacket:
+    return QuicSentPacket(
+        epoch=Epoch.ONE_RTT,
+        in_flight=True,
+        is_ack_eliciting=True,
+        is_crypto_packet=False,
+        packet_number=1,
+        packet_type=QuicPacketType.ONE_RTT,
+        sent_time=sent,
+        sent_bytes=size,
+    )
+
+
+def test_congestion_control_counts_and_acts_as_new_reno() -> None:
+    control = CountingReno(max_datagram_size=1200)
+    window = control.congestion_window
+    lost = [packet(1200, 1.0), packet(1452, 1.1), packet(40, 1.2)]
+    for each in lost:
+        control.on_packet_sent(packet=each)
+    control.on_packets_lost(now=2.0, packets=iter(lost))
+    assert (control.packets_lost, control.large_lost) == (3, 1)
+    assert control.bytes_in_flight == 0
+    assert control.congestion_window == window // 2
