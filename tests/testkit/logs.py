@@ -14,12 +14,13 @@ __all__ = ["restored_logging"]
 @contextmanager
 def restored_logging() -> Generator[None]:
     """Whatever is set up inside is undone behind it."""
-    root, uvicorn = logging.getLogger(), logging.getLogger("uvicorn")
-    handlers, level, uvicorn_level = list(root.handlers), root.level, uvicorn.level
+    root = logging.getLogger()
+    loggers = [root, *map(logging.getLogger, ("uvicorn", "quic"))]
+    handlers, levels = list(root.handlers), [logger.level for logger in loggers]
     try:
         yield
     finally:
         set_level("info")
         root.handlers[:] = handlers
-        root.setLevel(level)
-        uvicorn.setLevel(uvicorn_level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

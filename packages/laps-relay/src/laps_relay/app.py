@@ -23,6 +23,7 @@ from laps_relay.admin.server import AdminServer
 from laps_relay.auth import AuthSettings, TokenAuthorizer, read_keys
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
+from laps_relay.core.control.events import SessionOpened
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
@@ -32,7 +33,9 @@ from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
 from laps_relay.observe.sampler import Sampler
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.errors import TransportError
 from laps_sdk.tokens import Expectations, parse_scope
+from laps_sdk.transport.base import Connection
 from laps_sdk.transport.engine import EngineOptions
 from laps_wire.errors import LapsError, LocalError
 
@@ -68,6 +71,7 @@ class RelayApp:
         self._empty = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._admin: AdminServer | None = None
+        self._connections: dict[int, Connection] = {}
         self.metrics = Metrics()
         config = loaded.config
         observe = config.observe
@@ -144,11 +148,8 @@ class RelayApp:
         listen = config.listen
         try:
             await self.server.start(self._quic_socket)
-        except OSError as error:
-            raise StartError(
-                f"cannot listen on {listen.host} port {listen.client_port}/udp:"
-                f" {error.strerror or error}; choose another one with --host and --port"
-            ) from None
+        except (OSError, TransportError) as error:
+            raise StartError(f"{error}; choose another one with --host and --port") from None
         except ImportError:
             raise StartError(
                 f"transport {listen.transport} is not installed: pip install 'laps-relay[turbo]'"
@@ -266,12 +267,22 @@ class RelayApp:
         if not self.server.ports:
             self._empty.set()
         events = self._relay.poll_events()
-        if events:
-            self._observer.observe(now, events, self._carried)
+        if not events:
+            return
+        for event in events:
+            if isinstance(event, SessionOpened):
+                port = self.server.ports.get(event.session)
+                if port is not None:
+                    self._connections[event.session] = port.peer.connection
+        self._observer.observe(now, events, self._carried)
 
     def _carried(self, session: int) -> tuple[int, int]:
-        stats = self.view.connection(session)
-        return (0, 0) if stats is None else (stats.bytes_received, stats.bytes_sent)
+        """Asked once, when the session is closed and the server has forgotten it."""
+        connection = self._connections.pop(session, None)
+        if connection is None:
+            return 0, 0
+        stats = connection.stats()
+        return stats.bytes_received, stats.bytes_sent
 
     async def _sample_for_ever(self) -> None:
         lost = 0

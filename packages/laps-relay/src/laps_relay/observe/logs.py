@@ -63,8 +63,9 @@ def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
     for handler in [item for item in root.handlers if isinstance(item, _Bridge)]:
         root.removeHandler(handler)
     root.addHandler(_Bridge(logger))
-    # "Started server process" and the like: our own lines say it.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # Connections that come and go, servers that start: our own lines say it.
+    for chatty in ("uvicorn", "quic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     bound: Logger = logger
     return bound
 

@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import laps_sdk
+from laps_relay.app import RelayApp, StartError, admin_token
+from laps_relay.config import Loaded, RelayConfig, load
+from laps_relay.observe.logs import configure
+from laps_sdk import tokens
+from laps_wire.telemetry import SessionClose, SessionOpen, load_line
+from testkit.logs import restored_logging
+
+LIMIT = 30.0
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+def loaded(state: Path, **sections: dict[str, Any]) -> Loaded:
+    data: dict[str, Any] = {
+        "state_dir": state,
+        **sections,
+        "listen": {"client_port": 0, "drain_timeout": "0s", **sections.get("listen", {})},
+        "admin": {"port": 0, **sections.get("admin", {})},
+    }
+    return Loaded(RelayConfig.model_validate(data))
+
+
+class Relay:
+    """An application under test, and what it logged."""
+
+    def __init__(self, given: Loaded, **options: Any) -> None:
+        self.out = io.StringIO()
+        self.app = RelayApp(given, configure("json", "debug", self.out), **options)
+
+    def logged(self, words: str) -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in self.out.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == words]
+
+    async def get(self, path: str) -> httpx.Response:
+        async with httpx.AsyncClient(base_url=str(self.app.admin_url), timeout=LIMIT) as http:
+            return await http.get(path)
+
+    def connect(self, **options: Any) -> laps_sdk.Session:
+        options = {"pin": self.app.certificate.sha256, "timeout": LIMIT, **options}
+        return laps_sdk.connect(self.app.url, **options)
+
+
+@asynccontextmanager
+async def running(given: Loaded, **options: Any) -> AsyncIterator[Relay]:
+    relay = Relay(given, **options)
+    await relay.app.start()
+    try:
+        yield relay
+    finally:
+        await relay.app.stop()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110 - what is waited for is a line of a log
+        await asyncio.sleep(0.01)
+
+
+def in_loop(test: Callable[[], Any]) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(LIMIT):
+            await test()
+
+    asyncio.run(limited())
+
+
+def test_a_relay_serves_clients_and_operators(tmp_path: Path) -> None:
+    telemetry = tmp_path / "telemetry"
+
+    async def test() -> None:
+        given = loaded(tmp_path, observe={"telemetry_dir": telemetry, "sample_interval": "1ms"})
+        async with running(given) as relay:
+            assert (await relay.get("/readyz")).text == "ready\n"
+            async with relay.connect() as publisher, relay.connect() as subscriber:
+                track = await publisher.publish("canary", "video")
+                async with subscriber.subscribe("canary", "video") as heard:
+                    await track.write(b"hello", end_of_group=True)
+                    async for obj in heard:
+                        assert obj.payload == b"hello"
+                        break
+                sessions = (await relay.get("/v1/sessions")).json()
+                assert [item["ready"] for item in sessions["items"]] == [True, True]
+                tracks = (await relay.get("/v1/tracks")).json()["items"]
+                assert [item["track"] for item in tracks] == ["canary--video"]
+                metrics = (await relay.get("/metrics")).text
+                assert 'laps_sessions_open{draft="moqt-18",transport="quic"} 2.0' in metrics
+                assert "laps_received_objects_total 1.0" in metrics
+                assert (await relay.get("/v1/cache")).json()["objects"] == 1
+                info = (await relay.get("/v1/info")).json()
+                assert info["url"] == relay.app.url
+                assert info["certificate_sha256"] == relay.app.certificate.sha256
+                assert not info["authorization"]
+                for path in ("/v1/subscriptions", "/v1/namespaces", "/v1/config"):
+                    assert (await relay.get(path)).status_code == 200
+                assert relay.app.view.purge(None) >= 5
+            await until(lambda: len(relay.logged("session closed")) == 2)
+            assert len(relay.logged("session opened")) == 2
+            assert "canary" not in relay.out.getvalue()
+
+    in_loop(test)
+    bodies = [
+        load_line(line).body
+        for path in telemetry.glob("*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    assert sum(isinstance(body, SessionOpen) for body in bodies) == 2
+    closed = [body for body in bodies if isinstance(body, SessionClose)]
+    assert all(body.in_bytes > 1000 and body.out_bytes > 1000 for body in closed)
+
+
+def test_with_a_key_clients_need_tokens(tmp_path: Path) -> None:
+    key = tokens.generate("HS256", "k")
+    tokens.save_key(key, tmp_path / "key.json")
+    claims = tokens.Claims(scopes=(tokens.parse_scope("all:*"),), expires=2**40)
+    token = tokens.mint(claims, key)
+
+    async def test() -> None:
+        given = loaded(tmp_path, auth={"keys": [tmp_path / "key.json"]})
+        async with running(given) as relay:
+            async with relay.connect() as stranger:
+                with pytest.raises(laps_sdk.RequestRefusedError, match="token"):
+                    await stranger.publish("a", "b")
+            async with relay.connect(token=token) as known:
+                await known.publish("a", "b")
+
+    in_loop(test)
+
+
+def test_a_drain_sends_clients_away(tmp_path: Path) -> None:
+    async def test() -> None:
+        given = loaded(tmp_path, listen={"drain_timeout": "30s"})
+        relay = Relay(given)
+        await relay.app.start()
+        running_app = asyncio.create_task(relay.app.run())
+        async with relay.connect(reconnect=False) as client:
+            await client.publish("a", "b")
+            relay.app.request_stop()
+            await running_app
+            stopping = asyncio.create_task(relay.app.stop(drain=True))
+            await until(lambda: relay.logged("session leaving"))
+            assert not relay.app.view.ready
+        await stopping
+        assert relay.logged("draining")
+
+    in_loop(test)
+
+
+def test_a_stop_with_nobody_there_does_not_wait(tmp_path: Path) -> None:
+    async def test() -> None:
+        relay = Relay(loaded(tmp_path, listen={"drain_timeout": "1h"}))
+        await relay.app.start()
+        await relay.app.stop(drain=True)
+        assert not relay.logged("draining")
+
+    in_loop(test)
+
+
+def test_a_client_that_does_not_leave_is_not_waited_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        relay = Relay(loaded(tmp_path, limits={"goaway_timeout": "1h"}))
+        await relay.app.start()
+        relay.app.server.ports[99] = relay.app  # type: ignore[assignment]  # only counted
+        await relay.app.stop(drain=True)
+        assert relay.logged("draining")
+
+    in_loop(test)
+
+
+# Reload
+
+
+def is_open(relay: Relay) -> bool:
+    return relay.app.authorizer.open
+
+
+def test_a_reload_changes_what_it_can(tmp_path: Path) -> None:
+    file = tmp_path / "relay.toml"
+    tokens.save_key(tokens.generate("HS256", "k"), tmp_path / "key.json")
+    start = f'state_dir = "{tmp_path}"\n[listen]\nclient_port = 0\n[admin]\nenabled = false\n'
+    file.write_text(start, encoding="utf-8")
+
+    async def test() -> None:
+        async with running(load(file), reread=lambda: load(file)) as relay:
+            assert relay.app.admin_url is None
+            assert is_open(relay)
+            file.write_text(
+                f'{start}[auth]\nkeys = ["{tmp_path}/key.json"]\n[cache]\nmax_age = "5s"\n'
+                '[observe]\nregion = "eu"\nlog_level = "info"\n',
+                encoding="utf-8",
+            )
+            assert relay.app.reload()
+            assert not is_open(relay)
+            assert relay.app.view.cache_limits()["max_age"] == 5.0
+            (line,) = relay.logged("reloaded")
+            assert line["changed"] == ["auth.keys", "cache.max_age"]
+            assert line["needs_restart"] == ["observe.region"]
+            file.write_text(f"{start}nonsense = 1\n", encoding="utf-8")
+            assert not relay.app.reload()
+            (line,) = relay.logged("reload refused, the old configuration stays")
+            assert "nonsense" in line["reason"]
+            assert not is_open(relay)
+
+    in_loop(test)
+
+
+def test_a_reload_takes_a_new_certificate(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay:
+            before = relay.app.certificate.sha256
+            (tmp_path / "dev-cert.pem").unlink()
+            assert relay.app.reload()
+            assert relay.app.certificate.sha256 != before
+            assert (await relay.get("/certificate.sha256")).text.strip() != before
+            async with relay.connect() as client:
+                await client.publish("a", "b")
+
+    in_loop(test)
+
+
+def test_other_paths_of_a_certificate_wait_for_a_restart(tmp_path: Path) -> None:
+    async def test() -> None:
+        other = loaded(tmp_path / "other")
+        async with running(loaded(tmp_path), reread=lambda: other) as relay:
+            before = relay.app.certificate
+            assert relay.app.reload()
+            assert relay.app.certificate == before
+            assert relay.logged("other certificate paths need a restart")
+
+    in_loop(test)
+
+
+# What is in the way
+
+
+def test_a_taken_port(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay:
+            port = int(relay.app.url.rpartition(":")[2])
+            admin = int(str(relay.app.admin_url).rpartition(":")[2])
+            second = Relay(loaded(tmp_path, listen={"client_port": port}))
+            with pytest.raises(StartError, match=f"port {port}/udp: .*in use.*--port"):
+                await second.app.start()
+            third = Relay(loaded(tmp_path, admin={"port": admin}))
+            with pytest.raises(StartError, match=f"port {admin}/tcp .*in use.*--admin-port"):
+                await third.app.start()
+
+    in_loop(test)
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+
+    async def test() -> None:
+        relay = Relay(loaded(tmp_path, observe={"telemetry_dir": blocked / "x"}))
+        with pytest.raises(StartError, match=r"observe\.telemetry_dir"):
+            await relay.app.start()
+
+    in_loop(test)
+
+
+def test_a_transport_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def missing(*_: object) -> None:
+        raise ImportError("no qh3")
+
+    async def test() -> None:
+        relay = Relay(loaded(tmp_path))
+        monkeypatch.setattr(relay.app.server, "start", missing)
+        with pytest.raises(StartError, match=r"pip install 'laps-relay\[turbo\]'"):
+            await relay.app.start()
+
+    in_loop(test)
+
+
+def test_sockets_that_were_handed_over(tmp_path: Path) -> None:
+    quic = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    quic.bind(("127.0.0.1", 0))
+    quic.setblocking(False)
+    admin = socket.create_server(("127.0.0.1", 0))
+
+    async def test() -> None:
+        async with running(loaded(tmp_path), quic_socket=quic, admin_socket=admin) as relay:
+            assert relay.app.url.endswith(f":{quic.getsockname()[1]}")
+            assert (await relay.get("/healthz")).status_code == 200
+
+    in_loop(test)
+
+
+def test_the_admins_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    word = "0123456789abcdef"
+
+    def token_of(**admin: object) -> str | None:
+        return admin_token(RelayConfig.model_validate({"admin": admin}))
+
+    assert token_of() is None
+    assert token_of(token=word) == word
+    with pytest.raises(StartError, match="cannot be read"):
+        token_of(token_file=file)
+    file.write_text("short\n", encoding="ascii")
+    with pytest.raises(StartError, match="16 characters"):
+        token_of(token_file=file)
+    file.write_text(f"{word}\n", encoding="ascii")
+    assert token_of(token_file=file) == word
