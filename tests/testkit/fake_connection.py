@@ -110,6 +110,7 @@ class FakeConnection(Connection):
         self.closes: list[tuple[int, str]] = []
         self.bidi_allowed = 1000
         self.datagram_size = 1200
+        self.is_congested = False
         self._next = [0, 0]
 
     def send(self, event: Event) -> None:
@@ -146,7 +147,7 @@ class FakeConnection(Connection):
 
     @property
     def congested(self) -> bool:
-        return False
+        return self.is_congested
 
     @property
     def max_datagram_size(self) -> int:
@@ -231,7 +232,7 @@ class FakeConnection(Connection):
             if isinstance(event, StreamData | StreamReset) and event.stream_id in self.stopped:
                 continue
             if isinstance(event, StopSending):
-                self.streams[event.stream_id].reset(event.code)
+                self.reply_stream(event.stream_id).reset(event.code)
             if isinstance(event, Closed):
                 self._closed = True
             kept.append(event)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from laps_sdk.transport.base import BACKGROUND
 from laps_sdk.transport.events import (
     Closed,
     Connected,
@@ -243,6 +244,18 @@ def test_the_peer_ends_the_session(event: Event, closed: Closed) -> None:
     assert peer.app.take() == []
 
 
+def test_what_arrives_in_the_same_turn_as_the_end_comes_before_it() -> None:
+    peer = RawPeer()
+    peer.session()
+    peer.handler.handle_events(
+        [
+            StreamData(0, closing(encode_close(9, "why")), True),
+            StreamData(6, b"\x40\x54\x00last words", True),
+        ]
+    )
+    assert peer.app.take() == [StreamData(6, b"last words", True), Closed(9, "why", True, True)]
+
+
 def test_greased_and_drain_capsules_are_skipped() -> None:
     peer = RawPeer()
     session = peer.session()
@@ -293,6 +306,15 @@ def test_our_close_waits_for_the_peers_answer() -> None:
     assert peer.close_code == H3Code.NO_ERROR
 
 
+def test_a_close_goes_behind_what_was_written_unless_much_waits() -> None:
+    for congested in (False, True):
+        peer = RawPeer()
+        session = peer.session()
+        peer.connection.is_congested = congested
+        session.close()
+        assert peer.connection.streams[0].priority == (None if congested else BACKGROUND)
+
+
 def test_our_close_answered_by_the_end_of_the_connection() -> None:
     peer = RawPeer()
     session = peer.session()
@@ -302,11 +324,19 @@ def test_our_close_answered_by_the_end_of_the_connection() -> None:
     assert peer.app.take() == [Closed(3, "bad", False, True)]
 
 
-def test_a_connection_that_is_lost() -> None:
+@pytest.mark.parametrize(
+    ("event", "application"),
+    [
+        (Closed(0, "idle timeout", by_peer=False, application=False), False),
+        (Closed(H3Code.NO_ERROR, "", by_peer=True, application=True), False),
+        (Closed(0x10, "going away", by_peer=True, application=True), True),
+    ],
+)
+def test_a_connection_that_ends(event: Closed, application: bool) -> None:
     peer = RawPeer()
     session = peer.session()
-    peer.handler.handle_events([Closed(0, "idle timeout", by_peer=False, application=False)])
-    assert peer.app.take() == [Closed(0, "idle timeout", False, False)]
+    peer.handler.handle_events([event])
+    assert peer.app.take() == [event._replace(application=application)]
     assert session.closed
 
 

@@ -17,8 +17,8 @@ The peer's faults close this connection with HTTP/3's code for them, and nothing
 
 How a session ends. We close: capsule and FIN on the CONNECT stream; the peer answers by a FIN or by
 closing the QUIC connection; after ``LINGER`` seconds we do. The peer closes (capsule, FIN or reset
-on the CONNECT stream): the handler gets ``Closed`` and the QUIC connection is closed at once, since
-it carries no other session.
+on the CONNECT stream): behind all that came in the same turn the handler gets ``Closed``, and the
+QUIC connection is closed at once, since it carries no other session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from laps_sdk.transport.base import Connection, Handler, Listener, OutStream
+from laps_sdk.transport.base import BACKGROUND, Connection, Handler, Listener, OutStream
 from laps_sdk.transport.events import (
     Closed,
     Connected,
@@ -71,6 +71,7 @@ __all__ = ["LINGER", "H3Peer"]
 LINGER: Final = 3.0
 """Seconds that the peer has to answer our close before the QUIC connection is closed."""
 
+_H3_CODES: Final = frozenset(H3Code)
 _MAX_QUARTER_ID: Final = (1 << 60) - 1
 
 
@@ -87,6 +88,7 @@ class H3Peer(ABC):
         "_done",
         "_early",
         "_ended",
+        "_ending",
         "_flowing",
         "_handler",
         "_linger",
@@ -121,6 +123,7 @@ class H3Peer(ABC):
         self._flowing: set[int] = set()  # incoming streams of the session
         self._out: list[Event] = []  # for the session's handler, of this turn
         self._own_close: Closed | None = None
+        self._ending: Closed | None = None
         self._ended = False  # the session's handler has had its last event
         self._done = False  # nothing more is taken but Closed
         self._linger: asyncio.TimerHandle | None = None
@@ -172,6 +175,8 @@ class H3Peer(ABC):
                     self._take(event)
                 except H3Error as error:
                     self._fail(error)
+        if self._ending is not None and self._session is not None and not self._ended:
+            self._finish(self._session, self._ending)
         self._deliver()
 
     def _deliver(self) -> None:
@@ -387,10 +392,13 @@ class H3Peer(ABC):
         self._end(Closed(0, "", True, True))
 
     def _end(self, closed: Closed) -> None:
+        """The session ends with this turn: what else arrived in it may be older than the end."""
+        if self._ending is None and not self._ended:
+            self._ending = closed
+
+    def _finish(self, session: WebTransportConnection, closed: Closed) -> None:
         """The session is over: by the peer, or since it answered our own close."""
-        if self._session is None or self._ended:
-            return
-        self._ended = self._done = self._session.closing = True
+        self._ended = self._done = session.closing = True
         self._flowing.clear()
         self._out.append(self._own_close or closed)
         if self._linger is not None:
@@ -419,6 +427,9 @@ class H3Peer(ABC):
             return
         session.closing = True
         self._own_close = Closed(code, reason, False, True)
+        if not self.connection.congested:
+            # Behind what was written before, as on raw QUIC: the peer closes when it reads this.
+            stream.set_priority(BACKGROUND)
         stream.write(encode_record(FrameType.DATA, encode_close(code, reason)), fin=True)
         with contextlib.suppress(RuntimeError):  # no loop: somebody drives us by hand
             loop = asyncio.get_running_loop()
@@ -435,6 +446,8 @@ class H3Peer(ABC):
             self._linger.cancel()
         if self._session is not None and not self._ended:
             self._ended = self._session.closing = True
-            # The code is HTTP/3's or QUIC's, not the session's.
-            self._out.append(self._own_close or event._replace(application=False))
+            # HTTP/3's codes are none of the session's. Others come from an endpoint of ours that
+            # closes all of its connections.
+            session_code = event.application and event.code not in _H3_CODES
+            self._out.append(self._own_close or event._replace(application=session_code))
         self._connection_over(event)
