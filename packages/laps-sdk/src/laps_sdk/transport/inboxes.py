@@ -46,10 +46,6 @@ class Inboxes(Generic[K]):
         waiting = self._waiting.get(owner)
         return waiting is not None and len(waiting) >= self._limit
 
-    def forget(self, owner: K) -> None:
-        """Drop what waits for an owner."""
-        self._waiting.pop(owner, None)
-
     def round(self) -> list[tuple[K, list[Event]]]:
         """One list for each owner with events; the rest stays for the next round."""
         quota = self._quota
