@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from laps_relay.cli import app
+from testkit.logs import restored_logging
+
+LIMIT = 30.0
+COMMAND = (sys.executable, "-c", "from laps_relay.cli import main; main()", "serve")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+@contextmanager
+def serving(state: Path, *flags: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*COMMAND, "--port", "0", "--admin-port", "0", "--state-dir", str(state), *flags],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_without_a_configuration_it_says_how_to_try_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        words = [line.split() for line in lines]
+        assert [line[0] for line in words] == ["relay", "certificate", "admin", "try"]
+        url, digest = words[0][1], words[1][2]
+        assert lines[3] == f"try          laps sub {url} demo clock --pin {digest}\n"
+        assert httpx.get(f"{words[2][1]}readyz", timeout=LIMIT).text == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 0
+
+
+def test_signals_and_systemd(tmp_path: Path) -> None:
+    config = tmp_path / "relay.toml"
+    config.write_text('[observe]\nlog_level = "info"\n', encoding="ascii")
+    place = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(place)
+        heard.settimeout(LIMIT)
+        flags = ("--json", "--config", str(config))
+        with serving(tmp_path / "state", *flags, NOTIFY_SOCKET=place) as process:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            assert told["pid"] == process.pid
+            assert heard.recv(100) == b"READY=1"
+            for text in ("nonsense = 1\n", '[cache]\nmax_age = "5s"\n'):
+                config.write_text(text, encoding="ascii")
+                process.send_signal(signal.SIGHUP)
+                assert heard.recv(100) == b"RELOADING=1"
+                assert heard.recv(100) == b"READY=1"
+            rows = httpx.get(f"{told['admin']}/v1/config", timeout=LIMIT).json()
+            assert {"key": "cache.max_age", "value": "5s", "source": f"{config}:2"} in rows
+            process.send_signal(signal.SIGTERM)
+            assert heard.recv(100) == b"STOPPING=1"
+            _, errors = process.communicate(timeout=LIMIT)
+            assert process.returncode == 0
+            events = [json.loads(line)["event"] for line in errors.splitlines()]
+            assert events == [
+                "relay started",
+                "reload refused, the old configuration stays",
+                "reloaded",
+            ]
+
+
+def failure(*flags: str | int | Path) -> str:
+    ended = CliRunner().invoke(app, ["serve", "--log-level", "error", *map(str, flags)])
+    assert ended.exit_code == 2, ended.output
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.startswith("laps-relay: ")
+    return ended.stderr
+
+
+def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        words = failure("--port", port, "--admin-port", 0, "--state-dir", tmp_path)
+    assert f"port {port}/udp: Address already in use; choose another" in words
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+    state = ("--port", 0, "--admin-port", 0, "--state-dir", tmp_path)
+    flags = [str(item) for item in state]
+    assert "flag --transport: listen.transport" in failure("--transport", "pigeon")
+    assert "cannot be read" in failure("--config", tmp_path / "none.toml")
+    assert "key file" in failure("--auth-key", tmp_path / "none.json", *flags)
+    assert "certificate" in failure("--certificate", tmp_path / "none.pem", *flags)
+    assert "is not loopback" in failure("--admin-host", "::", *flags)
