@@ -210,6 +210,7 @@ class Dispatcher:
             connection.engine.feed(run, address, now)
         except Exception:  # noqa: BLE001 - whatever it is, it must stay this connection's
             self._broken(connection, "feed")
+            return
         self._sync_ids(connection)
         self._touch(connection)
 
@@ -331,6 +332,7 @@ class Dispatcher:
         deadline = connection.deadline
         if deadline is not None and deadline <= now:
             self._count("timeout")
+            self._settled(connection)
             connection.close()
         else:
             timer = connection.engine.next_timer()
@@ -343,6 +345,8 @@ class Dispatcher:
 
     def _flush(self, connection: QuicTransportConnection, now: float) -> None:
         connection.dirty = False
+        if connection not in self.connections:
+            return  # it broke in this turn
         egress, engine = connection.egress, connection.engine
         try:
             egress.pump(now)
