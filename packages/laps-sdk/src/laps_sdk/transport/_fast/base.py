@@ -21,7 +21,7 @@ from aioquic.tls import Epoch
 from laps_sdk.transport._fast.frames import FrameCollector
 from laps_sdk.transport._fast.pacing import BurstPacer
 from laps_sdk.transport._fast.protection import AES_SUITES, Opener, Sealer
-from laps_sdk.transport._fast.streams import FastSender, Ready, adopt
+from laps_sdk.transport._fast.streams import FastSender, FastStream, Ready, adopt
 from laps_sdk.transport._fast.varints import varint_size
 
 if TYPE_CHECKING:
@@ -109,9 +109,48 @@ class FastBase(QuicConnection):
             if self._queue_is_ours:
                 self._streams_queue.clear()
 
+    def _next_of_peer(self, stream_id: int) -> QuicStream | None:
+        """Make the peer's next stream of its kind; None if it is any other.
+
+        As ``_get_or_create_stream`` makes it, of which the checks for this case are left.
+        """
+        if stream_id & 2:
+            limit = self._local_max_streams_uni
+            local, remote = self._local_max_stream_data_uni, 0
+        else:
+            limit = self._local_max_streams_bidi
+            local = self._local_max_stream_data_bidi_remote
+            remote = self._remote_max_stream_data_bidi_local
+        index = stream_id >> 2
+        if index != limit.used or index >= limit.value or not self._queue_is_ours:
+            return None
+        if (stream_id & 1 == 0) == self._is_client:
+            return None
+        limit.used = index + 1
+        stream = FastStream(stream_id, local, remote, (True, not stream_id & 2), self._ready)
+        self._streams[stream_id] = stream
+        return stream
+
+    def _next_of_ours(self, stream_id: int) -> QuicStream | None:
+        """Make our next one-way stream; None if it is any other or has to wait.
+
+        As ``_get_or_create_stream_for_send`` makes it.
+        """
+        if (
+            stream_id != self._local_next_stream_id_uni
+            or stream_id >> 2 >= self._remote_max_streams_uni
+            or not self._queue_is_ours
+        ):
+            return None
+        self._local_next_stream_id_uni = stream_id + 4
+        remote = self._remote_max_stream_data_uni
+        stream = FastStream(stream_id, 0, remote, (False, True), self._ready)
+        self._streams[stream_id] = stream
+        return stream
+
     def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = False) -> None:
         """Send data on a stream, opening it if it is ours and new."""
-        stream = self._streams.get(stream_id)
+        stream = self._streams.get(stream_id) or self._next_of_ours(stream_id)
         if stream is None or stream_id & 3 == self._peer_uni:
             super().send_stream_data(stream_id, data, end_stream)
         else:

@@ -34,6 +34,7 @@ class SentPacket:
 
     __slots__ = (
         "delivery_handlers",
+        "in_flight",
         "is_ack_eliciting",
         "packet_number",
         "sent_bytes",
@@ -58,11 +59,8 @@ class SentPacket:
         self.sent_bytes = sent_bytes
         self.delivery_handlers = delivery_handlers
         self.is_ack_eliciting = ack_eliciting
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether it counts against the congestion window: it has more than an ACK."""
-        return self.is_ack_eliciting
+        # It counts against the congestion window if it has more than an ACK.
+        self.in_flight = ack_eliciting
 
 
 class FrameCollector:

@@ -34,6 +34,11 @@ __all__ = ["ReceiveSide"]
 
 _CONNECTED = QuicConnectionState.CONNECTED
 
+_WINDOW = 2 * MAX_ACK_RANGES
+"""How many packet numbers are looked at for duplicates, as in ``QuicPacketNumberWindow``."""
+_PRUNE = 2 * _WINDOW
+"""When it forgets old ones."""
+
 
 class ReceiveSide(ReceivedFrames):
     """The receiving side of a fast connection."""
@@ -166,7 +171,13 @@ class ReceiveSide(ReceivedFrames):
                 space.ack_queue.add(number)
                 if len(ranges) > MAX_ACK_RANGES:
                     space.ack_queue.shift()
-            window.add(number)
+            seen = window._received
+            if len(seen) < _PRUNE and number >= window._lower:
+                seen.add(number)
+                if number - _WINDOW >= window._lower:
+                    window._lower = number - _WINDOW + 1
+            else:
+                window.add(number)
             if eliciting and space.ack_at is None:
                 space.ack_at = now + self._ack_delay
             if self._parent_was_here:

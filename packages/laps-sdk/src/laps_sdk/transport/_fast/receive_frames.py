@@ -90,22 +90,28 @@ class ReceivedFrames(FastBase):
     ) -> int:
         """A STREAM frame (RFC 9000, 19.8); where the next frame begins."""
         kind = payload[position]
-        position += 1
-        stream_id = payload[position]
-        position += 1
+        stream_id = payload[position + 1]
+        position += 2
         if stream_id >= 0x40:
             stream_id, position = _long_varint(payload, position)
         offset = 0
         if kind & 4:
             offset = payload[position]
             position += 1
-            if offset >= 0x40:
+            if 0x80 <= offset < 0xC0 and position + 3 < end:
+                # The common length written out, here and below: a call costs more than the work.
+                position += 3
+                offset = int.from_bytes(payload[position - 4 : position], "big") & 0x3FFF_FFFF
+            elif offset >= 0x40:
                 offset, position = _long_varint(payload, position)
         stop = end
         if kind & 2:
             length = payload[position]
             position += 1
-            if length >= 0x40:
+            if 0x40 <= length < 0x80:
+                length = (length & 0x3F) << 8 | payload[position]
+                position += 1
+            elif length >= 0x80:
                 length, position = _long_varint(payload, position)
             stop = position + length
             if stop > end:
@@ -167,6 +173,9 @@ class ReceivedFrames(FastBase):
     def _stream_of_peer(self, kind: int, stream_id: int) -> QuicStream | None:
         """The peer's new stream; None if it is one that is over."""
         self._assert_stream_can_receive(kind, stream_id)
+        stream = self._next_of_peer(stream_id)
+        if stream is not None:
+            return stream
         try:
             return self._get_or_create_stream(kind, stream_id)
         except StreamFinishedError:

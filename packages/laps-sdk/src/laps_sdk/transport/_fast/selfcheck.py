@@ -24,13 +24,14 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import DatagramFrameReceived, StreamDataReceived
 from aioquic.quic.packet_builder import QuicPacketBuilder, QuicSentPacket
 from aioquic.quic.rangeset import RangeSet
-from aioquic.quic.recovery import QuicPacketPacer, QuicPacketRecovery
+from aioquic.quic.recovery import MAX_ACK_RANGES, QuicPacketPacer, QuicPacketRecovery
 from aioquic.quic.stream import QuicStreamReceiver, QuicStreamSender
 from aioquic.tls import CipherSuite, Epoch
 
 from laps_sdk.transport._fast.connection import FastQuicConnection
 from laps_sdk.transport._fast.frames import FrameCollector, SentPacket
 from laps_sdk.transport._fast.prepared import ADDRESSES, prepared
+from laps_sdk.transport._fast.streams import FastStream, Ready
 
 __all__ = ["fault"]
 
@@ -72,12 +73,14 @@ METHODS: dict[type, dict[str, str]] = {
         "on_ack_received": "ack_rangeset ack_delay now space",
     },
     QuicStreamReceiver: {
+        "__init__": "stream_id readable",
         "handle_frame": "frame",
         "handle_reset": "final_size error_code",
         "on_stop_sending_delivery": "delivery",
         "stop": "error_code",
     },
     QuicStreamSender: {
+        "__init__": "stream_id writable",
         "on_data_delivery": "delivery start stop fin",
         "on_reset_delivery": "delivery",
         "reset": "error_code",
@@ -89,19 +92,21 @@ METHODS: dict[type, dict[str, str]] = {
 CONNECTION = """
 _ack_delay _ack_eliciting_sent_since_receipt _close_at _close_pending _configuration
 _crypto_streams _cryptos _datagrams_pending _events _handshake_confirmed _handshake_done_pending
-_host_cids _is_client _local_ack_delay_exponent _local_max_data _local_max_streams_bidi
-_local_max_streams_uni _logger _loss _loss_at _max_datagram_size _network_paths _pacing_at
+_host_cids _is_client _local_ack_delay_exponent _local_max_data _local_max_stream_data_bidi_remote
+_local_max_stream_data_uni _local_max_streams_bidi _local_max_streams_uni
+_local_next_stream_id_uni _logger _loss _loss_at _max_datagram_size _network_paths _pacing_at
 _packet_number _peer_cid _ping_pending _probe_pending _quic_logger _remote_ack_delay_exponent
-_remote_max_data _remote_max_data_used _remote_preferred_address _retire_connection_ids _spaces
-_spin_bit _spin_highest_pn _state _streams _streams_blocked_bidi _streams_blocked_pending
-_streams_blocked_uni _streams_queue host_cid
+_remote_max_data _remote_max_data_used _remote_max_stream_data_bidi_local
+_remote_max_stream_data_uni _remote_max_streams_uni _remote_preferred_address
+_retire_connection_ids _spaces _spin_bit _spin_highest_pn _state _streams _streams_blocked_bidi
+_streams_blocked_pending _streams_blocked_uni _streams_queue host_cid
 """
 RECOVERY = "_cc _pacer _pto_count _time_of_last_sent_ack_eliciting_packet"
 SPACE = """
 ack_at ack_eliciting_in_flight ack_queue expected_packet_number largest_received_packet
 largest_received_time loss_time received_packets sent_packets
 """
-WINDOW = "_lower _received"
+WINDOW = "_lower _received _size"
 PACER = "bucket_max bucket_time packet_time"
 PAIR = "_update_key_requested recv send"
 CONTEXT = "aead cipher_suite hp key_phase"
@@ -180,8 +185,11 @@ def _missing_attributes() -> Iterator[str]:
         (stream.receiver, RECEIVER),
         (RangeSet(), "_RangeSet__ranges"),
         (SentPacket(0, 0.0, 0, (), True), " ".join(QuicSentPacket.__dataclass_fields__)),
+        (FastStream(0, 0, 0, (True, True), Ready()), " ".join(vars(stream))),
         (FrameCollector(), "packet_number quic_logger_frames remaining_buffer_space"),
     ]
+    if space.received_packets._size != 2 * MAX_ACK_RANGES:
+        yield "QuicPacketNumberWindow has another size"
     for thing, names in looked_at:
         for name in names.split():
             if not hasattr(thing, name):

@@ -154,9 +154,9 @@ class SendSide(SentFrames):
 
         if sent_in_flight:
             pacer.spend(sent_in_flight)
-        if ready or datagrams or limits_due:
-            # Held back by pacing: when to go on. By the size of a burst: at once. By the window:
-            # an ACK or a timer of loss recovery comes first.
+        if (ready or datagrams or limits_due) and window - overhead >= min(_SMALLEST_CUT, capacity):
+            # Held back by pacing: when to go on. By the size of a burst: at once. If it was the
+            # window, an ACK or a timer of loss recovery comes first.
             self._pacing_at = pacer.next_send_time(now)
             if self._pacing_at is None and len(payloads) >= BURST:
                 self._pacing_at = now

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aioquic.quic.packet import QuicStreamFrame
     from aioquic.quic.rangeset import RangeSet
 
-__all__ = ["FastReceiver", "FastSender", "Ready", "adopt", "ranges_of"]
+__all__ = ["FastReceiver", "FastSender", "FastStream", "Ready", "adopt", "ranges_of"]
 
 Ready = OrderedDict[int, None]
 """Ids of streams that may have something to do, in the order of service."""
@@ -136,6 +136,28 @@ class FastReceiver(QuicStreamReceiver):
         super().on_stop_sending_delivery(delivery)
         if delivery is not _ACKED:
             self.ready[cast("int", self._stream_id)] = None
+
+
+class FastStream(QuicStream):
+    """A stream made with our halves at once."""
+
+    def __init__(
+        self, stream_id: int, local: int, remote: int, halves: tuple[bool, bool], ready: Ready
+    ) -> None:
+        self.is_blocked = False
+        self.max_stream_data_local = local
+        self.max_stream_data_local_sent = local
+        self.max_stream_data_remote = remote
+        receiver = FastReceiver(stream_id, halves[0])
+        receiver.ready = ready
+        self.receiver = receiver
+        sender = FastSender(stream_id, halves[1])
+        sender.ready = ready
+        sender.pending = ranges_of(sender._pending)
+        sender.acked = ranges_of(sender._acked)
+        sender.wire_id = encode_varint(stream_id)
+        self.sender = sender
+        self.stream_id = stream_id
 
 
 def adopt(stream: QuicStream, ready: Ready) -> None:
