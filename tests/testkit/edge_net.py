@@ -23,7 +23,9 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
 from laps_relay.core.interfaces import Action, Decision, ForwardingPlane
 from laps_relay.core.ranking import TOP_N_EXTENSIONS, top_n_options
-from laps_wire.moqt.session.events import Event, Terminated
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
+from laps_wire.moqt.session.events import Event, RequestReceived, Terminated
 from laps_wire.moqt.session.session import Session
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.setup import SetupOptions
@@ -95,6 +97,8 @@ class Peer:
         self.pair = pair
         self.info = info
         self.gone = False
+        self.request = -1
+        """The request that the net made for it, if it made one."""
 
     @property
     def draft(self) -> Draft:
@@ -169,6 +173,58 @@ class EdgeNet:
         if settle:
             self.settle()
         return peer
+
+    # Clients with a purpose
+
+    def publisher(
+        self,
+        draft: Draft,
+        track: FullTrackName = TRACK,
+        *,
+        alias: int = 5,
+        parameters: Parameters = NO_PARAMETERS,
+        properties: KeyValues = (),
+    ) -> Peer:
+        """A client that has sent PUBLISH."""
+        peer = self.connect(draft)
+        peer.request = peer.session.publish(track, alias, parameters, properties)
+        self.settle()
+        return peer
+
+    def announcer(self, draft: Draft, namespace: Namespace = NAMESPACE) -> Peer:
+        """A client that has published a namespace; see :meth:`answer`."""
+        peer = self.connect(draft)
+        peer.request = peer.session.publish_namespace(namespace)
+        self.settle()
+        return peer
+
+    def subscriber(
+        self,
+        draft: Draft,
+        track: FullTrackName = TRACK,
+        parameters: Parameters = NO_PARAMETERS,
+    ) -> Peer:
+        """A client that has sent SUBSCRIBE."""
+        peer = self.connect(draft)
+        peer.request = peer.session.subscribe(track, parameters)
+        self.settle()
+        return peer
+
+    def answer(
+        self,
+        peer: Peer,
+        *,
+        alias: int = 77,
+        parameters: Parameters = NO_PARAMETERS,
+        properties: KeyValues = (),
+    ) -> int:
+        """A publisher says SUBSCRIBE_OK to the relay's SUBSCRIBE; gives its request id."""
+        event = peer.one(RequestReceived)
+        peer.session.accept_subscribe(event.request_id, alias, parameters, properties)
+        self.settle()
+        return event.request_id
+
+    # Everybody
 
     def settle(self) -> None:
         """Carry everything to where it goes, until nothing moves."""

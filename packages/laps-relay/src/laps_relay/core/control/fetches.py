@@ -312,9 +312,9 @@ class Fetches:
             context.events.append(
                 FetchFailed(session=client.id, track=job.track.name, reason="its stream was reset")
             )
-        if job.leg is not None and complete:
-            self._detach(job.leg)  # the end of its stream will be told
         if client.wire.request_state(job.request_id) is None:
+            if job.leg is not None and complete:
+                self._detach(job.leg)  # the end of its stream will be told
             self._remove(now, job)
 
     def cancelled(self, now: float, job: FetchJob) -> None:

@@ -128,7 +128,9 @@ class EdgeRelay:
         for due in (Due.EXPIRY, Due.GOAWAY):
             context.timers.cancel((due, client))
         # Receivers first: they are not told that their own tracks end.
-        for record in list(client.requests.values()):
+        for request_id, record in list(client.requests.items()):
+            if client.requests.get(request_id) is not record:
+                continue  # the end of another one was its end
             if isinstance(record, Receiver):
                 context.receivers.left(now, record, "the session is over")
             elif isinstance(record, Watch):

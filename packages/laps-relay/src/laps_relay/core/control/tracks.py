@@ -98,12 +98,12 @@ class Tracks:
 
     def _uninstall(self, now: float, track: Track) -> None:
         context = self._context
+        del self.by_number[track.number]
         for job in list(track.fetches):
             reason = "the track is gone"
             context.fetches.fail(now, job, RequestErrorCode.DOES_NOT_EXIST, reason)
         for due in (Due.LINGER, Due.FINISH, Due.FORGET):
             context.timers.cancel((due, track))
-        del self.by_number[track.number]
         if track.installed:
             track.installed = False
             context.plane.remove_track(now, track.number)
