@@ -32,7 +32,7 @@ from laps_sdk.transport.memory_network import MemoryNetwork
 from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.session import SessionLimits
-from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
+from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft
 
 __all__ = ["EdgeServer", "EdgeServerConfig"]
@@ -53,7 +53,7 @@ class EdgeServerConfig:
     egress: EgressLimits = field(default_factory=EgressLimits)
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     session: SessionLimits = field(default_factory=SessionLimits)
-    setup: SetupOptions = NO_OPTIONS
+    setup: SetupOptions = SetupOptions(moqt_implementation="laps-relay")
     extensions: frozenset[int] = frozenset()
     """Message parameters of our own that ``setup`` negotiates; see ``SessionConfig``."""
     setup_timeout: float = 10.0

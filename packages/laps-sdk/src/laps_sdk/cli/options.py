@@ -1,0 +1,244 @@
+"""What the commands share: where the relay is, how to trust it, how to talk to people and programs.
+
+Every option has a twin in the environment, ``LAPS_...``. Secrets come from files or from the
+environment, never as a bare flag: flags are seen by everybody who can list processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from laps_sdk.api.connecting import connect
+from laps_sdk.api.core.names import to_track
+from laps_sdk.api.session import Session
+from laps_sdk.cli.output import UsageFault, one_line
+from laps_sdk.transport.endpoint import Backend
+from laps_sdk.transport.moqt import DRAFTS
+from laps_sdk.uri import parse_address
+from laps_wire.errors import TextFormError
+from laps_wire.names import FullTrackName
+
+__all__ = [
+    "AsJson",
+    "Count",
+    "Limit",
+    "Link",
+    "Name",
+    "NamespaceText",
+    "Quiet",
+    "Wait",
+    "dials",
+    "track_of",
+]
+
+_TRUST = "Trust"
+_CONNECTION = "Connection"
+
+Url = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL", help="moqt://host:port for QUIC, https://host:port/path for WebTransport."
+    ),
+]
+NamespaceText = Annotated[
+    str, typer.Argument(metavar="NAMESPACE", help="The namespace, its fields divided by '/'.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The track's name.")]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file", envvar="LAPS_CA_FILE", help="Trust this authority.", rich_help_panel=_TRUST
+    ),
+]
+Pin = Annotated[
+    str | None,
+    typer.Option(
+        "--pin",
+        envvar="LAPS_PIN",
+        help="Trust the certificate with this SHA-256, as the relay prints it.",
+        rich_help_panel=_TRUST,
+    ),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        envvar="LAPS_INSECURE",
+        help="Take any certificate. For tests only.",
+        rich_help_panel=_TRUST,
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        envvar="LAPS_TOKEN_FILE",
+        help="A file with the token that authorizes us (LAPS_TOKEN has the token itself).",
+        rich_help_panel=_TRUST,
+    ),
+]
+TransportName = Annotated[
+    str,
+    typer.Option(
+        "--transport",
+        envvar="LAPS_TRANSPORT",
+        help="aioquic, aioquic-stock or qh3.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+DraftName = Annotated[
+    str | None,
+    typer.Option(
+        "--draft",
+        envvar="LAPS_DRAFT",
+        help="Offer only this draft: 16 or 18.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        envvar="LAPS_TIMEOUT",
+        min=0.01,
+        help="Seconds for a connection, and for each answer.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")]
+Count = Annotated[
+    int | None, typer.Option("--count", "-n", min=1, help="End after so many objects.")
+]
+Limit = Annotated[
+    float | None,
+    typer.Option("--for", min=0.01, metavar="SECONDS", help="End after so many seconds."),
+]
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        "-W",
+        min=0.01,
+        metavar="SECONDS",
+        help="Give up (exit code 3) if nothing arrives for so long.",
+    ),
+]
+
+_BACKENDS: Final[dict[str, Backend]] = {
+    "aioquic": "aioquic",
+    "aioquic-stock": "aioquic-stock",
+    "qh3": "qh3",
+}
+
+
+_DIALLING: Final[dict[str, tuple[object, object]]] = {
+    "ca_file": (CaFile, None),
+    "pin": (Pin, None),
+    "insecure": (Insecure, False),
+    "token_file": (TokenFile, None),
+    "transport": (TransportName, "aioquic"),
+    "draft": (DraftName, None),
+    "timeout": (Timeout, 10.0),
+}
+"""The options of every command that dials, with their defaults."""
+
+
+def dials(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument URL and the options of a connection.
+
+    The command takes them together as its first parameter, ``link``; its other parameters are its
+    own. Typer reads the signature that is put together here.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    only = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("url", only, annotation=Url),
+        *(p.replace(kind=only) for name, p in own.items() if name != "link"),
+        *(
+            inspect.Parameter(name, only, annotation=annotation, default=default)
+            for name, (annotation, default) in _DIALLING.items()
+        ),
+    ]
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        link = Link(url=given.pop("url"), **{name: given.pop(name) for name in _DIALLING})
+        with one_line(command.__name__):
+            command(link, **given)
+
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    del wrapped.__wrapped__  # or its annotations would win
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """How to reach a relay, as the command line said it."""
+
+    url: str
+    ca_file: Path | None = None
+    pin: str | None = None
+    insecure: bool = False
+    token_file: Path | None = None
+    transport: str = "aioquic"
+    draft: str | None = None
+    timeout: float = 10.0
+    reconnect: bool = True
+
+    def session(self) -> Session:
+        """A session to be entered; what is wrong with the options is said here, before dialling."""
+        address = parse_address(self.url)
+        if self.ca_file is not None and not self.ca_file.is_file():
+            raise UsageFault(f"--ca-file {self.ca_file}: there is no such file")
+        return connect(
+            address,
+            ca_file=None if self.ca_file is None else str(self.ca_file),
+            pin=self.pin,
+            insecure=self.insecure,
+            token=self._token(),
+            transport=self._backend(),
+            drafts=self._drafts(),
+            reconnect=self.reconnect,
+            timeout=self.timeout,
+        )
+
+    def _backend(self) -> Backend:
+        found = _BACKENDS.get(self.transport)
+        if found is None:
+            raise UsageFault(f"--transport {self.transport}: one of {', '.join(_BACKENDS)}")
+        return found
+
+    def _drafts(self) -> tuple[str, ...]:
+        if self.draft is None:
+            return DRAFTS
+        wanted = self.draft if self.draft.startswith("moqt-") else f"moqt-{self.draft}"
+        if wanted not in DRAFTS:
+            spoken = ", ".join(alpn.removeprefix("moqt-") for alpn in DRAFTS)
+            raise UsageFault(f"--draft {self.draft}: one of {spoken}")
+        return (wanted,)
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            return os.environ.get("LAPS_TOKEN") or None
+        try:
+            return self.token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageFault(f"--token-file {self.token_file}: {error}") from None
+
+
+def track_of(namespace: str, name: str) -> FullTrackName:
+    """The track, or exit code 2 with what is wrong, before anybody is dialled."""
+    try:
+        return to_track(namespace, name)
+    except TextFormError as error:
+        raise UsageFault(str(error)) from None

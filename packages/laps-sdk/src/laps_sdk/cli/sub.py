@@ -1,0 +1,173 @@
+"""``laps sub``: what is published from now on, to stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from laps_sdk.api.core.start import Start
+from laps_sdk.api.errors import RequestRefusedError
+from laps_sdk.api.fetching import Fetch
+from laps_sdk.api.session import Session
+from laps_sdk.api.subscribing import Subscription
+from laps_sdk.cli.options import (
+    AsJson,
+    Count,
+    Limit,
+    Link,
+    Name,
+    NamespaceText,
+    Quiet,
+    Wait,
+    dials,
+    track_of,
+)
+from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, run
+from laps_sdk.cli.shown import record_of
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.names import FullTrackName
+
+__all__ = ["Show", "start_of", "sub"]
+
+RETRY: Final = 0.25
+"""Seconds until a track that nobody publishes is asked for again."""
+
+
+@dials
+def sub(
+    link: Link,
+    *,
+    namespace: NamespaceText,
+    name: Name,
+    start: Annotated[
+        str, typer.Option("--start", help="latest, next-group, a group, or GROUP.OBJECT.")
+    ] = "latest",
+    join: Annotated[
+        int | None,
+        typer.Option("--join", min=0, help="First fetch so many groups before the present one."),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", "-l", help="A newline behind every object.")
+    ] = False,
+    count: Count = None,
+    seconds: Limit = None,
+    wait: Wait = None,
+    must_exist: Annotated[
+        bool, typer.Option("--must-exist", help="Fail if nobody publishes the track yet.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Subscribe to a track and write its objects to stdout.
+
+    A track that nobody publishes yet is waited for.
+    """
+    track = track_of(namespace, name)
+    voice = Voice(as_json=as_json, quiet=quiet)
+    show = Show(voice, track, lines=lines, count=count, wait=wait)
+    options = SubOptions(start_of(start), join, seconds, must_exist)
+    run(_sub(link, show, options))
+
+
+def start_of(text: str) -> Start:
+    """What ``--start`` says."""
+    if text in ("latest", "next-group"):
+        return text  # type: ignore[return-value]  # one of the two literals
+    group, dot, number = text.partition(".")
+    try:
+        return (int(group), int(number)) if dot else int(group)
+    except ValueError:
+        raise UsageFault(f"--start {text}: latest, next-group, a group such as 7, or 7.0") from None
+
+
+@dataclass(slots=True)
+class Show:
+    """Writes objects out as they come, and counts them."""
+
+    voice: Voice
+    track: FullTrackName
+    lines: bool = False
+    count: int | None = None
+    wait: float | None = None
+    received: int = 0
+    size: int = 0
+
+    async def all(self, objects: Subscription | Fetch) -> None:
+        """Until there are no more, or enough."""
+        began = time.monotonic()
+        while self.count is None or self.received < self.count:
+            try:
+                async with asyncio.timeout(self.wait):
+                    obj = await anext(objects)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise NothingCameError(
+                    f"{self.track}: nothing arrived for {self.wait:g} s"
+                ) from None
+            if obj.status:
+                continue
+            self.received += 1
+            self.size += len(obj.payload)
+            if self.voice.as_json:
+                self.voice.record(record_of(obj))
+            else:
+                self.voice.data(obj.payload, newline=self.lines)
+            rate = self.received / max(time.monotonic() - began, 1e-9)
+            self.voice.status(f"{self.received} objects, {self.size:,} bytes, {rate:.0f} objects/s")
+
+
+class SubOptions(NamedTuple):
+    """What and how long to subscribe."""
+
+    start: Start
+    join: int | None
+    seconds: float | None
+    must_exist: bool
+
+
+async def _sub(link: Link, show: Show, options: SubOptions) -> None:
+    voice = show.voice
+    over = asyncio.timeout(options.seconds)
+    try:
+        async with over, link.session() as session, AsyncExitStack() as stack:
+            subscription = await _subscribe(session, stack, show, options)
+            voice.remark(f"subscribed to {show.track} ({session.draft})")
+            await show.all(subscription)
+    except TimeoutError:
+        if not over.expired():
+            raise
+    finally:
+        voice.end_status()
+
+
+async def _subscribe(
+    session: Session, stack: AsyncExitStack, show: Show, options: SubOptions
+) -> Subscription:
+    """A subscription that stands; asks again while nobody publishes the track."""
+    voice, waited = show.voice, False
+    loop = asyncio.get_running_loop()
+    until = None if show.wait is None else loop.time() + show.wait
+    while True:
+        subscription = session.subscribe(
+            show.track,
+            start=options.start,
+            join=options.join,
+            on_gap=lambda gap: voice.remark(f"gap: {gap}"),
+        )
+        try:
+            return await stack.enter_async_context(subscription)
+        except RequestRefusedError as refusal:
+            if options.must_exist or refusal.code != RequestErrorCode.DOES_NOT_EXIST:
+                raise
+            if until is not None and loop.time() > until:
+                raise NothingCameError(f"{refusal} (waited {show.wait:g} s)") from None
+        if not waited:
+            waited = True
+            voice.remark(f"waiting for somebody to publish {show.track}")
+        await asyncio.sleep(RETRY)
