@@ -86,7 +86,7 @@ def test_a_relay_serves_clients_and_operators(tmp_path: Path) -> None:
     telemetry = tmp_path / "telemetry"
 
     async def test() -> None:
-        given = loaded(tmp_path, observe={"telemetry_dir": telemetry, "sample_interval": "1ms"})
+        given = loaded(tmp_path, observe={"telemetry_dir": telemetry, "sample_interval": "50ms"})
         async with running(given) as relay:
             assert (await relay.get("/readyz")).text == "ready\n"
             async with relay.connect() as publisher, relay.connect() as subscriber:

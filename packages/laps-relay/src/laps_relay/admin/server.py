@@ -76,7 +76,7 @@ class AdminServer:
             lifespan="off",
             ws="none",
             server_header=False,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=10,
             timeout_keep_alive=5,
             limit_concurrency=256,
         )
