@@ -71,7 +71,8 @@ class FakeStream:
 
     @property
     def queued(self) -> int:
-        return 0 if self.egress.fast else len(self.data) - self.sent
+        gone = self.egress.fast or self.dropped or self.reset_code is not None
+        return 0 if gone else len(self.data) - self.sent
 
     def write(self, data: bytes, fin: bool = False) -> None:
         assert type(data) is bytes
@@ -128,6 +129,10 @@ class FakeEgress:
         self.stopped.append((stream_id, code))
 
     # Reading back
+
+    def resets(self) -> list[int | None]:
+        """The code that each stream was reset with."""
+        return [stream.reset_code for stream in self.streams]
 
     def subgroups(self) -> list[Told]:
         """Every stream so far."""

@@ -276,6 +276,8 @@ class Feed:
                 continue
             whole = not index and self.last_id < 0 and self._intact
             out = receiver.open(self.header, self.subgroup_id, self.priority, whole=whole)
+            if out is None:
+                continue
             out.objects_base = self.objects + index
             heads = sum(mark[2] - mark[1] for mark in marks[:index])
             out.payload_base = self.payload + marks[index][1] - heads

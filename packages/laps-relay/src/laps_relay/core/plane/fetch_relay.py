@@ -121,15 +121,14 @@ class FetchRelay:
                 self._head = event
                 self._passed(event.group_id, event.object_id - 1, absent=True)
                 self._at = Location(event.group_id, event.object_id + 1)
-                out = self._begin(event)
+                out = self._tell(event)
             elif event is OBJECT_END:
                 self._keep(now)
             elif isinstance(event, RangeEnd):
                 absent = event.kind is RangeKind.NON_EXISTENT
                 self._passed(event.group_id, event.object_id, absent=absent)
                 self._at = Location(event.group_id, event.object_id + 1)
-                if out is not None:
-                    out.range_end(event)
+                out = self._tell(event)
         if out is not None:
             out.flush()
         if fin:
@@ -145,11 +144,15 @@ class FetchRelay:
             self.out.reset(mirrored_code(code, self.session.draft, draft))
         self._end(complete=False)
 
-    def _begin(self, head: ObjectHeader) -> FetchOut | None:
+    def _tell(self, item: ObjectHeader | RangeEnd) -> FetchOut | None:
+        """Tell the receiver what comes; None if there is none any more."""
         out = self.out
         if out is not None:
             try:
-                out.object(head, self.session.draft)
+                if isinstance(item, RangeEnd):
+                    out.range_end(item)
+                else:
+                    out.object(item, self.session.draft)
             except EncodeError:
                 out.reset(INTERNAL_ERROR)
             if out.ended:

@@ -108,8 +108,8 @@ class Group:
         """All ids that are known not to exist."""
         known = self.absent.union(self.missing)
         if self.final is not None:
-            end_marker = self.final if self.end_marked else self.final + 1
-            known.add_range(end_marker, _LAST_OBJECT)
+            first = self.final if self.end_marked else self.final + 1
+            known.add_range(first, max(first, _LAST_OBJECT))
         return known
 
     @property

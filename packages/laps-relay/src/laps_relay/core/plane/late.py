@@ -103,6 +103,8 @@ def _send_subgroup(
     named = header.subgroup_id is not None or objects[0].head.object_id == subgroup_id
     priority = segments[-1].priority
     out = receiver.open(header, subgroup_id, priority, whole=begins and named)
+    if out is None:
+        return
     try:
         _write(now, out, objects, header.has_extensions)
     except EncodeError:

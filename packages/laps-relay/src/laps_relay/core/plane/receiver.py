@@ -21,6 +21,7 @@ from laps_relay.core.plane.coding import CANCELLED, DELIVERY_TIMEOUT, Mark, drop
 from laps_relay.core.plane.priority import stream_priority
 from laps_relay.core.plane.state import Session
 from laps_relay.core.plane.track import Track
+from laps_wire.errors import EncodeError
 from laps_wire.moqt.data.subgroup import encode_subgroup_header
 from laps_wire.moqt.data.types import SubgroupHeader
 from laps_wire.moqt.versions import Draft
@@ -134,15 +135,25 @@ class Receiver:
 
     # Streams
 
-    def open(self, header: SubgroupHeader, subgroup_id: int, publisher: int, *, whole: bool) -> Out:
-        """Begin a stream; ``whole`` if its first object is that of the incoming one."""
+    def open(
+        self, header: SubgroupHeader, subgroup_id: int, publisher: int, *, whole: bool
+    ) -> Out | None:
+        """Begin a stream; ``whole`` if its first object is that of the incoming one.
+
+        None, and counted as dropped, if the receiver's draft has no integers for its ids.
+        """
+        start = start_header(header, self.entry.alias, subgroup_id, self.draft, whole=whole)
+        try:
+            data = encode_subgroup_header(start, self.draft)
+        except EncodeError:
+            self.dropped_streams += 1
+            return None
         stream = self.session.egress.open_unidirectional(
             priority=self.priority_of(publisher, header.group_id, subgroup_id),
             droppable=True,
             drop_code=drop_code(self.draft),
         )
-        start = start_header(header, self.entry.alias, subgroup_id, self.draft, whole=whole)
-        out = Out(self, stream, publisher, encode_subgroup_header(start, self.draft))
+        out = Out(self, stream, publisher, data)
         self.streams += 1
         self.outs[out] = None
         self.session.outs[stream] = out
@@ -232,9 +243,7 @@ class Out:
         """Give the stream up if what was written too long ago still waits."""
         waiting, stream = self._waiting, self.stream
         self._armed = False
-        if stream.closed:
-            waiting.clear()
-            return
+        # A finished stream may still wait, and can still be given up; a stopped one has nothing.
         sent = self.written - stream.queued
         while waiting and waiting[0][0] <= sent:
             waiting.popleft()

@@ -114,7 +114,7 @@ class Standby:
         self._pieces.clear()
         group, track = self.group, self.group.track
         group.check(head.object_id, self.subgroup_id)
-        if head.object_id in group.seen:
+        if self._came(head.object_id):
             track.duplicates += 1
         elif self._first is None:
             track.dropped_objects += 1
@@ -122,13 +122,20 @@ class Standby:
             self._kept.append((head, payload))
             self._size += len(payload)
         limit = self.session.state.limits.standby_bytes
-        while self._kept and (self._size > limit or self._kept[0][0].object_id in group.seen):
+        while self._kept and (self._size > limit or self._came(self._kept[0][0].object_id)):
             old, payload = self._kept.popleft()
             self._size -= len(payload)
-            if old.object_id in group.seen:
+            if self._came(old.object_id):
                 track.duplicates += 1
             else:
                 self.session.state.standby_overflow += 1
+
+    def _came(self, object_id: int) -> bool:
+        """Whether all of an object came on another stream."""
+        first = self._first
+        if first is not None and first.parser.left and object_id == first.last_id:
+            return False  # it is under way there, and may be broken off
+        return object_id in self.group.seen
 
     def take(self) -> list[tuple[ObjectHeader, bytes]]:
         """All that was kept, and the beginning of the object under way."""

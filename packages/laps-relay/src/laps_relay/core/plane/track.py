@@ -168,18 +168,19 @@ class Track:
             if group_id in self.absent_groups:
                 raise MalformedTrackError(f"group {group_id} was said not to exist")
             group = self.groups[group_id] = Group(self, group_id)
-            self._forget()
+            self._forget(group)
         return group
 
-    def _forget(self) -> None:
+    def _forget(self, newest: Group) -> None:
         """Drop the oldest records that nobody needs."""
         over = len(self.groups) - self.limits.group_records
         if over <= 0:
             return
-        # A few more than are over: some may still be needed, and the next call finds them again.
+        # Some may still be needed: a few more are looked at, the next call finds the rest.
         for group in list(islice(self.groups.values(), over + 8)):
-            if not group.feeds and not group.segments:
+            if over and not group.feeds and not group.segments and group is not newest:
                 del self.groups[group.group_id]
+                over -= 1
 
     def admit(self, group: Group, head: ObjectHeader, draft: Draft) -> bool:
         """Whether an object is new; ``MalformedTrackError`` if it cannot be."""

@@ -1,0 +1,209 @@
+"""Subgroups under way: the cases that streams as a whole do not show."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from laps_relay.core.interfaces import Subscription, TrackMalformed
+from laps_relay.core.plane.cache import SEGMENT_BYTES
+from laps_wire.moqt.codepoints import ObjectStatus
+from laps_wire.moqt.data import encode_extensions
+from laps_wire.moqt.keyvalue import KeyValue
+from laps_wire.moqt.versions import Draft
+from testkit.plane import D16, D18, Net, bodies, entry, subgroup
+
+BOTH = [(D16, D16), (D16, D18), (D18, D16), (D18, D18)]
+drafts = pytest.mark.parametrize(("source", "target"), BOTH)
+HEAD = 3
+BIG = 1 << 63
+
+
+@drafts
+def test_refused_objects_are_cut_out(source: Draft, target: Draft) -> None:
+    net = Net()
+    one, two, receiver = net.publisher(source), net.publisher(source), net.receiver(target)
+    net.send(one, subgroup(source, {1: b"one", 3: b"three"}, subgroup_id=5))
+    items = {0: b"zero", 1: b"x" * 80, 2: b"two", 3: b"y" * 80, 4: b"four"}
+    data = subgroup(source, items, subgroup_id=6, first_object=True)
+    net.send(two, data, range(0, 300, 9))
+    first, second = net.egress[receiver].subgroups()
+    assert first.ids == [1, 3]
+    assert second.ids == [0, 2, 4]
+    assert second.payloads == [b"zero", b"two", b"four"]
+    assert net.plane.track_counters(1).duplicates == 2
+    late = net.receiver(target, start=(0, 0))
+    assert net.egress[late].objects() == {
+        (0, 0): b"zero",
+        (0, 1): b"one",
+        (0, 2): b"two",
+        (0, 3): b"three",
+        (0, 4): b"four",
+    }
+
+
+@drafts
+def test_a_stream_whose_first_object_is_refused(source: Draft, target: Draft) -> None:
+    net = Net()
+    one, receiver = net.publisher(source), net.receiver(target)
+    net.send(one, subgroup(source, {0: b"zero"}, subgroup_id=9))
+    data = subgroup(source, {0: b"again", 1: b"one"}, subgroup_id=None, first_object=True)
+    net.send(one, data)
+    second = net.egress[receiver].subgroups()[1]
+    assert second.ids == [1]
+    assert second.header.subgroup_id == 0
+    assert not second.header.first_object
+    late = net.receiver(target, start=(0, 0))
+    assert not any(told.header.first_object for told in net.egress[late].subgroups()[1:])
+
+
+def test_ids_that_the_other_draft_has_no_integers_for() -> None:
+    net = Net()
+    one = net.publisher(D18)
+    old, new = net.receiver(D16), net.receiver(D18)
+    data = subgroup(D18, {0: b"small", BIG: b"large", BIG + 1: b"next"})
+    stream = net.open(one, data[: HEAD + 7])
+    net.more(one, stream, data[HEAD + 7 :], fin=True)
+    assert net.egress[old].streams[0].reset_code == 0
+    assert net.egress[new].subgroups()[0].ids == [0, BIG, BIG + 1]
+    counted = net.plane.subscription_counters(Subscription(old, 0))
+    assert counted is not None
+    assert counted.dropped_streams == 1
+    assert counted.objects == 1
+    net.send(one, subgroup(D18, {BIG: b"large"}, group=1))
+    counted = net.plane.subscription_counters(Subscription(old, 0))
+    assert counted is not None
+    assert counted.dropped_streams == 2
+    net.send(one, subgroup(D18, bodies(1), group=BIG))
+    counted = net.plane.subscription_counters(Subscription(old, 0))
+    assert counted is not None
+    assert counted.dropped_streams == 3
+    assert len(net.egress[old].streams) == 1
+    assert len(net.egress[new].streams) == 3
+
+
+def test_extensions_that_cannot_be_translated() -> None:
+    net = Net()
+    one, same, other = net.publisher(D16), net.receiver(D16), net.receiver(D18)
+    good = encode_extensions([KeyValue(0x200, 1)], D16)
+    net.send(one, subgroup(D16, bodies(2), extensions=[good, b""]))
+    for receiver in (same, other):
+        (got,) = net.egress[receiver].subgroups()
+        assert [bool(item.header.extensions) for item in got.objects] == [True, False]
+
+
+def test_long_subgroups_have_several_segments() -> None:
+    net = Net()
+    one = net.publisher()
+    size = SEGMENT_BYTES // 4
+    data = subgroup(D16, bodies(12, size))
+    net.send(one, data, range(0, len(data), size // 2 + 7))
+    segments = list(net.plane._state.cache.order)
+    assert len(segments) == 3
+    assert [segment.base for segment in segments] == [-1, 4, 9]
+    assert [segment.count for segment in segments] == [5, 5, 2]
+    assert [segment.finished for segment in segments] == [False, False, True]
+    assert sum(segment.size for segment in segments) == len(data) - HEAD
+    late = net.receiver(D18, start=(0, 2))
+    (got,) = net.egress[late].subgroups()
+    assert got.payloads == bodies(12, size)[2:]
+    assert got.stream.fin
+
+
+def test_old_subgroups_begin_new_segments() -> None:
+    net = Net()
+    one = net.publisher()
+    data = subgroup(D16, bodies(4, 40))
+    each = (len(data) - HEAD) // 4
+    stream = net.open(one, data[: HEAD + each])
+    for start, end in pairwise(range(HEAD + each, len(data) + 1, each)):
+        net.now += 20
+        net.more(one, stream, data[start:end])
+    assert [segment.base for segment in net.plane._state.cache.order] == [-1, 0, 1, 2]
+
+
+def test_an_evicted_segment_is_not_grown() -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver()
+    data = subgroup(D16, bodies(3, 100))
+    stream = net.open(one, data[:50])
+    net.plane.purge()
+    net.more(one, stream, data[50:80])
+    assert net.plane.track_counters(1).cached_bytes == 0
+    net.more(one, stream, data[80:], fin=True)
+    assert net.plane.track_counters(1).cached_objects == 2
+    late = net.receiver(start=(0, 0))
+    assert sorted(net.egress[late].objects()) == [(0, 1), (0, 2)]
+    assert net.egress[receiver].subgroups()[0].payloads == bodies(3, 100)
+
+
+def test_a_reset_without_cache() -> None:
+    net = Net()
+    one = net.publisher()
+    stream = net.open(one, subgroup(D16, bodies(1, 100))[:50])
+    net.plane.purge()
+    net.reset(one, stream)
+    assert net.plane.track_counters(1).cached_objects == 0
+
+
+@pytest.mark.parametrize("ids", [(3, 4), (4, 3)])
+def test_two_ends_of_one_subgroup(ids: tuple[int, int]) -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver()
+    stream = net.open(one, subgroup(D16, {ids[0]: b"end"}))
+    net.more(one, stream, b"", fin=True)
+    net.send(one, subgroup(D16, {ids[1]: b"end"}))
+    (notice,) = net.plane.poll_notices()
+    assert isinstance(notice, TrackMalformed)
+    assert net.egress[receiver].subgroups()[0].ids == [ids[0]]
+
+
+def test_an_empty_subgroup_says_nothing() -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver()
+    net.send(one, subgroup(D16, []))
+    assert net.egress[receiver].streams == []
+    net.send(one, subgroup(D16, bodies(1)))
+    assert net.plane.poll_notices() == []
+    assert len(net.egress[receiver].streams) == 1
+
+
+def test_an_end_of_group_object_ends_its_stream() -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver()
+    net.send(one, subgroup(D16, bodies(1), status=(1, ObjectStatus.END_OF_GROUP)), [9, 13, 15])
+    (got,) = net.egress[receiver].subgroups()
+    assert got.ids == [0, 1]
+
+
+def test_a_stopped_receiver_stays_away_when_the_subgroup_goes_on() -> None:
+    net = Net()
+    one, two, receiver = net.publisher(), net.publisher(), net.receiver()
+    data = subgroup(D16, bodies(4, 50))
+    stream = net.open(one, data[:30])
+    net.drop(receiver, stopped=True, lost=0)
+    net.reset(one, stream)
+    net.send(two, data)
+    assert len(net.egress[receiver].streams) == 1
+    net.plane.update_egress(net.now, Subscription(receiver, 0), entry(priority=1))
+    net.send(two, subgroup(D16, bodies(1), subgroup_id=1))
+    assert net.plane.track_counters(1).dropped_objects == 0
+
+
+def test_timeouts_may_change_while_a_stream_is_open() -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver(fast=False)
+    data = subgroup(D16, bodies(4, 50))
+    stream = net.open(one, data[:60])
+    key = Subscription(receiver, 0)
+    for timeout in (5.0, 6.0, None):
+        net.plane.update_egress(net.now, key, entry(delivery_timeout=timeout))
+    net.more(one, stream, data[60:120])
+    net.wait(50)
+    assert net.egress[receiver].resets() == [None]
+    net.plane.update_egress(net.now, key, entry(delivery_timeout=5.0))
+    net.more(one, stream, data[120:])
+    net.wait(50)
+    assert net.egress[receiver].resets() == [2]
+    assert net.plane.counters().timed_out_streams == 1
