@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from socket import socket
+from typing import Final
 
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
@@ -37,6 +38,8 @@ from laps_wire.moqt.versions import Draft
 
 __all__ = ["EdgeServer", "EdgeServerConfig"]
 
+_SETUP: Final = SetupOptions(moqt_implementation="laps-relay")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeServerConfig:
@@ -53,7 +56,7 @@ class EdgeServerConfig:
     egress: EgressLimits = field(default_factory=EgressLimits)
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     session: SessionLimits = field(default_factory=SessionLimits)
-    setup: SetupOptions = SetupOptions(moqt_implementation="laps-relay")
+    setup: SetupOptions = _SETUP
     extensions: frozenset[int] = frozenset()
     """Message parameters of our own that ``setup`` negotiates; see ``SessionConfig``."""
     setup_timeout: float = 10.0

@@ -36,6 +36,7 @@ __all__ = ["Show", "start_of", "sub"]
 
 RETRY: Final = 0.25
 """Seconds until a track that nobody publishes is asked for again."""
+_NOT_YET: Final = (RequestErrorCode.DOES_NOT_EXIST, RequestErrorCode.TIMEOUT)
 
 
 @dials
@@ -163,7 +164,7 @@ async def _subscribe(
         try:
             return await stack.enter_async_context(subscription)
         except RequestRefusedError as refusal:
-            if options.must_exist or refusal.code != RequestErrorCode.DOES_NOT_EXIST:
+            if options.must_exist or refusal.code not in _NOT_YET:
                 raise
             if until is not None and loop.time() > until:
                 raise NothingCameError(f"{refusal} (waited {show.wait:g} s)") from None
