@@ -197,6 +197,19 @@ async def test_ids_that_change_are_followed() -> None:
     rig.stop()
 
 
+async def test_a_late_copy_of_the_first_packet_begins_nothing() -> None:
+    rig = Rig()
+    await rig.receive(initial(b"client-0"))
+    (engine,) = rig.maker.made
+    engine.ids = (b"engine-0", b"client-0")
+    await rig.receive(initial(b"client-0"))
+    engine.ids = (b"engine-0",)
+    await rig.receive(initial(b"client-0"))
+    await rig.receive(initial(b"client-0"))
+    assert len(rig.maker.made) == 1
+    rig.stop()
+
+
 async def test_a_fault_of_an_engine_ends_its_connection_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

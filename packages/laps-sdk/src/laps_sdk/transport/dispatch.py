@@ -265,7 +265,8 @@ class Dispatcher:
         if ids is known or ids == known:
             return
         for each in known:
-            if each not in ids and self._routes.get(each) is connection:
+            kept = each in ids or each == connection.first_id
+            if not kept and self._routes.get(each) is connection:
                 del self._routes[each]
         for each in ids:
             self._routes[each] = connection
