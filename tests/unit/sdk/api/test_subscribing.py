@@ -125,6 +125,7 @@ async def test_what_is_asked_for(draft: str) -> None:
             priority=5,
             order="descending",
             delivery_timeout=0.5,
+            wait=0,
         )
         assert replace(asked.parameters, subscription_filter=None) == Parameters(
             subscriber_priority=5, group_order=GroupOrder.DESCENDING, object_delivery_timeout=500
@@ -140,7 +141,7 @@ async def test_what_is_asked_for(draft: str) -> None:
 
 async def test_a_refusal_says_what_the_relay_answered(draft: str) -> None:
     async with joined(draft) as (session, peer, _):
-        task = asyncio.create_task(anext(session.subscribe("demo", "x")))
+        task = asyncio.create_task(anext(session.subscribe("demo", "x", wait=0)))
         asked = await peer.request(Subscribe)
         peer.do(
             lambda s: s.reject(asked.request_id, RequestErrorCode.DOES_NOT_EXIST, "never heard")
@@ -149,6 +150,18 @@ async def test_a_refusal_says_what_the_relay_answered(draft: str) -> None:
             laps_sdk.RequestRefusedError, match=r"SUBSCRIBE demo--x: .* DOES_NOT_EXIST: never heard"
         ):
             await soon(task)
+
+
+async def test_a_publisher_may_come_later(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        task = asyncio.create_task(session.subscribe("demo", "x", wait=60).__aenter__())
+        asked = await peer.request(Subscribe)
+        waits = 60_000 if draft == "moqt-18" else None
+        assert asked.message.parameters.rendezvous_timeout == waits
+        peer.do(lambda s: s.reject(asked.request_id, RequestErrorCode.DOES_NOT_EXIST))
+        again = await peer.request(Subscribe)
+        peer.do(lambda s: s.accept_subscribe(again.request_id, ALIAS))
+        await soon(task)
 
 
 async def test_a_bad_end_is_an_error_behind_the_objects(draft: str) -> None:

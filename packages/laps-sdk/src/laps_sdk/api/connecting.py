@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from laps_sdk.api.core.backoff import Backoff
-from laps_sdk.api.options import ConnectOptions, TokenLike
+from laps_sdk.api.options import CLIENT_EGRESS, ConnectOptions, TokenLike
 from laps_sdk.api.session import Session
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
@@ -64,7 +64,7 @@ def connect(
             timeout=timeout,
             backoff=backoff or Backoff(),
             limits=limits or ConnectionLimits(),
-            egress=egress or EgressLimits(),
+            egress=egress or CLIENT_EGRESS,
             network=network,
         ),
     )

@@ -194,10 +194,14 @@ class Link:
     def open_stream(
         self, owner: StreamOwner, *, priority: int, drop_code: int, deadline: float | None
     ) -> OutStream:
-        """A data stream to write on; it may be dropped only if it has a deadline."""
+        """A data stream to write on.
+
+        Writers wait while the connection is congested, so it is dropped for its deadline only, and
+        not for want of room.
+        """
         stream = self.connection.open_unidirectional(
             priority=priority,
-            droppable=deadline is not None,
+            droppable=True,
             drop_code=drop_code,
             deadline=deadline,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from laps_sdk.api.core.backoff import Backoff
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
@@ -16,10 +16,15 @@ from laps_wire.errors import EncodeError
 if TYPE_CHECKING:
     from laps_sdk.transport.memory_network import MemoryNetwork
 
-__all__ = ["ConnectOptions", "TokenLike", "parse_pin"]
+__all__ = ["CLIENT_EGRESS", "ConnectOptions", "TokenLike", "parse_pin"]
 
 TokenLike: TypeAlias = "str | bytes | Callable[[], str | bytes] | None"
 """A token, or what gives a fresh one for each connection."""
+
+
+CLIENT_EGRESS: Final = EgressLimits(max_bytes=1 << 30)
+"""A client's writers wait for room: what they hold is the high mark and an object each, so nothing
+that one of them has handed over is dropped for want of room."""
 
 
 def parse_pin(text: str) -> bytes:
@@ -51,7 +56,7 @@ class ConnectOptions:
     timeout: float = 10.0
     backoff: Backoff = field(default_factory=Backoff)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    egress: EgressLimits = field(default_factory=EgressLimits)
+    egress: EgressLimits = CLIENT_EGRESS
     drain_timeout: float = 5.0
     network: MemoryNetwork | None = None
 

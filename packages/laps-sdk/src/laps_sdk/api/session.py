@@ -18,7 +18,8 @@ from laps_sdk.api.fetching import Fetch
 from laps_sdk.api.hub import Hub
 from laps_sdk.api.objects import TrackStatus
 from laps_sdk.api.publishing import PublishedTrack
-from laps_sdk.api.subscribing import Subscription, SubscriptionOptions
+from laps_sdk.api.subscribing import Subscription
+from laps_sdk.api.wanting import SubscriptionOptions
 from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.uri import RelayAddress
 from laps_wire.errors import StateError
@@ -203,6 +204,7 @@ class Session:
         priority: int | None = None,
         order: Order | None = None,
         delivery_timeout: float | None = None,
+        wait: float = 1.0,
         max_objects: int = 4096,
         max_bytes: int = 16 * 1024 * 1024,
         overflow: Overflow = "wait",
@@ -212,8 +214,10 @@ class Session:
 
         ``start`` is ``"latest"`` (the next object), ``"next-group"``, a group, or a location;
         ``end`` the last group. ``join`` first fetches so many groups before the present one, and
-        the present one up to now. The queue holds ``max_objects`` and ``max_bytes``; over that the
-        relay is held back, or with ``overflow="drop"`` the oldest is thrown away and counted.
+        the present one up to now. ``wait`` is how many seconds to wait for a publisher.
+
+        The queue holds ``max_objects`` and ``max_bytes``; over that the relay is held back, or with
+        ``overflow="drop"`` the oldest is thrown away and counted.
         """
         return Subscription(
             self._hub,
@@ -224,6 +228,7 @@ class Session:
                 priority=priority,
                 order=None if order is None else _ORDERS[order],
                 delivery_timeout=delivery_timeout,
+                wait=wait,
                 limits=WindowLimits(
                     max_objects=max_objects, max_bytes=max_bytes, drop=overflow == "drop"
                 ),

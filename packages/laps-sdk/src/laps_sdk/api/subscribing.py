@@ -13,22 +13,27 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from laps_sdk.api.catching_up import CatchUp, Past
 from laps_sdk.api.core.names import track_path
 from laps_sdk.api.core.progress import Gap, GapCause, Progress
-from laps_sdk.api.core.window import WindowLimits
-from laps_sdk.api.errors import RequestError, SubscriptionEndedError
-from laps_sdk.api.fetching import FetchRun
+from laps_sdk.api.errors import RequestError, RequestRefusedError, SubscriptionEndedError
 from laps_sdk.api.inbox import Inbox
 from laps_sdk.api.incoming import InStream
 from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.objects import Object
 from laps_sdk.api.reading import open_extensions, to_object
 from laps_sdk.api.requests import Request
-from laps_wire.errors import LapsError, RemoteError
-from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, FilterType, GroupOrder, ObjectStatus
+from laps_sdk.api.wanting import SubscriptionOptions
+from laps_wire.errors import RemoteError
+from laps_wire.moqt.codepoints import (
+    PUBLISH_DONE_CODES,
+    GroupOrder,
+    ObjectStatus,
+    RequestErrorCode,
+)
 from laps_wire.moqt.data import MoqObject, RangeEnd, RangeKind
 from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, PublishDone, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
@@ -38,13 +43,15 @@ from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
+    Terminated,
+    UpdateAccepted,
+    UpdateRejected,
 )
+from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.structures import (
-    FetchTarget,
     Location,
     RelativeJoiningFetch,
     StandaloneFetch,
-    SubscriptionFilter,
 )
 from laps_wire.names import FullTrackName
 
@@ -54,34 +61,11 @@ if TYPE_CHECKING:
 
     from laps_sdk.api.hub import Hub
 
-__all__ = ["Subscription", "SubscriptionOptions"]
+__all__ = ["Subscription"]
 
 _LINGER: Final = 2.0
 """Seconds to wait behind the end of a subscription for streams that are still under way."""
 _KEPT_GAPS: Final = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionOptions:
-    """What a subscription asks for."""
-
-    filter: SubscriptionFilter
-    join: int | None = None
-    """Groups before the present one to fetch first."""
-    priority: int | None = None
-    order: GroupOrder | None = None
-    delivery_timeout: float | None = None
-    limits: WindowLimits = field(default_factory=WindowLimits)
-
-    def parameters(self) -> Parameters:
-        """The parameters of SUBSCRIBE."""
-        timeout = self.delivery_timeout
-        return Parameters(
-            subscription_filter=self.filter,
-            subscriber_priority=self.priority,
-            group_order=self.order,
-            object_delivery_timeout=None if timeout is None else max(1, int(timeout * 1000)),
-        )
 
 
 class Subscription:
@@ -89,10 +73,8 @@ class Subscription:
 
     __slots__ = (
         "_alias",
+        "_catch_up",
         "_done",
-        "_filling",
-        "_held",
-        "_holding",
         "_hub",
         "_inbox",
         "_last_word",
@@ -150,9 +132,7 @@ class Subscription:
         self._seen_streams = 0
         self._last_word: PublishDone | None = None
         self._linger: asyncio.TimerHandle | None = None
-        self._filling: FetchRun | None = None
-        self._held: list[tuple[Object, int]] = []
-        self._holding = False
+        self._catch_up = CatchUp(self, f"FETCH {name}", self._progress, options.limits.max_objects)
         self._started = False
         self._done = False
 
@@ -163,6 +143,10 @@ class Subscription:
     def dropped(self) -> int:
         """Objects that were thrown away here because they were not taken fast enough."""
         return self._inbox.window.dropped
+
+    def dropped_early(self, size: int) -> None:
+        """Count an object that found no room to wait."""
+        self._inbox.window.drop(size)
 
     @property
     def queued(self) -> int:
@@ -204,42 +188,67 @@ class Subscription:
 
     async def attach(self, link: Link) -> None:
         """Subscribe on a link; see ``Durable``."""
-        options = self._options
         resumed = self._progress.largest
-        wanted = options.parameters()
-        if resumed is not None:
-            wanted = replace(wanted, subscription_filter=_resumed(options.filter, resumed))
-        elif options.join is not None:
-            # A joining fetch joins at the largest object (moq-transport-16, 9.16.2).
-            wanted = replace(
-                wanted, subscription_filter=SubscriptionFilter(FilterType.LARGEST_OBJECT)
-            )
+        wanted = self._options.on_link(link.draft, resumed)
         offer = self._hub.offer(link, self.name)
         if offer is not None:
             await self._wake(offer, wanted)
             return
-        request = await link.ask(
-            f"SUBSCRIBE {self.name}",
-            lambda session: session.subscribe(self.name, wanted),
-            lambda event: self._heard(link, event),
-        )
-        answer = await request.answered(self._hub.options.timeout)
+        request, answer = await self._ask(link, wanted)
         if self._done:
             request.give_up()
-        elif self._holding and isinstance(answer, SubscribeOk):
-            await self._fill(link, request, answer, resumed)
+        elif self._catch_up.active:
+            past = self._past(request, answer.parameters.largest_object, resumed)
+            if past is not None:
+                await self._catch_up.run(link, past, self._hub.options.timeout)
+
+    async def _ask(self, link: Link, wanted: Parameters) -> tuple[Request, OkMessage]:
+        """SUBSCRIBE, again and again while there is no publisher and time to wait for one.
+
+        In draft 18 the relay waits for us, in draft 16 we ask again.
+        """
+        loop = asyncio.get_running_loop()
+        wait = self._options.wait
+        deadline = loop.time() + wait
+        attempt = 0
+        while True:
+            request = await link.ask(
+                f"SUBSCRIBE {self.name}",
+                lambda session: session.subscribe(self.name, wanted),
+                lambda event: self._heard(link, event),
+            )
+            try:
+                return request, await request.answered(self._hub.options.timeout + wait)
+            except RequestRefusedError as error:
+                pause = self._hub.options.backoff.delay(attempt, 0.0)
+                late = loop.time() + pause > deadline
+                if error.code != RequestErrorCode.DOES_NOT_EXIST or late:
+                    raise
+            attempt += 1
+            await asyncio.sleep(pause)
 
     async def _wake(self, offer: Offer, wanted: Parameters) -> None:
         """The relay has published the track to us already: let its objects come."""
         link, message = offer.link, offer.message
-        offer.user = lambda event: self._heard(link, event)
         self._offer = offer
         answer = SubscribeOk(
             None, message.track_alias, message.parameters, message.track_properties
         )
         self._accepted(link, offer.request_id, answer)
-        self._release_held()
-        await link.update(offer.request_id, replace(wanted, forward=True, group_order=None))
+        self._catch_up.end()
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def heard(event: Event) -> None:
+            self._heard(link, event)
+            if isinstance(event, UpdateAccepted | UpdateRejected | Terminated) and not woken.done():
+                woken.set_result(None)
+
+        offer.user = heard
+        what = replace(wanted, forward=True, group_order=None, rendezvous_timeout=None)
+        await link.update(offer.request_id, what)
+        # A refusal is followed by the end of the subscription, which says why.
+        async with asyncio.timeout(self._hub.options.timeout):
+            await woken
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
@@ -254,62 +263,26 @@ class Subscription:
         """See ``Durable``."""
         self._stop(error)
 
-    # The past
+    def _past(
+        self, request: Request, largest: Location | None, resumed: Location | None
+    ) -> Past | None:
+        """What to fetch before live objects are given out, if anything."""
+        if largest is None:
+            return None
+        if resumed is not None:
+            start = Location(resumed.group, resumed.object + 1)
+            end = Location(largest.group, largest.object + 1)
+            target = StandaloneFetch(self.name, start, end)
+            return Past(target, start, largest, GapCause.RECONNECTED)
+        back = self._options.join or 0
+        start = Location(max(0, largest.group - back), 0)
+        return Past(RelativeJoiningFetch(request.id, back), start, largest, None)
 
     def _must_fill(self, largest: Location | None) -> bool:
-        """Whether there is something to fetch before live objects are given out."""
         if largest is None:
             return False
         resumed = self._progress.largest
         return self._options.join is not None if resumed is None else largest > resumed
-
-    async def _fill(
-        self, link: Link, request: Request, answer: SubscribeOk, resumed: Location | None
-    ) -> None:
-        """Fetch what lies between what came before and what will come."""
-        largest = answer.parameters.largest_object
-        if largest is None:
-            return
-        target: FetchTarget
-        back = self._options.join or 0
-        if resumed is not None:
-            start = Location(resumed.group, resumed.object + 1)
-            target = StandaloneFetch(self.name, start, Location(largest.group, largest.object + 1))
-        else:
-            start = Location(max(0, largest.group - back), 0)
-            target = RelativeJoiningFetch(request.id, back)
-        run = self._filling = FetchRun(
-            link,
-            f"FETCH {self.name}",
-            take=lambda item, at: self._take(item, at, live=False),
-            over=lambda error: self._filled(error, start, largest, resumed),
-            absent=self.absent,
-        )
-        parameters = Parameters(group_order=GroupOrder.ASCENDING)
-        try:
-            await run.start(target, parameters, self._hub.options.timeout)
-        except LapsError as error:
-            self._filled(error, start, largest, resumed)
-
-    def _filled(
-        self, error: Exception | None, start: Location, end: Location, resumed: Location | None
-    ) -> None:
-        self._filling = None
-        if error is not None:
-            self._progress.account(start, end)
-            if resumed is not None:
-                self._note_gap(Gap(first=start, last=end, cause=GapCause.RECONNECTED))
-        self._release_held()
-        self._settle()
-
-    def _release_held(self) -> None:
-        """The past has come, as far as it comes: live objects follow."""
-        self._holding = False
-        self._progress.release()
-        held, self._held = self._held, []
-        for obj, size in held:
-            self._put(obj, size)
-        self._report()
 
     # What the relay says
 
@@ -321,7 +294,7 @@ class Subscription:
                 link.forget(event.request_id)
                 if self._link is link:
                     self._last_word = event.message
-                    self._settle()
+                    self.settle()
             case RequestCancelled():
                 link.forget(event.request_id)
                 words = event.reason or "without a reason"
@@ -337,9 +310,8 @@ class Subscription:
         self._link, self._request = link, link.request(request_id)
         self._alias = answer.track_alias
         self._seen_streams = self._open_streams = 0
-        self._holding = self._must_fill(self.largest_at_start)
-        if self._holding:
-            self._progress.hold()
+        if self._must_fill(self.largest_at_start):
+            self._catch_up.begin()
         if old_link is not None and old_link is not link:
             self._release(old_link, old_request, old_alias)
         link.incoming.subscribe(answer.track_alias, self)
@@ -355,7 +327,7 @@ class Subscription:
 
     def arrived(self, stream: InStream | None, item: MoqObject, received_at: float) -> None:  # noqa: ARG002 - the interface
         """See ``Sink``."""
-        self._take(item, received_at, live=True)
+        self.take(item, received_at, live=True)
 
     def absent(self, item: RangeEnd) -> None:
         """See ``Sink``."""
@@ -371,14 +343,15 @@ class Subscription:
             if code is None and header.end_of_group:
                 self._progress.complete(header.group_id)
             self._progress.stream_closed(header.group_id)
-        self._report()
-        self._settle()
+        self.report()
+        self.settle()
 
     def malformed(self, error: RemoteError) -> None:
         """See ``Sink``."""
         self._stop(RequestError(f"SUBSCRIBE {self.name}: {error}"))
 
-    def _take(self, item: MoqObject, received_at: float, *, live: bool) -> None:
+    def take(self, item: MoqObject, received_at: float, *, live: bool) -> None:
+        """An object came, live or from the past."""
         link, header = self._link, item.header
         if self._done or link is None:
             return
@@ -392,7 +365,7 @@ class Subscription:
             # It stands where the next object would.
             self._progress.note(location)
             self._progress.complete(location.group)
-            self._report()
+            self.report()
             return
         if not self._progress.note(
             location,
@@ -405,51 +378,45 @@ class Subscription:
         self.objects += 1
         self.bytes += size
         obj = to_object(item, opened, received_at)
-        if live and self._holding:
-            self._hold(obj, size)
+        if live and self._catch_up.active:
+            self._catch_up.keep(obj, size)
         else:
-            self._put(obj, size)
-        self._report()
+            self.put(obj, size)
+        self.report()
 
     # The queue
 
-    def _hold(self, obj: Object, size: int) -> None:
-        limits = self._options.limits
-        if len(self._held) >= limits.max_objects:
-            self._inbox.window.drop(size)
-        else:
-            self._held.append((obj, size))
-
-    def _put(self, obj: Object, size: int) -> None:
+    def put(self, obj: Object, size: int) -> None:
+        """Queue an object for the application."""
         self._inbox.put(obj, size)
         if self._inbox.window.paused and self._link is not None:
             self._link.incoming.pause(self)
-            if self._filling is not None:
-                self._filling.link.incoming.pause(self._filling)
+            self._catch_up.pause()
 
     def _resume(self) -> None:
         if self._link is not None:
             self._link.incoming.resume(self)
-        if self._filling is not None:
-            self._filling.link.incoming.resume(self._filling)
+        self._catch_up.resume()
 
     # Gaps
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Tell the gaps that have become known."""
         for gap in self._progress.take_gaps():
-            self._note_gap(gap)
+            self.note_gap(gap)
 
-    def _note_gap(self, gap: Gap) -> None:
+    def note_gap(self, gap: Gap) -> None:
+        """Keep and tell a gap."""
         self.gaps.append(gap)
         if self._on_gap is not None:
             self._on_gap(gap)
 
     # The end
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """End behind the publisher's last word, when all its streams have come, or soon after."""
         last = self._last_word
-        if last is None or self._done or self._holding:
+        if last is None or self._done or self._catch_up.active:
             return
         expected = last.stream_count
         complete = expected != STREAM_COUNT_UNKNOWN and self._seen_streams >= expected
@@ -462,7 +429,7 @@ class Subscription:
     def _finish(self) -> None:
         last, link = self._last_word, self._link
         self._progress.finish()
-        self._report()
+        self.report()
         if last is None or link is None:
             self._stop(None)
             return
@@ -479,10 +446,7 @@ class Subscription:
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
-        if self._filling is not None:
-            self._filling.cancel()
-            self._filling = None
-        self._held.clear()
+        self._catch_up.cancel()
         link, request, alias = self._link, self._request, self._alias
         self._link = self._request = None
         if link is not None:
@@ -500,12 +464,3 @@ class Subscription:
             offer.sleep()
         elif request is not None:
             request.give_up()
-
-
-def _resumed(wanted: SubscriptionFilter, last: Location) -> SubscriptionFilter:
-    """Where to go on: behind the last object; what was published since is fetched."""
-    if wanted.end_group is None:
-        return SubscriptionFilter(FilterType.LARGEST_OBJECT)
-    start = Location(last.group, last.object + 1)
-    end = max(wanted.end_group, last.group)
-    return SubscriptionFilter(FilterType.ABSOLUTE_RANGE, start, end)
