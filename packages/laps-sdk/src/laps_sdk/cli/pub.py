@@ -87,7 +87,7 @@ def pub(
 
     async def work() -> None:
         async with link.session() as session:
-            # A relay takes what is pushed at once; only who is announced is asked when it is wanted.
+            # A relay takes what is pushed at once; who announces is asked when it is wanted.
             published = await session.publish(track, announce=announce or wait is not None)
             voice.remark(f"publishing {track} ({session.draft})")
             if wait is not None:

@@ -1,0 +1,106 @@
+"""``laps doctor``: what this machine has, whether the relay can be reached, and what to do if not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
+
+import typer
+
+from laps_sdk.api.trust import state_directory
+from laps_sdk.cli.options import AsJson, Link, dials
+from laps_sdk.cli.output import FAILED, Voice, run
+from laps_sdk.uri import parse_address
+from laps_wire.errors import LapsError
+
+__all__ = ["doctor"]
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    check: str
+    ok: bool | None
+    """None: worth knowing, neither good nor bad."""
+    found: str
+    advice: str = ""
+
+
+@dials
+def doctor(
+    link: Link,
+    *,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Look only at this machine, dial nobody.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what could keep LAPS from working here."""
+    voice = Voice(as_json=as_json)
+    findings = list(_machine())
+
+    async def work() -> None:
+        findings.extend(_name(link))
+        if all(finding.ok is not False for finding in findings[-1:]):
+            findings.append(await _dial(link))
+
+    if not offline:
+        run(work())
+    for finding in findings:
+        if as_json:
+            voice.record(finding._asdict())
+        else:
+            mark = {True: "ok  ", False: "BAD ", None: "    "}[finding.ok]
+            voice.line(f"{mark}{finding.check}: {finding.found}")
+            if finding.advice:
+                voice.line(f"      {finding.advice}")
+    if any(finding.ok is False for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
+    for package in ("laps-sdk", "laps-wire", "aioquic", "cryptography", "cwt"):
+        yield Finding(package, True, importlib.metadata.version(package))
+    for package, extra in (("qh3", "turbo"), ("uvloop", "uvloop"), ("textual", "top")):
+        there = importlib.util.find_spec(package) is not None
+        advice = "" if there else f"optional: pip install 'laps-sdk[{extra}]'"
+        yield Finding(package, True if there else None, "installed" if there else "none", advice)
+    certificate = state_directory() / "dev-cert.pem"
+    known = certificate.is_file()
+    yield Finding(
+        "development certificate",
+        None,
+        str(certificate) if known else "none",
+        "" if known else "laps-relay serve makes one; loopback relays are trusted by it",
+    )
+
+
+def _name(link: Link) -> Iterator[Finding]:
+    address = parse_address(link.url)
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        yield Finding("name", False, f"{address.host}: {error}", "is the host spelled right?")
+        return
+    hosts = sorted({str(entry[4][0]) for entry in found})
+    yield Finding("name", True, f"{address.host} is {', '.join(hosts)}")
+
+
+async def _dial(link: Link) -> Finding:
+    try:
+        async with link.session() as session:
+            rtt = session.rtt
+            shown = "" if rtt is None else f", round trip {rtt * 1000:.1f} ms"
+            name = session.relay or "a relay that does not say its name"
+            return Finding("relay", True, f"{link.url}: {name}, {session.draft}{shown}")
+    except LapsError as error:
+        advice = "is UDP allowed on the way? does the relay run? `laps-relay serve` starts one"
+        if "certificate" in str(error):
+            advice = "give --ca-file, or --pin with the SHA-256 that the relay prints"
+        return Finding("relay", False, str(error), advice)
