@@ -1,4 +1,4 @@
-"""``laps doctor``: what this machine has, whether the relay can be reached, and what to do if not."""
+"""``laps doctor``: what this machine has, whether the relay can be reached, what to do if not."""
 
 from __future__ import annotations
 
