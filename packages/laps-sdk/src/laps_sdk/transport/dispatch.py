@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from laps_sdk.transport.admission import Accept, Admission, Reply
 from laps_sdk.transport.base import Address, EgressLimits, Handler, Listener
@@ -24,15 +23,15 @@ from laps_sdk.transport.connection import INTERNAL_ERROR, QuicTransportConnectio
 from laps_sdk.transport.engine import Burst, Engine, EngineConnection
 from laps_sdk.transport.events import Closed, Event
 from laps_sdk.transport.inboxes import Inboxes
+from laps_sdk.transport.routes import Routes
 from laps_sdk.transport.timers import Timers
 from laps_sdk.transport.udp import DatagramPort
 
-__all__ = ["ID_LENGTH", "Dispatcher"]
-
-ID_LENGTH: Final = 8
-"""The length of our connection ids: short headers do not say it, so all engines use this one."""
+__all__ = ["Dispatcher"]
 
 _log = logging.getLogger("laps_sdk.transport")
+
+_Found = QuicTransportConnection | None
 
 
 class Dispatcher:
@@ -57,7 +56,7 @@ class Dispatcher:
         self._handshake_timeout = handshake_timeout
         self._listener = listener
         self._now: float | None = None
-        self._routes: dict[bytes, QuicTransportConnection] = {}
+        self._routes = Routes()
         self.connections: dict[QuicTransportConnection, None] = {}
         self.half_open = 0
         """Connections that clients began and that are not complete."""
@@ -138,7 +137,7 @@ class Dispatcher:
         self.connections[connection] = None
         if deadline is not None:
             self.half_open += 1
-        self._sync_ids(connection)
+        self._routes.sync(connection)
         return connection
 
     def _forget(self, connection: QuicTransportConnection) -> None:
@@ -147,9 +146,7 @@ class Dispatcher:
         del self.connections[connection]
         self._settled(connection)
         self._timers.set(connection, None)
-        for each in (*connection.ids, connection.first_id):
-            if self._routes.get(each) is connection:
-                del self._routes[each]
+        self._routes.remove(connection)
         if not connection.closed_told:
             self._tell(connection, [connection.end(_gone())])
 
@@ -164,39 +161,15 @@ class Dispatcher:
     def _readable(self) -> None:
         self._now = now = self._loop.time()
         for datagrams, address in self._port.receive():
-            self._route(datagrams, address, now)
+
+            def stranger(datagram: bytes, address: Address = address) -> _Found:
+                return self._stranger(datagram, address, now)
+
+            for connection, run in self._routes.runs(datagrams, stranger):
+                self._feed(connection, run, address, now)
         for address in self._port.unreachable():
             self._refuse_dials(address)
         self._turn()
-
-    def _route(self, datagrams: list[bytes], address: Address, now: float) -> None:
-        """Hand datagrams of one sender to their connections, in runs for the same one."""
-        routes = self._routes
-        run: list[bytes] = []
-        current: QuicTransportConnection | None = None
-        last_id = b""
-        for datagram in datagrams:
-            if not datagram:
-                continue
-            if datagram[0] & 0x80:
-                to = datagram[6 : 6 + datagram[5]] if len(datagram) > 5 else b""
-            else:
-                to = datagram[1 : 1 + ID_LENGTH]
-            if to != last_id or current is None:
-                connection = routes.get(to)
-                if connection is None:
-                    connection = self._stranger(datagram, address, now)
-                if connection is None:
-                    continue
-                if connection is not current:
-                    if current is not None:
-                        self._feed(current, run, address, now)
-                    run = []
-                    current = connection
-                last_id = to
-            run.append(datagram)
-        if current is not None:
-            self._feed(current, run, address, now)
 
     def _feed(
         self, connection: QuicTransportConnection, run: list[bytes], address: Address, now: float
@@ -211,12 +184,10 @@ class Dispatcher:
         except Exception:  # noqa: BLE001 - whatever it is, it must stay this connection's
             self._broken(connection, "feed")
             return
-        self._sync_ids(connection)
+        self._routes.sync(connection)
         self._touch(connection)
 
-    def _stranger(
-        self, datagram: bytes, address: Address, now: float
-    ) -> QuicTransportConnection | None:
+    def _stranger(self, datagram: bytes, address: Address, now: float) -> _Found:
         """A datagram that belongs to no connection: a new client, or nothing."""
         listener = self._listener
         if listener is None:
@@ -247,9 +218,7 @@ class Dispatcher:
         connection = self._add(
             engine, listener, is_client=False, deadline=now + self._handshake_timeout
         )
-        # The client uses this id until it has our answer; late copies must not begin anew.
-        connection.first_id = verdict.destination
-        self._routes[verdict.destination] = connection
+        self._routes.begin(connection, verdict.destination)
         return connection
 
     def _refuse_dials(self, address: Address) -> None:
@@ -259,18 +228,6 @@ class Dispatcher:
                 event = Closed(0, "nothing listens there", by_peer=False, application=False)
                 connection.engine.close(0, "", application=False)
                 self._tell(connection, [connection.end(event)])
-
-    def _sync_ids(self, connection: QuicTransportConnection) -> None:
-        ids, known = connection.engine.connection_ids, connection.ids
-        if ids is known or ids == known:
-            return
-        for each in known:
-            kept = each in ids or each == connection.first_id
-            if not kept and self._routes.get(each) is connection:
-                del self._routes[each]
-        for each in ids:
-            self._routes[each] = connection
-        connection.ids = ids
 
     def _count(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1

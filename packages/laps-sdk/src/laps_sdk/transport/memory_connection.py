@@ -6,7 +6,7 @@ Pure and deterministic; see :mod:`laps_sdk.transport.memory_engine`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from laps_sdk.transport.base import Address, ConnectionLimits
 from laps_sdk.transport.engine import Burst, EngineConnection, EngineOptions, EngineStats
@@ -34,22 +34,14 @@ from laps_sdk.transport.memory_packets import (
     Stop,
     Stream,
 )
+from laps_sdk.transport.memory_recovery import WINDOW, Recovery
 from laps_sdk.transport.memory_streams import ReceivingHalf, SendingHalf
 
 __all__ = ["MemoryConnection"]
 
 _PACKET: Final = 1200
-_WINDOW: Final = 64 * _PACKET
-_PROBE: Final = 0.2
-"""Seconds without an answer after which what is in flight counts as lost."""
 _NO_PROTOCOL: Final = 0x178
 """CRYPTO_ERROR with TLS's no_application_protocol (RFC 9001, 4.8)."""
-
-
-class _Sent(NamedTuple):
-    time: float
-    frames: tuple[Frame, ...]
-    size: int
 
 
 def _size(frame: Frame) -> int:
@@ -90,8 +82,8 @@ class MemoryConnection(EngineConnection):
         self._pending: list[Frame] = [hello] if is_client else []
         self._datagrams: list[Datagram] = []
         self._number = 0
-        self._flying: dict[int, _Sent] = {}
-        self._in_flight = self._sent_total = self._credit = self._lost = 0
+        self._recovery = Recovery(now)
+        self._sent_total = self._credit = 0
         self._opened = {True: 0, False: 0}
         self._allowed = {True: 0, False: 0}
         # Receiving
@@ -107,9 +99,7 @@ class MemoryConnection(EngineConnection):
             False: self._limits.max_streams_bidi,
         }
         self._over: set[int] = set()
-        self._rtt: float | None = None
-        self._slowest = 0.0
-        self._heard = self._last_sent = now
+        self._heard = now
 
     # A. From the endpoint
 
@@ -159,9 +149,8 @@ class MemoryConnection(EngineConnection):
         if self._terminated:
             return None
         idle = self._heard + self._limits.idle_timeout
-        if self._flying:
-            return min(idle, self._last_sent + _PROBE)
-        return idle
+        timer = self._recovery.timer
+        return idle if timer is None else min(idle, timer)
 
     def on_timer(self, now: float) -> None:
         """See :meth:`EngineConnection.on_timer`."""
@@ -169,8 +158,8 @@ class MemoryConnection(EngineConnection):
             return
         if now >= self._heard + self._limits.idle_timeout:
             self._end(Closed(0, "idle timeout", by_peer=False, application=False))
-        elif self._flying and now >= self._last_sent + _PROBE:
-            self._lose(list(self._flying))
+        elif (timer := self._recovery.timer) is not None and now >= timer:
+            self._again(self._recovery.probe())
             self._pending.append(Ping())
 
     @property
@@ -212,7 +201,8 @@ class MemoryConnection(EngineConnection):
 
     def stats(self) -> EngineStats:
         """See :meth:`EngineConnection.stats`."""
-        return EngineStats(self._lost, self._rtt, self._rtt, _WINDOW, self._in_flight)
+        known = self._recovery
+        return EngineStats(known.lost, known.rtt, known.rtt, WINDOW, known.in_flight)
 
     # C. Sending
 
@@ -248,7 +238,7 @@ class MemoryConnection(EngineConnection):
 
     def send_window(self) -> int:
         """See :meth:`EngineConnection.send_window`."""
-        return max(0, min(_WINDOW - self._in_flight, self._credit - self._sent_total))
+        return max(0, min(self._recovery.room, self._credit - self._sent_total))
 
     def datagram(self, data: bytes) -> None:
         """See :meth:`EngineConnection.datagram`."""
@@ -289,9 +279,7 @@ class MemoryConnection(EngineConnection):
         self._number += 1
         size = 32 + sum(map(_size, frames))
         if any(not isinstance(frame, Ack | Close) for frame in frames):
-            self._flying[self._number] = _Sent(now, frames, size)
-            self._in_flight += size
-            self._last_sent = now
+            self._recovery.sent(self._number, frames, size, now)
         if any(isinstance(frame, Hello) for frame in frames):
             # A long header, as long as an Initial must be (RFC 9000, 14.1; 17.2.2).
             to, source, token = self._peer_id, self._id, self._token
@@ -307,7 +295,7 @@ class MemoryConnection(EngineConnection):
             frames.append(Ack(tuple(self._acks[-256:])))
             self._acks.clear()
             self._ack_now = False
-        room = min(_PACKET - 32, _WINDOW - self._in_flight)
+        room = min(_PACKET - 32, self._recovery.room)
         while self._pending and (size := _size(self._pending[0])) <= room:
             room -= size
             frames.append(self._pending.pop(0))
@@ -333,30 +321,15 @@ class MemoryConnection(EngineConnection):
             if taken[2]:
                 self._half_over(stream_id)
 
-    def _acked(self, numbers: tuple[int, ...], now: float) -> None:
-        for number in numbers:
-            if number in self._flying:
-                sent = self._flying.pop(number)
-                self._in_flight -= sent.size
-                self._rtt = now - sent.time
-                self._slowest = max(self._slowest, self._rtt)
-                self._last_sent = now
-        # Three later ones have arrived, and it had time to: it is lost (RFC 9002, 6.1).
-        before, late = max(numbers) - 3, now - self._slowest
-        self._lose([n for n, sent in self._flying.items() if n <= before and sent.time <= late])
-
-    def _lose(self, numbers: list[int]) -> None:
-        for number in numbers:
-            sent = self._flying.pop(number)
-            self._in_flight -= sent.size
-            self._lost += 1
-            for frame in sent.frames:
-                if isinstance(frame, Stream):
-                    half = self._out.get(frame.stream_id)
-                    if half is not None and half.reset:
-                        continue
-                if not isinstance(frame, Ack | Datagram | Ping):
-                    self._pending.append(frame)
+    def _again(self, frames: list[Frame]) -> None:
+        """Send frames of lost packets again, but those that nobody needs any more."""
+        for frame in frames:
+            if isinstance(frame, Stream):
+                half = self._out.get(frame.stream_id)
+                if half is not None and half.reset:
+                    continue
+            if not isinstance(frame, Ack | Datagram | Ping):
+                self._pending.append(frame)
 
     # E. Frames
 
@@ -368,7 +341,7 @@ class MemoryConnection(EngineConnection):
                 if half is not None and got is not None:
                     self._deliver(stream_id, half, *got)
             case Ack(numbers):
-                self._acked(numbers, now)
+                self._again(self._recovery.acknowledged(numbers, now))
             case Datagram(data):
                 self._events.append(DatagramReceived(data))
             case Reset(stream_id, code):
@@ -427,8 +400,7 @@ class MemoryConnection(EngineConnection):
         length = packet[at]
         self._peer_id = packet[at + 1 : at + 1 + length]
         self._token = packet[at + 1 + length : -16]
-        self._flying.clear()
-        self._in_flight = 0
+        self._recovery.forget()
         self._pending = [self._hello]
 
     # F. Streams
