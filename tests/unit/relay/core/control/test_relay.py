@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.control.events import SessionClosed, SessionOpened
-from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.messages import RequestOk, SubscribeOk
+from laps_relay.core.control.events import (
+    SessionClosed,
+    SessionFaulted,
+    SessionLeaving,
+    SessionOpened,
+)
+from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.interfaces import (
+    Decision,
+    FetchEnded,
+    RankChanged,
+    SessionFault,
+    Subscription,
+    SubscriptionDone,
+    TrackEnded,
+    TrackMalformed,
+    UpstreamEnded,
+)
+from laps_wire.errors import ProtocolViolation
+from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
+from laps_wire.moqt.messages import RequestOk, StandaloneFetch, SubscribeOk
+from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session.events import (
+    GoawayReceived,
     PublishEnded,
     RequestAccepted,
     RequestReceived,
     RequestRejected,
+    Terminated,
 )
+from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
-from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet
+from laps_wire.names import Namespace
+from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, RuleBook, track_of
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 pairs = pytest.mark.parametrize(("first", "second"), [(a, b) for a in DRAFTS for b in DRAFTS])
@@ -78,3 +101,202 @@ def test_sessions_come_and_go(draft: Draft) -> None:
     assert [event.session for event in net.found(SessionClosed)] == [peer.id]
     assert net.relay.sessions() == []
     assert net.plane.sessions == {}
+
+
+# Sessions
+
+
+@both
+def test_too_many_sessions(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(max_sessions=1))
+    net.connect(draft)
+    second = net.connect(draft)
+    assert second.gone
+    assert second.one(Terminated).code == SessionCode.INTERNAL_ERROR
+    assert len(net.relay.sessions()) == 1
+
+
+@both
+def test_everything_of_a_session_ends_with_it(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer = net.subscriber(draft)
+    session = peer.session
+    session.publish_namespace(NAMESPACE)
+    session.subscribe_namespace(Namespace())
+    session.publish(track_of("mine"), 9)
+    session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    # The relay asks it for something too; the first is the track that it receives itself.
+    other = net.connect(draft)
+    other.session.fetch(StandaloneFetch(track_of("a"), Location(0, 0), Location(1, 0)))
+    other.session.track_status(track_of("b"))
+    net.settle()
+    assert len(peer.take(RequestReceived)) == 3
+    net.lose(peer)
+    net.relay.remove_session(net.now, peer.id)
+    assert net.plane.receivers(TRACK) == []
+    assert len(other.take(RequestRejected)) == 2
+    assert [row.session for row in net.relay.sessions()] == [publisher.id, other.id]
+    assert net.relay.namespaces() == []
+    assert len(net.relay.tracks()) == 1
+
+
+@both
+def test_a_peer_that_breaks_the_protocol_on_a_data_stream(draft: Draft) -> None:
+    net = EdgeNet()
+    peer, other = net.publisher(draft), net.subscriber(draft)
+    fault = SessionFault(peer.id, ProtocolViolation("a bad header"))
+    net.notify(fault, fault, SessionFault(999, ProtocolViolation("nobody")))
+    assert peer.one(Terminated).code == SessionCode.PROTOCOL_VIOLATION
+    assert len(net.found(SessionFaulted)) >= 1
+    assert not other.gone
+    assert len(other.take(PublishEnded)) == 1
+
+
+# Draining
+
+
+@both
+def test_draining(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(goaway_timeout=4.0))
+    stays, leaves = net.subscriber(draft), net.connect(draft)
+    early = net.connect(draft, settle=False)
+    net.relay.drain(net.now, "moqt://other.example")
+    net.relay.drain(net.now, "moqt://other.example")
+    net.settle()
+    assert early.gone
+    for peer in (stays, leaves):
+        goaway = peer.one(GoawayReceived).message
+        assert goaway.new_session_uri == "moqt://other.example"
+        assert goaway.timeout == (4000 if draft is Draft.D18 else 0)
+    assert all(row.leaving for row in net.relay.sessions())
+    # Who comes now is told at once.
+    late = net.connect(draft)
+    assert len(late.take(GoawayReceived)) == 1
+    net.leave(leaves)
+    net.advance(4.0)
+    assert stays.one(Terminated).code == SessionCode.GOAWAY_TIMEOUT
+    assert net.relay.sessions() == []
+    assert len(net.found(SessionLeaving)) == 3
+
+
+def test_new_requests_behind_goaway() -> None:
+    net = EdgeNet()
+    peer = net.connect(Draft.D16)
+    peer.session.subscribe(TRACK)
+    net.relay.drain(net.now, "")
+    net.settle()
+    assert peer.one(RequestRejected).message.error_code == RequestErrorCode.GOING_AWAY
+
+
+# Orders
+
+
+@both
+def test_settings_can_change(draft: Draft) -> None:
+    net = EdgeNet()
+    net.publisher(draft)
+    net.relay.set_settings(net.now, EdgeSettings(session_subscriptions=0))
+    peer = net.subscriber(draft)
+    assert len(peer.take(RequestRejected)) == 1
+
+
+@both
+def test_purging(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    assert net.relay.purge() == 7
+    assert net.relay.purge(TRACK) == 7
+    assert net.relay.purge(track_of("unknown")) == 0
+    net.plane.cached[1] = 1
+    net.leave(publisher)
+    assert net.relay.purge(TRACK) == 7
+    assert net.plane.purged == [None, 1, 1]
+
+
+@both
+def test_rows_of_what_waits(draft: Draft) -> None:
+    net = EdgeNet()
+    waiting = Parameters(rendezvous_timeout=9000 if draft is Draft.D18 else None)
+    net.subscriber(draft, TRACK, waiting)
+    (row,) = net.relay.subscriptions()
+    assert not row.established
+    assert row.counters is None
+    assert net.relay.tracks() == []
+
+
+# Notices and timers
+
+
+@both
+def test_notices_about_what_is_gone(draft: Draft) -> None:
+    net = EdgeNet()
+    peer = net.publisher(draft)
+    net.notify(
+        TrackMalformed(9, peer.id, ""),
+        TrackEnded(9, Location(0, 0)),
+        SubscriptionDone(Subscription(peer.id, 99)),
+        FetchEnded(Subscription(peer.id, 99), complete=True),
+        UpstreamEnded(peer.id, 99, complete=True),
+        RankChanged(9, 1),
+    )
+    assert not peer.gone
+
+
+@both
+def test_notices_about_what_is_there(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer = net.subscriber(draft)
+    net.notify(RankChanged(1, 4))
+    assert net.relay.tracks()[0].rank == 4
+    net.notify(TrackEnded(1, Location(3, 3)))
+    net.advance(1.0)
+    assert len(peer.take(PublishEnded)) == 1
+    again = net.subscriber(draft)
+    net.notify(SubscriptionDone(Subscription(again.id, again.request)))
+    assert len(again.take(PublishEnded)) == 1
+    request = again.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    asked = publisher.one(RequestReceived)
+    publisher.session.accept_fetch(asked.request_id, Location(1, 0))
+    net.settle()
+    net.notify(
+        UpstreamEnded(publisher.id, asked.request_id, complete=True),
+        FetchEnded(Subscription(again.id, request), complete=True),
+    )
+    assert net.relay.sessions()[2].fetches == 0
+    net.notify(TrackMalformed(1, publisher.id, "bad"))
+    assert net.plane.ingress == {}
+
+
+@both
+def test_every_timer(draft: Draft) -> None:
+    rules = RuleBook()
+    net = EdgeNet(authorizer=rules)
+    assert net.relay.poll_timeout() is None
+    publisher = net.announcer(draft)
+    net.subscriber(draft)
+    peer = net.connect(draft)
+    peer.session.track_status(track_of("a"))
+    peer.session.fetch(StandaloneFetch(track_of("b"), Location(0, 0), Location(1, 0)))
+    net.settle()
+    net.advance(10.0)
+    codes = {event.message.error_code for event in peer.take(RequestRejected)}
+    assert codes == {RequestErrorCode.TIMEOUT}
+    publisher.take(RequestReceived)
+    rules.tokens[b"short"] = Decision(allowed=True, expires=net.now + 1)
+    token = Parameters(authorization_tokens=(Token.use_value(1, b"short"),))
+    second = net.subscriber(draft, TRACK, token)
+    request = net.answer(publisher)
+    net.advance(1.0)
+    assert len(second.take(PublishEnded)) == 1
+    net.plane.cached[net.plane.number(TRACK)] = 1
+    # It lingers, then only its cache is left, then nothing.
+    net.advance(5.0)
+    assert publisher.session.request_state(request) is None
+    assert len(net.plane.tracks) == 1
+    net.advance(30.0)
+    assert net.plane.tracks == {}
+    assert net.relay.poll_timeout() is None

@@ -52,6 +52,7 @@ from laps_wire.moqt.session.events import (
     UpdateReceived,
     UpdateRejected,
 )
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["Dispatch"]
@@ -149,7 +150,9 @@ class Dispatch:
             return
         timeout = context.settings.goaway_timeout
         uri = context.draining or ""
-        if context.tell(client, client.wire.goaway, uri, int(timeout * 1000)):
+        # Only draft 18 tells how long.
+        told = int(timeout * 1000) if client.draft is Draft.D18 else 0
+        if context.tell(client, client.wire.goaway, uri, told):
             client.drained = True
             context.timers.set((Due.GOAWAY, client), now + timeout)
             context.events.append(SessionLeaving(session=client.id, by_peer=False))
@@ -255,8 +258,7 @@ class Dispatch:
             case Receiver():
                 context.receivers.left(now, record, "unsubscribed")
             case Source():
-                reason = "the publisher ended it"
-                context.sources.gone(now, record, "INTERNAL_ERROR", reason)
+                context.sources.ended(now, record)
             case Offer():
                 context.spaces.unpublished(now, record)
             case Watch():

@@ -98,9 +98,7 @@ class Sources:
         if refusal is not None:
             code, reason = refusal
             self._cancel(source)
-            self._remove(now, source, reason)
-            track.refused.add(client.id)
-            self._unanswered(now, track, code, reason)
+            self._refused(now, source, code, reason)
             return
         self._establish(
             now, source, message.track_alias, message.parameters.largest_object, pushed=False
@@ -109,21 +107,21 @@ class Sources:
     def rejected(self, now: float, source: Source, error: RequestError) -> None:
         """The publisher said no to our SUBSCRIBE."""
         reason = error.reason or "the publisher rejected the subscription"
-        self._remove(now, source, reason)
-        source.track.refused.add(source.client.id)
-        self._unanswered(now, source.track, upstream_code(error), reason)
+        self._refused(now, source, upstream_code(error), reason)
 
     def overdue(self, now: float, source: Source) -> None:
         """The publisher does not answer our SUBSCRIBE."""
         self._cancel(source)
-        self._remove(now, source, "no answer")
+        self._refused(now, source, RequestErrorCode.TIMEOUT, "the publisher does not answer")
+
+    def _refused(self, now: float, source: Source, code: RequestErrorCode, reason: str) -> None:
+        """A publisher will not feed a track; it is not asked again at once."""
+        self._remove(now, source, reason)
         source.track.refused.add(source.client.id)
-        self._unanswered(
-            now, source.track, RequestErrorCode.TIMEOUT, "the publisher does not answer"
-        )
+        self._unanswered(now, source.track, code, reason)
 
     def _unanswered(self, now: float, track: Track, code: RequestErrorCode, reason: str) -> None:
-        """A publisher will not feed a track; if none is left to answer, its receivers hear it."""
+        """If no publisher is left that might feed a track, its receivers hear why."""
         if not track.sources:
             self._context.receivers.source_lost(now, track, "TRACK_ENDED", reason, code)
         self._context.tracks.settle(now, track)
@@ -292,6 +290,14 @@ class Sources:
         source.reason = message.reason
         delay = context.settings.done_delay if message.stream_count else 0.0
         context.timers.set((Due.DONE, source), now + delay)
+
+    def ended(self, now: float, source: Source) -> None:
+        """The publisher ended its request without a word (draft 18)."""
+        reason = "the publisher ended it"
+        if source.stage is Stage.PENDING:
+            self._refused(now, source, RequestErrorCode.INTERNAL_ERROR, reason)
+        else:
+            self.gone(now, source, "INTERNAL_ERROR", reason)
 
     def done_now(self, now: float, source: Source) -> None:
         """What was under way behind PUBLISH_DONE should be here."""

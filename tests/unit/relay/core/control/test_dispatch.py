@@ -1,0 +1,274 @@
+"""Events of a session: each finds the part that knows, and late ones do no harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_relay.core.control.events import (
+    RequestDenied,
+    SessionClosed,
+    SessionLeaving,
+    SessionOpened,
+)
+from laps_relay.core.control.settings import EdgeSettings
+from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
+from laps_wire.moqt.messages import (
+    Fetch,
+    FetchOk,
+    Publish,
+    PublishDone,
+    RelativeJoiningFetch,
+    RequestError,
+    RequestOk,
+    RequestUpdate,
+    StandaloneFetch,
+    Subscribe,
+)
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session.config import SessionLimits
+from laps_wire.moqt.session.events import (
+    PeerBlocked,
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestReceived,
+    RequestRejected,
+    UpdateAccepted,
+    UpdateReceived,
+    UpdateRejected,
+)
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Location
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import Namespace
+from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, track_of
+
+both = pytest.mark.parametrize("draft", DRAFTS)
+
+
+@both
+def test_setup(draft: Draft) -> None:
+    net = EdgeNet()
+    net.connect(draft, options=SetupOptions(moqt_implementation="test/1"))
+    (opened,) = net.found(SessionOpened)
+    assert opened.implementation == "test/1"
+    assert opened.info.draft is draft
+
+
+@both
+def test_every_kind_of_request(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer = net.connect(draft)
+    session = peer.session
+    requests = {
+        session.subscribe(TRACK),
+        session.track_status(TRACK),
+        session.publish_namespace(NAMESPACE),
+        session.subscribe_namespace(Namespace()),
+        session.publish(track_of("other"), 4),
+    }
+    net.settle()
+    assert {event.request_id for event in peer.take(RequestAccepted)} == requests
+    fetched = session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    asked = publisher.one(RequestReceived)
+    assert isinstance(asked.message, Fetch)
+    publisher.session.accept_fetch(asked.request_id, Location(1, 0))
+    net.settle()
+    assert peer.one(RequestAccepted).request_id == fetched
+    # And each of them can end without a word.
+    for request in session.open_requests:
+        if request % 2 == 0 and request != fetched:
+            try:
+                session.cancel(request)
+            except RuntimeError:
+                session.publish_done(request, 2, 0, "")
+    session.cancel(fetched)
+    net.settle()
+    net.advance(0.0)
+    row = net.relay.sessions()[1]
+    assert (row.subscriptions, row.publishes, row.namespaces, row.prefixes, row.fetches) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
+
+
+def test_every_kind_of_end_in_draft_18() -> None:
+    """A publisher resets the streams of requests that it got from the relay."""
+    net = EdgeNet()
+    publisher = net.announcer(Draft.D18)
+    peer = net.subscriber(Draft.D18)
+    peer.session.track_status(track_of("other"))
+    peer.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    asked = publisher.take(RequestReceived)
+    assert len(asked) == 3
+    for event in asked:
+        publisher.session.cancel(event.request_id)
+    net.settle()
+    assert len(peer.take(RequestRejected)) == 3
+    assert net.plane.tracks == {}
+
+
+@both
+def test_answers_of_publishers_and_subscribers(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.announcer(draft)
+    watcher = net.connect(draft)
+    if draft is Draft.D16:
+        watcher.session.subscribe_namespace(NAMESPACE, SubscribeOptions.PUBLISH)
+    else:
+        watcher.session.subscribe_tracks(NAMESPACE)
+    peer = net.connect(draft)
+    peer.session.track_status(TRACK)
+    peer.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    for event in publisher.take(RequestReceived):
+        publisher.session.reject(event.request_id, 0x10, "no")
+    net.settle()
+    assert len(peer.take(RequestRejected)) == 2
+    peer.session.track_status(TRACK)
+    net.settle()
+    publisher.session.accept(publisher.one(RequestReceived).request_id)
+    net.settle()
+    assert isinstance(peer.one(RequestAccepted).message, RequestOk)
+    peer.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    publisher.session.accept_fetch(publisher.one(RequestReceived).request_id, Location(1, 0))
+    net.settle()
+    assert isinstance(peer.one(RequestAccepted).message, FetchOk)
+    subscriber = net.subscriber(draft)
+    publisher.session.reject(publisher.one(RequestReceived).request_id, 0x10, "no")
+    net.settle()
+    assert len(subscriber.take(RequestRejected)) == 1
+    subscriber.session.subscribe(TRACK)
+    net.settle()
+    net.answer(publisher)
+    assert len(subscriber.take(RequestAccepted)) == 1
+    net.publisher(draft, track_of("pushed"))
+    offer = watcher.one(RequestReceived)
+    assert isinstance(offer.message, Publish)
+    watcher.session.reject(offer.request_id, RequestErrorCode.UNINTERESTED)
+    net.settle()
+    net.publisher(draft, track_of("pushed too"))
+    offer = watcher.one(RequestReceived)
+    watcher.session.accept(offer.request_id)
+    net.settle()
+    assert net.plane.receivers(track_of("pushed too")) == [watcher.id]
+
+
+@both
+def test_updates_of_every_kind(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    publisher.session.update(publisher.request, Parameters(forward=True))
+    namespace = publisher.session.publish_namespace(NAMESPACE)
+    prefix = publisher.session.subscribe_namespace(Namespace())
+    net.settle()
+    publisher.session.update(namespace, Parameters())
+    publisher.session.update(prefix, Parameters())
+    net.settle()
+    assert len(publisher.take(UpdateAccepted)) == 3
+
+
+@both
+def test_a_fetch_may_not_be_updated_too_often(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(request_rate=1.0, request_burst=1))
+    net.publisher(draft)
+    net.plane.covered.add(1)
+    net.plane.largest_of[1] = Location(2, 0)
+    peer = net.connect(draft)
+    request = peer.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    peer.session.update(request, Parameters(subscriber_priority=2))
+    net.settle()
+    assert len(peer.take(UpdateRejected)) == 1
+
+
+def test_what_comes_late_does_no_harm() -> None:
+    net = EdgeNet()
+    peer = net.connect(Draft.D18)
+    relay, now = net.relay, net.now
+    for event in (
+        PublishEnded(request_id=9, message=PublishDone(None, 2, 0)),
+        RequestCancelled(request_id=9),
+        RequestAccepted(request_id=9, message=RequestOk()),
+        RequestRejected(request_id=9, message=RequestError(None, 0)),
+        UpdateReceived(request_id=9, update_id=11, message=RequestUpdate(11)),
+        UpdateRejected(request_id=9, update_id=11, message=RequestError(None, 0)),
+        PeerBlocked(max_request_id=4),
+        RequestReceived(request_id=0, message=Fetch(0, RelativeJoiningFetch(44, 1))),
+        RequestReceived(request_id=2, message=Subscribe(2, TRACK)),
+    ):
+        relay.handle_session_event(now, peer.id, event)
+        relay.handle_session_event(now, 999, event)
+    net.settle()
+    assert relay.subscriptions() == []
+    assert not peer.gone
+
+
+@both
+def test_a_request_that_the_session_refuses_is_told(draft: Draft) -> None:
+    net = EdgeNet()
+    peer = net.connect(draft)
+    peer.session.subscribe_namespace(NAMESPACE)
+    peer.session.subscribe_namespace(Namespace())
+    net.settle()
+    (denied,) = net.found(RequestDenied)
+    assert denied.code == RequestErrorCode.PREFIX_OVERLAP
+
+
+@both
+def test_goaway_of_a_client(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.announcer(draft)
+    publisher.session.goaway()
+    net.settle()
+    assert net.found(SessionLeaving)[0].by_peer
+    assert net.relay.sessions()[0].leaving
+    peer = net.subscriber(draft)
+    net.advance(1.0)
+    # It is not asked for anything any more.
+    assert publisher.take(RequestReceived) == []
+    assert len(peer.take(RequestRejected)) == 1
+
+
+@both
+def test_nothing_reaches_a_session_that_is_closed(draft: Draft) -> None:
+    net = EdgeNet()
+    peer = net.connect(draft)
+    net.relay._context.clients[peer.id].closed = True
+    peer.session.subscribe(TRACK)
+    net.settle()
+    assert net.relay.subscriptions() == []
+    net.leave(peer)
+    assert len(net.found(SessionClosed)) == 1
+
+
+def test_more_requests_are_allowed() -> None:
+    net = EdgeNet()
+    publisher = net.connect(Draft.D16, limits=SessionLimits(max_requests=1))
+    publisher.session.publish_namespace(NAMESPACE)
+    net.settle()
+    for name in "abc":
+        net.subscriber(Draft.D16, track_of(name))
+    answered = 0
+    while asked := publisher.take(RequestReceived):
+        assert len(asked) == 1
+        publisher.session.reject(asked[0].request_id, 0x10, "no")
+        net.settle()
+        answered += 1
+    assert answered == 3
+
+
+def test_a_track_status_cannot_be_updated() -> None:
+    net = EdgeNet()
+    peer = net.connect(Draft.D18)
+    context = net.relay._context
+    event = UpdateReceived(request_id=0, update_id=2, message=RequestUpdate(2))
+    net.relay._dispatch.event(net.now, context.clients[peer.id], event)
+    assert not peer.gone

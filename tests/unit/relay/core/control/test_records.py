@@ -1,0 +1,74 @@
+"""Records: what they say about themselves."""
+
+from __future__ import annotations
+
+from laps_relay.core.control.records import (
+    Client,
+    FetchJob,
+    Receiver,
+    Source,
+    Stage,
+    Track,
+)
+from laps_relay.core.control.settings import SessionInfo
+from laps_relay.core.interfaces import Subscription
+from laps_wire.moqt.messages import Fetch, StandaloneFetch
+from laps_wire.moqt.session.config import Role, SessionConfig
+from laps_wire.moqt.session.session import Session
+from laps_wire.moqt.structures import Location
+from laps_wire.moqt.versions import Draft
+from testkit.edge_net import TRACK
+
+
+def client() -> Client:
+    wire = Session(SessionConfig(draft=Draft.D18, role=Role.SERVER))
+    info = SessionInfo(peer_address="", draft=Draft.D18)
+    return Client(id=3, wire=wire, info=info, opened=0.0)
+
+
+def test_a_client_is_usable_between_setup_and_goaway() -> None:
+    peer = client()
+    assert peer.draft is Draft.D18
+    seen = []
+    for ready, leaving, closed in (
+        (False, False, False),
+        (True, False, False),
+        (True, True, False),
+        (True, False, True),
+    ):
+        peer.ready, peer.leaving, peer.closed = ready, leaving, closed
+        seen.append(peer.usable)
+    assert seen == [False, True, False, False]
+
+
+def test_a_track_and_its_sources() -> None:
+    track = Track(number=1, name=TRACK)
+
+    def state() -> tuple[bool, bool, bool]:
+        return track.pending, track.established, track.pushed
+
+    assert state() == (False, False, False)
+    source = Source(client=client(), track=track, pushed=True)
+    track.sources[3] = source
+    assert state() == (True, False, False)
+    source.stage = Stage.ESTABLISHED
+    assert source.live
+    assert state() == (False, True, True)
+    source.stage = Stage.DONE
+    assert state() == (False, False, False)
+
+
+def test_keys_in_the_plane() -> None:
+    peer = client()
+    track = Track(number=1, name=TRACK)
+    receiver = Receiver(client=peer, track=track, pushed=False, request_id=8)
+    assert receiver.subscription == Subscription(3, 8)
+    target = StandaloneFetch(TRACK, Location(0, 0), Location(1, 0))
+    job = FetchJob(client=peer, request_id=10, message=Fetch(10, target))
+    assert job.subscription == Subscription(3, 10)
+
+
+def test_records_are_themselves_alone() -> None:
+    first, second = Track(number=1, name=TRACK), Track(number=1, name=TRACK)
+    assert first != second
+    assert len({first, second}) == 2
