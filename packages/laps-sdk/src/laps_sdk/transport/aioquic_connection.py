@@ -68,9 +68,7 @@ class AioquicConnection(LibraryConnection):
 
     def _receive(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
         quic = self._tuned
-        receive = quic.receive_datagram
-        for datagram in datagrams:
-            receive(datagram, address, now)
+        quic.receive_all(datagrams, address, now)
         if self._retried and quic.started:
             quic.address_is_valid()
             self._retried = False
