@@ -284,6 +284,18 @@ def test_deadlines_move() -> None:
     assert not stream.closed
 
 
+def test_a_deadline_that_comes_back_drops_once() -> None:
+    rig = Rig()
+    rig.engine.window = 0
+    stream = rig.open(deadline=101.0)
+    stream.write(b"x")
+    stream.set_deadline(105.0)
+    stream.set_deadline(101.0)
+    rig.now = 102.0
+    assert rig.turn() == [("reset", 2, 0)]
+    assert rig.egress.dropped_streams == 1
+
+
 def test_an_old_deadline_in_the_heap_drops_nobody() -> None:
     rig = Rig()
     rig.engine.window = 0

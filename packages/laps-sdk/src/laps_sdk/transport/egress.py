@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
 from typing import Final
 
 from laps_sdk.errors import StreamLimitError
@@ -25,6 +24,7 @@ from laps_sdk.transport.base import URGENT, EgressLimits
 from laps_sdk.transport.engine import EngineConnection
 from laps_sdk.transport.events import DropReason, Event, StreamDropped, StreamsAvailable, Writable
 from laps_sdk.transport.out_datagrams import DatagramQueue
+from laps_sdk.transport.out_deadlines import Deadlines
 from laps_sdk.transport.out_stream import ALLOWANCE, EgressStream, Line
 from laps_sdk.transport.send_window import SendWindow
 
@@ -90,7 +90,7 @@ class Egress:
         self._streams: dict[int, EgressStream] = {}
         self.datagrams = DatagramQueue(engine, limits.max_datagrams)
         self._window = SendWindow(engine)
-        self._deadlines: list[tuple[float, int, EgressStream]] = []
+        self._deadlines = Deadlines()
         self._events: list[Event] = []
         self._ticks = 0
         self._kept_bytes = self._spare_bytes = 0
@@ -126,13 +126,10 @@ class Egress:
 
     def next_timer(self) -> float | None:
         """When :meth:`pump` has something to do even if nothing else happens."""
-        deadlines, recheck = self._deadlines, self._window.recheck
-        while deadlines:
-            deadline, _, stream = deadlines[0]
-            if stream.place is not None and stream.deadline == deadline:
-                return deadline if recheck is None else min(deadline, recheck)
-            heappop(deadlines)
-        return recheck
+        deadline, recheck = self._deadlines.next(), self._window.recheck
+        if deadline is None or recheck is None:
+            return recheck if deadline is None else deadline
+        return min(deadline, recheck)
 
     def tick(self) -> int:
         """A number that grows: who came first."""
@@ -259,14 +256,8 @@ class Egress:
         """Watch the deadline of a stream that waits in a line."""
         if stream.deadline is None or stream.place is None:
             return
-        deadlines = self._deadlines
-        lines = len(self.ready) + len(self.stalled) + len(self.waiting)
-        if len(deadlines) > 2 * lines + 64:  # most are of streams that left long ago
-            deadlines[:] = [
-                e for e in deadlines if e[2].place is not None and e[2].deadline == e[0]
-            ]
-            heapify(deadlines)
-        heappush(deadlines, (stream.deadline, self.tick(), stream))
+        self._deadlines.watch(stream, len(self.ready) + len(self.stalled) + len(self.waiting))
+        self._quiet = False
         self.wake()
 
     # C. Datagrams
@@ -300,7 +291,8 @@ class Egress:
         if self._quiet:
             return
         if self._deadlines:
-            self._expire(now)
+            for late in self._deadlines.passed(now):
+                self._drop(late, DropReason.EXPIRED)
         if self.waiting or self._asked_bidi:
             self._open_waiting()
         if self.stalled:
@@ -398,13 +390,6 @@ class Egress:
             else:
                 held += backlog
         self._window.stalled = held
-
-    def _expire(self, now: float) -> None:
-        deadlines = self._deadlines
-        while deadlines and deadlines[0][0] <= now:
-            deadline, _, stream = heappop(deadlines)
-            if stream.place is not None and stream.deadline == deadline:
-                self._drop(stream, DropReason.EXPIRED)
 
     def _count(self, stream: EgressStream, size: int) -> None:
         limits = self._limits
