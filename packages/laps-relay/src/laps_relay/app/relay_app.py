@@ -20,33 +20,35 @@ from laps_relay.admin.app import make_app
 from laps_relay.admin.live import LiveFeed
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.admin.server import AdminServer
-from laps_relay.auth import AuthSettings, TokenAuthorizer, read_keys
+from laps_relay.app.parts import (
+    StartError,
+    admin_token,
+    auth_settings,
+    mlog_writer,
+    server_config,
+    telemetry_writer,
+)
+from laps_relay.auth import TokenAuthorizer
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
 from laps_relay.core.control.events import SessionOpened
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.plane.plane import Plane
-from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
+from laps_relay.io.edge_server import EdgeServer
 from laps_relay.observe.events import Observer
 from laps_relay.observe.logs import Logger, set_level
 from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.mlog import MlogWriter, TracedRelay
 from laps_relay.observe.names import Names
 from laps_relay.observe.sampler import Sampler
-from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.errors import TransportError
-from laps_sdk.tokens import Expectations, parse_scope
 from laps_sdk.transport.base import Connection
-from laps_sdk.transport.engine import EngineOptions
-from laps_wire.errors import LapsError, LocalError
+from laps_wire.errors import LapsError
 
-__all__ = ["RelayApp", "StartError"]
+__all__ = ["RelayApp"]
 
 VERSION: Final = version("laps-relay")
 _DAY: Final = 86_400.0
-
-
-class StartError(LocalError, RuntimeError):
-    """The relay cannot start; says what to change."""
 
 
 class RelayApp:
@@ -72,6 +74,7 @@ class RelayApp:
         self._tasks: list[asyncio.Task[None]] = []
         self._admin: AdminServer | None = None
         self._connections: dict[int, Connection] = {}
+        self._losses = 0
         self.metrics = Metrics()
         config = loaded.config
         observe = config.observe
@@ -80,12 +83,21 @@ class RelayApp:
             None if secret is None else secret.get_secret_value().encode(),
             plain=observe.log_names == "plain",
         )
-        self._telemetry = _telemetry(config)
+        self._telemetry = telemetry_writer(config)
         self._observer = Observer(logger, self._names, self.metrics, self._telemetry)
         self.authorizer = TokenAuthorizer(auth_settings(config))
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
-        self._relay = EdgeRelay(self._plane, self.authorizer, mapping.edge_settings(config))
+        self._mlog: MlogWriter | None = None
+        settings = mapping.edge_settings(config)
+        if observe.mlog_dir is None:
+            self._relay = EdgeRelay(self._plane, self.authorizer, settings)
+        else:
+            self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
+            traced = TracedRelay(self._plane, self.authorizer, settings)
+            traced.trace = self._mlog.session_event
+            traced.trace_end = self._mlog.session_over
+            self._relay = traced
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
         self.view = EdgeView(
             self.server,
@@ -200,6 +212,8 @@ class RelayApp:
             self._admin = None
         if self._telemetry is not None:
             self._telemetry.stop()
+        if self._mlog is not None:
+            self._mlog.close()
 
     async def _drain(self) -> None:
         if not self.server.ports:
@@ -285,103 +299,36 @@ class RelayApp:
         return stats.bytes_received, stats.bytes_sent
 
     async def _sample_for_ever(self) -> None:
-        lost = 0
         while True:
             await asyncio.sleep(self.loaded.config.observe.sample_interval)
             self._sampler.sample()
-            counters = None if self._telemetry is None else self._telemetry.counters
-            if counters is not None and counters.lost + counters.failed > lost:
-                lost = counters.lost + counters.failed
-                self.logger.warning(
-                    "telemetry was lost",
-                    queue_full=counters.lost,
-                    disk=counters.failed,
-                    reason=counters.last_error,
-                )
+            self._tell_losses()
+
+    def _tell_losses(self) -> None:
+        """Say once for each time that telemetry was lost."""
+        if self._telemetry is None:
+            return
+        counters = self._telemetry.counters
+        if counters.lost + counters.failed > self._losses:
+            self._losses = counters.lost + counters.failed
+            self.logger.warning(
+                "telemetry was lost",
+                queue_full=counters.lost,
+                disk=counters.failed,
+                reason=counters.last_error,
+            )
 
     async def _renew_for_ever(self) -> None:
         """Development certificates live for days; a relay may run for months."""
         while True:
             await asyncio.sleep(_DAY)
-            if self.certificate.development:
-                config = self.loaded.config
-                try:
-                    self._reload_certificate(obtain(config.tls, config.state_dir))
-                except LapsError as error:
-                    self.logger.warning("no new development certificate", reason=str(error))
+            self._renew()
 
-
-# From the configuration
-
-
-def auth_settings(config: RelayConfig) -> AuthSettings:
-    """How tokens are judged; reads the key files."""
-    auth = config.auth
-    return AuthSettings(
-        keys=read_keys(auth.keys),
-        expected=Expectations(
-            audiences=tuple(auth.audience),
-            issuers=tuple(auth.issuers),
-            leeway=auth.leeway,
-            require_expiry=auth.require_expiry,
-        ),
-        anonymous=tuple(parse_scope(text) for text in auth.anonymous),
-        token_types=frozenset(auth.token_types),
-        setup_required=auth.setup_required,
-        max_tokens=auth.max_tokens,
-        cached_tokens=auth.cached_tokens,
-    )
-
-
-def server_config(config: RelayConfig, certificate: Certificate) -> EdgeServerConfig:
-    """How the QUIC server is made."""
-    listen, observe = config.listen, config.observe
-    return EdgeServerConfig(
-        host=listen.host,
-        port=listen.client_port,
-        backend=listen.transport,
-        drafts=tuple(listen.drafts),
-        engine=EngineOptions(
-            tls=certificate.tls,
-            limits=mapping.connection_limits(config),
-            datagram_size=listen.datagram_size,
-            qlog_dir=None if observe.qlog_dir is None else str(observe.qlog_dir),
-            qlog_sample=observe.trace_sample,
-        ),
-        egress=mapping.egress_limits(config),
-        admission=mapping.admission_limits(config),
-        setup_timeout=listen.setup_timeout,
-    )
-
-
-def admin_token(config: RelayConfig) -> str | None:
-    """The admin's token, from the configuration or its file."""
-    admin = config.admin
-    if admin.token is not None:
-        return admin.token.get_secret_value()
-    if admin.token_file is None:
-        return None
-    try:
-        text = admin.token_file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"admin.token_file {admin.token_file}: cannot be read: {error}") from None
-    if len(text) < 16:
-        raise StartError(f"admin.token_file {admin.token_file}: a token has 16 characters or more")
-    return text
-
-
-def _telemetry(config: RelayConfig) -> TelemetryWriter | None:
-    observe = config.observe
-    if observe.telemetry_dir is None:
-        return None
-    return TelemetryWriter(
-        TelemetrySettings(
-            directory=observe.telemetry_dir,
-            relay=observe.node_id,
-            boot=int(time.time()),
-            region=observe.region,
-            file_bytes=observe.telemetry_file_bytes,
-            file_age=observe.telemetry_file_age,
-            queue=observe.telemetry_queue,
-        )
-    )
+    def _renew(self) -> None:
+        if not self.certificate.development:
+            return
+        config = self.loaded.config
+        try:
+            self._reload_certificate(obtain(config.tls, config.state_dir))
+        except LapsError as error:
+            self.logger.warning("no new development certificate", reason=str(error))

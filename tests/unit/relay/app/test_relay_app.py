@@ -14,10 +14,12 @@ import pytest
 
 import laps_sdk
 from laps_relay.app import RelayApp, StartError, admin_token
+from laps_relay.certificates import DEV_CERTIFICATE
 from laps_relay.config import Loaded, RelayConfig, load
 from laps_relay.observe.logs import configure
 from laps_sdk import tokens
-from laps_wire.telemetry import SessionClose, SessionOpen, load_line
+from laps_sdk.transport.tls import CertificateError
+from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
 from testkit.logs import restored_logging
 
 LIMIT = 30.0
@@ -126,6 +128,20 @@ def test_a_relay_serves_clients_and_operators(tmp_path: Path) -> None:
     assert all(body.in_bytes > 1000 and body.out_bytes > 1000 for body in closed)
 
 
+def test_sampled_sessions_leave_traces(tmp_path: Path) -> None:
+    mlog = tmp_path / "mlog"
+
+    async def test() -> None:
+        async with running(loaded(tmp_path, observe={"mlog_dir": mlog})) as relay:
+            async with relay.connect() as client:
+                await client.publish("a", "b")
+            await until(lambda: relay.logged("session closed"))
+
+    in_loop(test)
+    (path,) = mlog.glob("*.qlog")
+    assert '"type": "publish"' in path.read_text(encoding="utf-8")
+
+
 def test_with_a_key_clients_need_tokens(tmp_path: Path) -> None:
     key = tokens.generate("HS256", "k")
     tokens.save_key(key, tmp_path / "key.json")
@@ -225,7 +241,7 @@ def test_a_reload_takes_a_new_certificate(tmp_path: Path) -> None:
     async def test() -> None:
         async with running(loaded(tmp_path)) as relay:
             before = relay.app.certificate.sha256
-            (tmp_path / "dev-cert.pem").unlink()
+            (tmp_path / DEV_CERTIFICATE).unlink()
             assert relay.app.reload()
             assert relay.app.certificate.sha256 != before
             assert (await relay.get("/certificate.sha256")).text.strip() != before
@@ -243,6 +259,65 @@ def test_other_paths_of_a_certificate_wait_for_a_restart(tmp_path: Path) -> None
             assert relay.app.reload()
             assert relay.app.certificate == before
             assert relay.logged("other certificate paths need a restart")
+
+    in_loop(test)
+
+
+def test_a_certificate_that_cannot_be_used_leaves_the_old_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay:
+            before = relay.app.certificate
+
+            def refuse() -> None:
+                raise CertificateError("damaged")
+
+            relay.app.server.reload_certificate = refuse  # type: ignore[method-assign]
+            assert not relay.app.reload()
+            assert relay.app.certificate == before
+            assert relay.logged("certificate refused, the old one stays")
+
+    in_loop(test)
+
+
+def test_a_development_certificate_is_renewed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay:
+            before = relay.app.certificate.sha256
+            (tmp_path / DEV_CERTIFICATE).unlink()
+            relay.app._renew()
+            renewed = relay.app.certificate
+            assert renewed.sha256 != before
+            own = {
+                "certificate": tmp_path / "dev-cert.pem",
+                "private_key": tmp_path / "dev-key.pem",
+            }
+            async with running(loaded(tmp_path, tls=own)) as other:
+                other.app._renew()
+                assert other.app.certificate.sha256 == renewed.sha256
+            (tmp_path / DEV_CERTIFICATE).unlink()
+            (tmp_path / DEV_CERTIFICATE).mkdir()
+            relay.app._renew()
+            assert relay.app.certificate == renewed
+            assert relay.logged("no new development certificate")
+
+    in_loop(test)
+
+
+def test_lost_telemetry_is_said_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        relay = Relay(
+            loaded(tmp_path, observe={"telemetry_dir": tmp_path / "t", "telemetry_queue": 1})
+        )
+        relay.app._tell_losses()
+        assert relay.app._telemetry is not None
+        for _ in range(3):
+            relay.app._telemetry.put(UnknownBody("x", {}))
+        for _ in range(2):
+            relay.app._tell_losses()
+        (line,) = relay.logged("telemetry was lost")
+        assert (line["queue_full"], line["disk"]) == (2, 0)
+        without = Relay(loaded(tmp_path))
+        without.app._tell_losses()
 
     in_loop(test)
 
@@ -273,6 +348,8 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
         relay = Relay(loaded(tmp_path, observe={"telemetry_dir": blocked / "x"}))
         with pytest.raises(StartError, match=r"observe\.telemetry_dir"):
             await relay.app.start()
+        with pytest.raises(StartError, match=r"observe\.mlog_dir"):
+            Relay(loaded(tmp_path, observe={"mlog_dir": blocked / "x"}))
 
     in_loop(test)
 
