@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from laps_sdk.cli.bench import bench
 from laps_sdk.cli.doctor import doctor
 from laps_sdk.cli.fetch import fetch
 from laps_sdk.cli.ls import ls
@@ -26,6 +27,7 @@ app.command("sub")(sub)
 app.command("fetch")(fetch)
 app.command("ls")(ls)
 app.command("ping")(ping)
+app.command("bench")(bench)
 app.command("doctor")(doctor)
 app.add_typer(token_app, name="token")
 

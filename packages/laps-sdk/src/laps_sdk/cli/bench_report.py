@@ -1,0 +1,161 @@
+"""What ``laps bench`` makes of its samples: percentiles, a histogram for terminals, a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from laps_wire.errors import LapsError
+
+__all__ = ["Sample", "Summary", "draw", "histogram", "percentile"]
+
+WIDTH: Final = 50
+"""Characters of the longest bar."""
+PERCENTILES: Final = (50, 90, 99, 99.9)
+
+
+@dataclass(slots=True)
+class Sample:
+    """What one subscriber received."""
+
+    objects: int = 0
+    bytes: int = 0
+    delays: list[float] = field(default_factory=list)
+
+    def note(self, size: int, delay: float | None) -> None:
+        """One more object."""
+        self.objects += 1
+        self.bytes += size
+        if delay is not None:
+            self.delays.append(delay)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Of values in ascending order: the smallest that so many percent do not exceed."""
+    rank = math.ceil(len(ordered) * percent / 100) - 1
+    return ordered[min(len(ordered) - 1, max(0, rank))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A run."""
+
+    written: int
+    seconds: float
+    size: int
+    subscribers: int
+    delivered: int
+    least: int
+    """Objects at the subscriber that got the fewest."""
+    delays: tuple[float, ...]
+    """All of them, in ascending order, in seconds."""
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], *, written: int, seconds: float, size: int) -> Summary:
+        """Add the subscribers up."""
+        return cls(
+            written=written,
+            seconds=seconds,
+            size=size,
+            subscribers=len(samples),
+            delivered=sum(sample.objects for sample in samples),
+            least=min(sample.objects for sample in samples),
+            delays=tuple(sorted(delay for sample in samples for delay in sample.delays)),
+        )
+
+    @property
+    def missing(self) -> int:
+        """Objects that somebody did not get."""
+        return self.written * self.subscribers - self.delivered
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        record: dict[str, Any] = {
+            "written": self.written,
+            "delivered": self.delivered,
+            "missing": self.missing,
+            "subscribers": self.subscribers,
+            "size": self.size,
+            "seconds": round(self.seconds, 3),
+            "written_per_second": round(self.written / self.seconds, 1),
+            "delivered_bytes_per_second": round(self.delivered * self.size / self.seconds),
+        }
+        if self.delays:
+            record["delay_ms"] = {
+                f"p{percent:g}": round(percentile(self.delays, percent) * 1000, 3)
+                for percent in PERCENTILES
+            }
+        return record
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        rate = self.written / self.seconds
+        carried = self.delivered * self.size * 8 / self.seconds / 1e6
+        yield (
+            f"{self.written} objects of {self.size} bytes in {self.seconds:.1f} s: {rate:.0f}/s; "
+            f"delivered {self.delivered} to {self.subscribers}, {carried:.1f} Mbit/s; "
+            f"missing {self.missing}"
+        )
+        if self.delays:
+            shown = ", ".join(
+                f"p{percent:g} {percentile(self.delays, percent) * 1000:.2f}"
+                for percent in PERCENTILES
+            )
+            yield f"delay in ms: {shown}, worst {self.delays[-1] * 1000:.2f}"
+
+
+def buckets(delays: Sequence[float]) -> list[tuple[float, float, int]]:
+    """Lower bound, upper bound and count, in steps of the square root of two."""
+    if not delays:
+        return []
+    low = max(delays[0], 1e-6)
+    first = math.floor(math.log2(low) * 2)
+    last = max(first, math.floor(math.log2(max(delays[-1], 1e-6)) * 2))
+    counts = [0] * (last - first + 1)
+    for delay in delays:
+        counts[max(0, math.floor(math.log2(max(delay, 1e-6)) * 2) - first)] += 1
+    return [
+        (2 ** ((first + number) / 2), 2 ** ((first + number + 1) / 2), count)
+        for number, count in enumerate(counts)
+    ]
+
+
+def histogram(delays: Sequence[float]) -> Iterator[str]:
+    """Bars for a terminal."""
+    found = buckets(delays)
+    most = max((count for _, _, count in found), default=0)
+    for low, high, count in found:
+        bar = "#" * round(count / most * WIDTH)
+        yield f"{low * 1000:9.2f} - {high * 1000:9.2f} ms  {count:7}  {bar}"
+
+
+def draw(summary: Summary, path: Path) -> None:
+    """The distribution of delays as a picture."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - optional
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        raise LapsError("--png needs matplotlib: pip install 'laps-sdk[plot]'") from None
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    delays = [delay * 1000 for delay in summary.delays]
+    shares = [(number + 1) / len(delays) * 100 for number in range(len(delays))]
+    axes.step(delays, shares, where="post", color="#205080")
+    for percent in PERCENTILES[:3]:
+        if delays:
+            at = percentile(delays, percent)
+            axes.axvline(at, color="#c04020", linewidth=0.8, linestyle="--")
+            axes.annotate(f"p{percent:g}\n{at:.1f} ms", (at, 3), fontsize=8, color="#c04020")
+    axes.set_xscale("log")
+    axes.set_xlabel("delay from writing to receiving, ms")
+    axes.set_ylabel("objects received by then, %")
+    axes.set_title(
+        f"{summary.written} objects of {summary.size} bytes, {summary.subscribers} subscribers, "
+        f"{summary.written / summary.seconds:.0f}/s"
+    )
+    axes.grid(visible=True, which="both", alpha=0.25)
+    figure.savefig(path)
