@@ -11,7 +11,7 @@ from testkit.browser import Browser
 from testkit.page_feed import page_feed
 from testkit.relay_process import RunningRelay
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 NAMESPACE = laps_sdk.Namespace.of(b"<b>", b"x.y")
 TRACK = "'.3cb.3e-x.2ey--cam'"  # the text form of names

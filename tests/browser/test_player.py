@@ -15,7 +15,7 @@ from testkit.browser import Browser, Page
 from testkit.page_feed import page_feed
 from testkit.relay_process import RunningRelay, relay_process
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 NAMESPACE = laps_sdk.Namespace.of(b"live", b"a/b")
 NAME = b"camera 1"

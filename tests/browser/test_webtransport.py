@@ -23,7 +23,7 @@ from laps_sdk.transport.events import (
 from testkit.browser import chromium, serve_pages
 from testkit.certs import certificates
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 SCRIPT = """
 (async () => {

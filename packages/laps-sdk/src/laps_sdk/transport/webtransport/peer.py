@@ -64,7 +64,7 @@ from laps_sdk.transport.webtransport.records import (
     encode_record,
 )
 from laps_wire.errors import IncompleteError
-from laps_wire.varint import decode_quic
+from laps_wire.varint import decode_quic, encode_quic
 
 __all__ = ["LINGER", "H3Peer"]
 
@@ -95,6 +95,7 @@ class H3Peer(ABC):
         "_listener",
         "_out",
         "_own_close",
+        "_prefix",
         "_session",
         "_unknown",
         "coder",
@@ -121,6 +122,7 @@ class H3Peer(ABC):
         self._connect_reader = RecordReader(REQUEST_FRAMES)
         self._capsules = RecordReader(CAPSULES, H3Code.MESSAGE_ERROR)
         self._flowing: set[int] = set()  # incoming streams of the session
+        self._prefix: bytes | tuple[()] = ()  # of the session's datagrams: none before and after it
         self._out: list[Event] = []  # for the session's handler, of this turn
         self._own_close: Closed | None = None
         self._ending: Closed | None = None
@@ -168,6 +170,8 @@ class H3Peer(ABC):
                 if event.fin:
                     flowing.discard(event.stream_id)
                 out.append(event)
+            elif isinstance(event, DatagramReceived) and event.data.startswith(self._prefix):
+                out.append(DatagramReceived(event.data[len(self._prefix) :]))
             elif isinstance(event, Closed):
                 self._over(event)
             elif not self._done:
@@ -362,6 +366,7 @@ class H3Peer(ABC):
     ) -> None:
         """The session stands: tell its listener, and what came before it."""
         self._session, self._connect_stream, self._connect_reader = session, stream, reader
+        self._prefix = encode_quic(session.session_id >> 2)
         self._handler = self._listener(session)
         self._out.append(Connected(session.alpn))
         events, going_on, strangers = self._early.take(session.session_id)
@@ -400,6 +405,7 @@ class H3Peer(ABC):
         """The session is over: by the peer, or since it answered our own close."""
         self._ended = self._done = session.closing = True
         self._flowing.clear()
+        self._prefix = ()
         self._out.append(self._own_close or closed)
         if self._linger is not None:
             self._linger.cancel()
