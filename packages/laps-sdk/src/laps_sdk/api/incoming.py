@@ -164,9 +164,6 @@ class Incoming:
 
     def stream_opened(self, stream_id: int, kind: StreamKind, data: bytes, fin: bool) -> None:
         """The peer began a data stream."""
-        if kind is StreamKind.PADDING:
-            self._peer.stop_data(stream_id, self._cancelled)
-            return
         stream = self._streams[stream_id] = InStream(stream_id, kind)
         stream.fin = fin
         self._begin(stream, data)
