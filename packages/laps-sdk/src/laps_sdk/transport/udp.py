@@ -29,6 +29,9 @@ __all__ = ["DatagramPort", "UdpPort", "bind_udp"]
 _SOL_UDP: Final = 17
 _UDP_SEGMENT: Final = 103
 _UDP_GRO: Final = 104
+_IP_MTU_DISCOVER: Final = 10
+_IPV6_MTU_DISCOVER: Final = 23
+_PMTUDISC_PROBE: Final = 3
 _IP_RECVERR: Final = 11
 _IPV6_RECVERR: Final = 25
 _MSG_ERRQUEUE: Final = 0x2000
@@ -109,9 +112,12 @@ class UdpPort:
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             _try_option(sock, socket.SOL_SOCKET, option, _BUFFER)
         if _LINUX:
-            # Otherwise a socket that is not connected never learns that nothing listens there.
+            # Packets must not be fragmented (RFC 9000, 14); and without the error queue a socket
+            # that is not connected never learns that nothing listens somewhere.
+            _try_option(sock, socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
             _try_option(sock, socket.IPPROTO_IP, _IP_RECVERR, 1)
             if self._v6:
+                _try_option(sock, socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE)
                 _try_option(sock, socket.IPPROTO_IPV6, _IPV6_RECVERR, 1)
         self.gro = gro and _LINUX and _try_option(sock, _SOL_UDP, _UDP_GRO, 1)
         self.gso = gso and _LINUX and _try_option(sock, _SOL_UDP, _UDP_SEGMENT, 0)
