@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from laps_relay.admin.app import make_app
 from laps_relay.admin.live import MAX_WATCHERS, LiveFeed
 from laps_relay.core.control.views import NamespaceRow
+from testkit.http import http_client
 from testkit.relay_views import (
     NO_COUNTERS,
     SHA256,
@@ -34,8 +35,7 @@ class Client:
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
-            base = "http://127.0.0.1:33480"
-            async with httpx.AsyncClient(transport=transport, base_url=base) as http:
+            async with http_client("http://127.0.0.1:33480", transport=transport) as http:
                 return await http.request(method, path, **options)
 
         return asyncio.run(ask())

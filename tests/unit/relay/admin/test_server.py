@@ -4,12 +4,12 @@ import asyncio
 import socket
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from laps_relay.admin.app import make_app
 from laps_relay.admin.live import LiveFeed
 from laps_relay.admin.server import AdminServer
+from testkit.http import http_client
 from testkit.logs import restored_logging
 from testkit.relay_views import FakeView
 
@@ -31,7 +31,7 @@ def test_it_serves_in_the_loop_and_stops_with_a_watcher_there() -> None:
     async def run() -> None:
         server = make()
         await server.start()
-        async with httpx.AsyncClient(base_url=server.url, timeout=30.0) as http:
+        async with http_client(server.url) as http:
             assert (await http.get("/healthz")).text == "ok\n"
             async with http.stream("GET", "/v1/live") as answer:
                 lines = answer.aiter_lines()

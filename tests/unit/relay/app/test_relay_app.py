@@ -20,6 +20,7 @@ from laps_relay.observe.logs import configure
 from laps_sdk import tokens
 from laps_sdk.transport.tls import CertificateError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
+from testkit.http import http_client
 from testkit.logs import restored_logging
 
 LIMIT = 30.0
@@ -53,7 +54,7 @@ class Relay:
         return [line for line in lines if line["event"] == words]
 
     async def get(self, path: str) -> httpx.Response:
-        async with httpx.AsyncClient(base_url=str(self.app.admin_url), timeout=LIMIT) as http:
+        async with http_client(str(self.app.admin_url)) as http:
             return await http.get(path)
 
     def connect(self, **options: Any) -> laps_sdk.Session:
