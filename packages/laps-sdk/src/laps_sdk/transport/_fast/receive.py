@@ -90,7 +90,8 @@ class ReceiveSide(ReceivedFrames):
         header = short_header(len(own_cid)).pack
         decrypt = opener.decrypt
         iv = opener.iv
-        key_phase = cast("CryptoPair", self._pair).recv.key_phase
+        # Short header, fixed bit, reserved bits 0, key phase in use; spin and length are free.
+        expected_flags = 0x40 | cast("CryptoPair", self._pair).recv.key_phase << 2
         space = self._space
         window = space.received_packets
         ranges = ranges_of(space.ack_queue)
@@ -113,13 +114,13 @@ class ReceiveSide(ReceivedFrames):
             if len(data) < sample + 16:
                 return self._run_ends(-index, valid, now)
             first = data[0] ^ masks[mask] & 0x1F
-            cid = data[1:cid_end]
-            if (
-                first & 0xD8 != 0x40
-                or first >> 2 & 1 != key_phase
-                or (cid != own_cid and not self._is_own_cid(cid))
-            ):
+            if first & 0xDC != expected_flags:
                 return self._run_ends(-index, valid, now)
+            cid = own_cid
+            if not data.startswith(own_cid, 1):
+                cid = data[1:cid_end]
+                if not self._is_own_cid(cid):
+                    return self._run_ends(-index, valid, now)
             expected = space.expected_packet_number
             if first & 3 == 1:
                 number = (data[cid_end] ^ masks[mask + 1]) << 8 | (

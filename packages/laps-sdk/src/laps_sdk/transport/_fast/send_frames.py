@@ -161,11 +161,13 @@ class SentFrames(FastBase):
                 discarded = True
                 continue
             limit = stream.max_stream_data_local
-            if (
-                receiver.stop_pending
-                or sender.reset_pending
-                or stream.max_stream_data_local_sent != limit
-                or (limit - receiver.highest_offset) * 2 < (self._stream_window or limit)
+            if sender.reset_pending or (
+                limit  # 0 only for streams on which nothing is received
+                and (
+                    (limit - receiver.highest_offset) * 2 < (self._stream_window or limit)
+                    or stream.max_stream_data_local_sent != limit
+                    or receiver.stop_pending
+                )
             ):
                 room = self._put_control(number, parts, handlers, room, stream)
                 if room < 0:
