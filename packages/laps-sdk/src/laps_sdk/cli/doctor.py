@@ -67,7 +67,7 @@ def _machine() -> Iterator[Finding]:
     yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
     for package in ("laps-sdk", "laps-wire", "aioquic", "cryptography", "cwt"):
         yield Finding(package, True, importlib.metadata.version(package))
-    for package, extra in (("qh3", "turbo"), ("uvloop", "uvloop"), ("textual", "top")):
+    for package, extra in (("qh3", "turbo"), ("uvloop", "uvloop"), ("matplotlib", "plot")):
         there = importlib.util.find_spec(package) is not None
         advice = "" if there else f"optional: pip install 'laps-sdk[{extra}]'"
         yield Finding(package, True if there else None, "installed" if there else "none", advice)

@@ -12,6 +12,7 @@ from laps_sdk.cli.ping import ping
 from laps_sdk.cli.pub import pub
 from laps_sdk.cli.sub import sub
 from laps_sdk.cli.token import app as token_app
+from laps_sdk.cli.top import top
 
 __all__ = ["app", "main"]
 
@@ -28,6 +29,7 @@ app.command("fetch")(fetch)
 app.command("ls")(ls)
 app.command("ping")(ping)
 app.command("bench")(bench)
+app.command("top")(top)
 app.command("doctor")(doctor)
 app.add_typer(token_app, name="token")
 
