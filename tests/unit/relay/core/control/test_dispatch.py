@@ -32,6 +32,7 @@ from laps_wire.moqt.session.events import (
     RequestAccepted,
     RequestCancelled,
     RequestReceived,
+    RequestRefused,
     RequestRejected,
     UpdateAccepted,
     UpdateReceived,
@@ -220,6 +221,42 @@ def test_a_request_that_the_session_refuses_is_told(draft: Draft) -> None:
     net.settle()
     (denied,) = net.found(RequestDenied)
     assert denied.code == RequestErrorCode.PREFIX_OVERLAP
+
+
+def test_an_update_that_the_session_refuses_ends_the_request() -> None:
+    net = EdgeNet()
+    peer = net.connect(Draft.D18)
+    peer.session.subscribe_namespace(Namespace.of(b"a"))
+    second = peer.session.subscribe_namespace(Namespace.of(b"b"))
+    net.settle()
+    overlap = Parameters(track_namespace_prefix=Namespace.of(b"a", b"c"))
+    peer.session.update(second, overlap)
+    net.settle()
+    assert len(peer.take(UpdateRejected)) == 1
+    assert len(net.relay._context.watches) == 1
+
+
+@both
+def test_a_token_that_cannot_be_read_ends_a_subscription(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer = net.subscriber(draft)
+    listener = net.announcer(draft)
+    for client, request in ((peer, peer.request), (publisher, publisher.request)):
+        wire = net.relay._context.clients[client.id]
+        refused = RequestRefused(
+            request_id=request, message=RequestUpdate(99), error_code=4, reason="bad token"
+        )
+        net.relay._dispatch.event(net.now, wire, refused)
+    wire = net.relay._context.clients[listener.id]
+    refused = RequestRefused(
+        request_id=listener.request, message=RequestUpdate(99), error_code=4, reason="bad token"
+    )
+    net.relay._dispatch.event(net.now, wire, refused)
+    net.settle()
+    assert len(peer.take(PublishEnded)) == 1
+    assert net.plane.ingress == {}
+    assert len(net.relay.namespaces()) == 1
 
 
 @both

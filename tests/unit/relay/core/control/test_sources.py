@@ -182,6 +182,18 @@ def test_a_publisher_that_allows_no_requests_yet() -> None:
     assert asked_of(publisher).track == names[2]
 
 
+def test_a_publisher_that_never_allows_another_request() -> None:
+    net = EdgeNet()
+    publisher = net.connect(Draft.D16, limits=SessionLimits(max_requests=1))
+    publisher.session.publish_namespace(NAMESPACE)
+    net.settle()
+    net.subscriber(Draft.D16, track_of("a"))
+    net.answer(publisher)
+    peer = net.subscriber(Draft.D16, track_of("b"))
+    net.advance(10.0)
+    assert peer.one(RequestRejected).message.error_code == RequestErrorCode.TIMEOUT
+
+
 def test_a_publisher_that_left_while_it_was_blocked() -> None:
     net = EdgeNet()
     publisher = net.connect(Draft.D16, limits=SessionLimits(max_requests=1))

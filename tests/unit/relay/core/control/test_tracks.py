@@ -101,6 +101,19 @@ def test_who_waits_gets_the_new_track(draft: Draft) -> None:
 
 
 @both
+def test_another_publisher_comes_while_streams_are_under_way(draft: Draft) -> None:
+    net = EdgeNet()
+    first = net.publisher(draft)
+    first.session.publish_done(first.request, 2, 1, "")
+    net.settle()
+    second = net.publisher(draft)
+    assert net.plane.publishers(TRACK) == [first.id, second.id]
+    net.advance(1.0)
+    assert net.plane.publishers(TRACK) == [second.id]
+    assert list(net.plane.tracks) == [1]
+
+
+@both
 def test_caches_make_room(draft: Draft) -> None:
     net = EdgeNet(settings=EdgeSettings(max_tracks=2))
     first = leave_a_cache(net, draft, "one")

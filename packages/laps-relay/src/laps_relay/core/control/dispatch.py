@@ -103,15 +103,7 @@ class Dispatch:
                 client.leaving = True
                 context.events.append(SessionLeaving(session=client.id, by_peer=True))
             case RequestRefused():
-                context.events.append(
-                    RequestDenied(
-                        session=client.id,
-                        request_id=event.request_id,
-                        kind=client.wire.request_kind(event.request_id),
-                        code=event.error_code,
-                        reason=event.reason,
-                    )
-                )
+                self._refused(now, client, event)
             case Terminated():
                 client.closed = True
                 context.events.append(
@@ -219,18 +211,14 @@ class Dispatch:
         context = self._context
         record = client.requests.get(event.request_id)
         overload = context.overloaded(now, client, None)
-        if overload is not None and not isinstance(record, Receiver):
+        if overload is not None:
             reason, wait = overload
             code = RequestErrorCode.EXCESSIVE_LOAD
             context.reject(client, event.update_id, code, reason, retry=wait)
-            if client.wire.request_state(event.request_id) is None and record is not None:
-                self._over(now, record)
+            if record is not None:
+                self._update_failed(now, record, reason)
             return
         match record:
-            case Receiver() if overload is not None:
-                code = RequestErrorCode.EXCESSIVE_LOAD
-                context.reject(client, event.update_id, code, overload[0])
-                context.receivers.end(now, record, "UPDATE_FAILED", overload[0], code=code)
             case Receiver():
                 context.receivers.update(now, record, event)
             case Offer():
@@ -241,15 +229,43 @@ class Dispatch:
                 # A publisher has nothing to change that we keep; a FETCH only its priority.
                 if context.grants.renew(now, record, event.update_id, event.tokens):
                     context.tell(client, client.wire.accept, event.update_id)
-                elif isinstance(record, Source):
-                    reason = "an update was not allowed"
-                    context.sources.drop(now, record, None, reason, status="UNAUTHORIZED")
                 else:
-                    code = RequestErrorCode.UNAUTHORIZED
-                    context.fetches.fail(now, record, code, "an update was not allowed")
+                    self._update_failed(now, record, "an update was not allowed")
             case _:
                 code = RequestErrorCode.NOT_SUPPORTED
                 context.reject(client, event.update_id, code, "this cannot be updated")
+
+    def _refused(self, now: float, client: Client, event: RequestRefused) -> None:
+        """The session itself rejected something; an update takes its request along."""
+        context = self._context
+        context.events.append(
+            RequestDenied(
+                session=client.id,
+                request_id=event.request_id,
+                kind=client.wire.request_kind(event.request_id),
+                code=event.error_code,
+                reason=event.reason,
+            )
+        )
+        record = client.requests.get(event.request_id)
+        if record is not None:
+            self._update_failed(now, record, event.reason)
+
+    def _update_failed(self, now: float, record: Record, reason: str) -> None:
+        """An update was rejected: end what must end with it (moq-transport-18, 10.9.1)."""
+        context, request_id = self._context, record.request_id
+        if request_id is not None and record.client.wire.request_state(request_id) is None:
+            self._over(now, record)
+            return
+        match record:
+            case Receiver():
+                context.receivers.end(now, record, "UPDATE_FAILED", reason)
+            case Source():
+                context.sources.drop(now, record, None, reason, status="UNAUTHORIZED")
+            case FetchJob():
+                context.fetches.fail(now, record, RequestErrorCode.UNAUTHORIZED, reason)
+            case _:
+                pass  # what is about namespaces goes on as it was, in draft 16
 
     def _over(self, now: float, record: Record) -> None:
         """A request ended without a word to it: forget it."""

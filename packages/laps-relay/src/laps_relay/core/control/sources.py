@@ -55,6 +55,9 @@ class Sources:
     def _subscribe(self, now: float, track: Track, client: Client) -> None:
         source = Source(client=client, track=track, pushed=False)
         self._context.add(source, None)
+        # It runs while the request waits to be sent, too: whoever waits behind it must not hang.
+        timeout = self._context.settings.upstream_timeout
+        self._context.timers.set((Due.ANSWER, source), now + timeout)
         if not self._ask(now, source):
             self._context.drop(source, None)
 

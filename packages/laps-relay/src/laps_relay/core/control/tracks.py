@@ -113,12 +113,15 @@ class Tracks:
         """A track without a publisher gets one: forget what an earlier one published.
 
         A publisher that comes back may count its groups from 0 again, and all of them would look
-        like old ones. Receivers that are still there bind the track to its past.
+        like old ones. Receivers that are still there bind the track to its past, and so do streams
+        that may still be under way.
         """
         stale = self.stale.get(track.name)
         if stale is not None:
             self.forget(now, stale)
-        bound = any(receiver.stage is Stage.ESTABLISHED for receiver in track.receivers.values())
+        bound = any(
+            receiver.stage is Stage.ESTABLISHED for receiver in track.receivers.values()
+        ) or any(source.stage is Stage.DONE for source in track.sources.values())
         if track.fed and not bound:
             self._uninstall(now, track)
             self._number(track)
