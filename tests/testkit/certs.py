@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -51,7 +52,10 @@ def issue(
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     end = not_after or datetime.now(UTC) + timedelta(days=5)
-    sans = [x509.DNSName("localhost"), x509.DNSName("relay.example")]
+    sans = [
+        x509.IPAddress(ip_address(name)) if name[-1].isdigit() else x509.DNSName(name)
+        for name in NAMES
+    ]
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)

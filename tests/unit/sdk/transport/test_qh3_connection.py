@@ -183,6 +183,14 @@ def test_a_datagram_waiting_while_the_path_shrank_is_dropped(
     assert quic.total_backlog() == 0
 
 
+def test_a_close_by_the_peer_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    link = connected("qh3", "qh3")
+    with caplog.at_level("DEBUG"):
+        link.client.quic.close(0, "done")
+        link.run(lambda: link.server.closed)
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 def test_reading_cannot_be_paused() -> None:
     link = connected("aioquic", "qh3")
     assert not link.server.quic.set_reading(2, False)

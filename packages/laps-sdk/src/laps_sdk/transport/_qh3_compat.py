@@ -8,7 +8,7 @@
   keys of Initial packets, which come from that id (RFC 9001, 5.2), are installed by hand;
 - packets are polled one by one: ``datagrams_to_send`` may raise, and then loses what it has built;
 - the name that a client asks for (SNI) is kept, and pinned certificates are checked;
-- figures of the core are readable.
+- figures of the core are readable, and a peer that closes is not worth a warning.
 
 Names are checked at import, and the release must be the one that was tested.
 """
@@ -16,6 +16,7 @@ Names are checked at import, and the release must be the one that was tested.
 from __future__ import annotations
 
 import hmac
+import logging
 from collections import deque
 from importlib.metadata import version
 from typing import Any, Final, cast
@@ -71,6 +72,14 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "tls.Context": ("_client_handle_certificate_verify", "_server_handle_hello"),
     "QuicLoggerTrace": ("_events",),
 }  # fmt: skip
+
+
+def _not_routine(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Native peer close")
+
+
+# Every close by a peer is a warning for qh3; a server's log would be full of them.
+logging.getLogger("quic").addFilter(_not_routine)
 
 
 class BoundedTrace(QuicLoggerTrace):
