@@ -19,7 +19,7 @@ from testkit.moqt_server import FAST, ServerPeer, eventually, joined, moqt_serve
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sesame"
+WORD = "sesame"
 
 
 async def subscribed(session: laps_sdk.Session, peer: ServerPeer) -> laps_sdk.Subscription:
@@ -34,7 +34,7 @@ async def subscribed(session: laps_sdk.Session, peer: ServerPeer) -> laps_sdk.Su
 async def test_what_setup_says(draft: str) -> None:
     async with (
         moqt_server(draft, options=SetupOptions(moqt_implementation="a relay")) as server,
-        laps_sdk.connect(f"{server.url}/live?x=1", network=server.network, token=SECRET) as session,
+        laps_sdk.connect(f"{server.url}/live?x=1", network=server.network, token=WORD) as session,
     ):
         peer = await server.session()
         setup = await peer.expect(SetupReceived)
@@ -42,7 +42,7 @@ async def test_what_setup_says(draft: str) -> None:
         assert setup.options.authority == f"127.0.0.1:{server.port}"
         assert setup.options.moqt_implementation == "laps-sdk"
         token = setup.options.authorization_tokens[0]
-        assert (token.alias_type, token.value) == (AliasType.USE_VALUE, SECRET.encode())
+        assert (token.alias_type, token.value) == (AliasType.USE_VALUE, WORD.encode())
         assert session.relay == "a relay"
         assert session.draft == draft
         assert session.connected

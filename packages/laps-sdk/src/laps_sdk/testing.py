@@ -1,0 +1,320 @@
+"""Doubles for the tests of applications: a relay in memory, without sockets and certificates.
+
+::
+
+    async with memory_relay() as relay:
+        async with relay.connect() as alice, relay.connect() as bob:
+            track = await alice.publish("demo", "news")
+            async with bob.subscribe("demo", "news") as news:
+                await track.write(b"hello")
+                assert (await anext(news)).payload == b"hello"
+
+It takes what is published, hands it to whoever has subscribed, in order and whole, and tells of
+namespaces. It has no cache, no limits and no authorization: for those use a real relay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from laps_sdk.api.connecting import connect
+from laps_sdk.transport.base import Connection, Endpoint, Handler
+from laps_sdk.transport.endpoint import open_endpoint
+from laps_sdk.transport.engine import EngineOptions
+from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
+from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, RequestErrorCode
+from laps_wire.moqt.data import (
+    MoqObject,
+    ObjectCollector,
+    ObjectDatagram,
+    SubgroupHeader,
+    SubgroupParser,
+    SubgroupWriter,
+    decode_datagram,
+    encode_datagram,
+)
+from laps_wire.moqt.messages import (
+    Publish,
+    PublishNamespace,
+    Subscribe,
+    SubscribeNamespace,
+)
+from laps_wire.moqt.session import (
+    Event,
+    PublishEnded,
+    RequestCancelled,
+    RequestReceived,
+    Terminated,
+)
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName, Namespace
+
+if TYPE_CHECKING:
+    from laps_sdk.api.session import Session
+    from laps_sdk.transport.base import OutStream
+    from laps_sdk.transport.events import Closed, StopSending, StreamDropped
+    from laps_wire.moqt.data.types import StreamKind
+
+__all__ = ["MemoryRelay", "memory_relay"]
+
+
+class _Incoming:
+    """A stream of a publisher, and the streams on which it goes on."""
+
+    __slots__ = ("collector", "out")
+
+    def __init__(self, draft: Draft) -> None:
+        self.collector = ObjectCollector(SubgroupParser(draft))
+        self.out: list[tuple[OutStream, SubgroupWriter]] = []
+
+
+class _Client:
+    """One session at the relay: a ``MoqtApplication``."""
+
+    def __init__(self, relay: MemoryRelay, connection: Connection, draft: Draft) -> None:
+        self.relay = relay
+        self.connection = connection
+        self.draft = draft
+        self.peer = MoqtPeer(connection, self, draft=draft)
+        self.published: dict[int, FullTrackName] = {}
+        """Tracks by the publisher's alias."""
+        self.requests: dict[int, FullTrackName | Namespace] = {}
+        """What each request of the client is about."""
+        self.subscribed: dict[FullTrackName, int] = {}
+        self.watched: dict[int, Namespace] = {}
+        self.streams: dict[int, _Incoming] = {}
+
+    # MoqtApplication
+
+    def session_event(self, peer: MoqtPeer, event: Event) -> None:
+        """Answer what the client asks."""
+        match event:
+            case RequestReceived():
+                self._asked(peer, event)
+            case PublishEnded() | RequestCancelled():
+                self._over(event.request_id)
+            case Terminated():
+                for request_id in list(self.requests):
+                    self._over(request_id)
+            case _:
+                pass
+
+    def _asked(self, peer: MoqtPeer, event: RequestReceived) -> None:
+        session, request_id = peer.session, event.request_id
+        match event.message:
+            case Publish(track=track, track_alias=alias):
+                self.published[alias] = track
+                self.requests[request_id] = track
+                session.accept(request_id)
+            case Subscribe(track=track):
+                self.requests[request_id] = track
+                self.subscribed[track] = request_id
+                session.accept_subscribe(request_id, request_id)
+            case PublishNamespace(namespace=namespace):
+                self.requests[request_id] = namespace
+                session.accept(request_id)
+                self.relay.tell(namespace, there=True)
+            case SubscribeNamespace(prefix=prefix):
+                self.watched[request_id] = prefix
+                session.accept(request_id)
+                for namespace in self.relay.namespaces:
+                    self.tell(namespace, there=True)
+            case _:
+                words = "the memory relay does not do this"
+                session.reject(request_id, RequestErrorCode.NOT_SUPPORTED, words)
+
+    def _over(self, request_id: int) -> None:
+        self.watched.pop(request_id, None)
+        about = self.requests.pop(request_id, None)
+        if isinstance(about, Namespace):
+            self.relay.tell(about, there=False)
+        elif about is not None and self.subscribed.get(about) == request_id:
+            del self.subscribed[about]
+        elif about is not None:
+            self.relay.ended(about)
+
+    def tell(self, namespace: Namespace, *, there: bool) -> None:
+        """A namespace came or went."""
+        for request_id, prefix in self.watched.items():
+            if prefix.is_prefix_of(namespace):
+                suffix = Namespace(namespace.fields[len(prefix.fields) :])
+                session = self.peer.session
+                (session.namespace if there else session.namespace_done)(request_id, suffix)
+        self.peer.settle()
+
+    def stream_opened(
+        self,
+        peer: MoqtPeer,
+        stream_id: int,
+        kind: StreamKind,  # noqa: ARG002 - the interface
+        data: bytes,
+        fin: bool,
+    ) -> None:
+        """Hand on the objects of a stream."""
+        self.streams[stream_id] = _Incoming(self.draft)
+        self.stream_data(peer, stream_id, data, fin)
+
+    def stream_data(
+        self,
+        peer: MoqtPeer,  # noqa: ARG002 - the interface
+        stream_id: int,
+        data: bytes,
+        fin: bool,
+    ) -> None:
+        """More of them."""
+        stream = self.streams[stream_id]
+        for item in stream.collector.feed(data):
+            if isinstance(item, SubgroupHeader):
+                track = self.published.get(item.track_alias)
+                stream.out = [] if track is None else self.relay.open(track, item)
+            elif isinstance(item, MoqObject):
+                header = item.header
+                for out, writer in stream.out:
+                    out.write(
+                        writer.object(
+                            header.object_id,
+                            item.payload,
+                            extensions=header.extensions,
+                            status=header.status,
+                        )
+                    )
+        if fin:
+            del self.streams[stream_id]
+            for out, _ in stream.out:
+                out.write(b"", True)
+
+    def stream_reset(
+        self,
+        peer: MoqtPeer,  # noqa: ARG002 - the interface
+        stream_id: int,
+        code: int,
+    ) -> None:
+        """A publisher gave a stream up."""
+        for out, _ in self.streams.pop(stream_id).out:
+            out.reset(code)
+
+    def datagram(self, peer: MoqtPeer, data: bytes) -> None:  # noqa: ARG002 - the interface
+        """Hand on a datagram."""
+        datagram = decode_datagram(data, self.draft)
+        if isinstance(datagram, ObjectDatagram):
+            track = self.published.get(datagram.track_alias)
+            for client, alias in [] if track is None else self.relay.subscribers(track):
+                client.connection.send_datagram(
+                    encode_datagram(datagram._replace(track_alias=alias), client.draft)
+                )
+
+    def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:
+        """Writing to it does nothing from now on."""
+
+    def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:
+        """Writing to it does nothing from now on."""
+
+    def writable(self, peer: MoqtPeer) -> None:
+        """The relay never waits."""
+
+    def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
+        """The client is gone."""
+        self.relay.clients.remove(self)
+
+
+class MemoryRelay:
+    """A relay in this process; made by :func:`memory_relay`."""
+
+    def __init__(self, network: MemoryNetwork) -> None:
+        self.network = network
+        """How well it is reached: set ``delay`` or ``loss`` to see what an application does."""
+        self.clients: list[_Client] = []
+        self.namespaces: dict[Namespace, int] = {}
+        self._endpoint: Endpoint | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address; ``connect`` also wants ``network=relay.network``."""
+        port = 0 if self._endpoint is None else self._endpoint.local_address[1]
+        return f"moqt://127.0.0.1:{port}"
+
+    def connect(self, **options: Any) -> Session:
+        """A session with this relay; takes what :func:`laps_sdk.connect` takes."""
+        return connect(self.url, network=self.network, **options)
+
+    async def start(self, drafts: tuple[str, ...]) -> None:
+        """Listen."""
+        self._endpoint = await open_endpoint(
+            backend="memory",
+            options=EngineOptions(alpn=drafts),
+            listener=self._accept,
+            network=self.network,
+        )
+
+    async def stop(self) -> None:
+        """Close every session."""
+        if self._endpoint is not None:
+            await self._endpoint.close()
+
+    def _accept(self, connection: Connection) -> Handler:
+        draft = Draft.from_alpn(connection.alpn) or Draft.D18
+        client = _Client(self, connection, draft)
+        self.clients.append(client)
+        return client.peer
+
+    # For clients
+
+    def subscribers(self, track: FullTrackName) -> list[tuple[_Client, int]]:
+        """Who wants a track, and under which alias."""
+        return [(c, c.subscribed[track]) for c in self.clients if track in c.subscribed]
+
+    def open(
+        self, track: FullTrackName, header: SubgroupHeader
+    ) -> list[tuple[OutStream, SubgroupWriter]]:
+        """Streams to every subscriber."""
+        opened = []
+        for client, alias in self.subscribers(track):
+            own = SubgroupHeader(
+                alias,
+                header.group_id,
+                header.subgroup_id,
+                header.priority,
+                has_extensions=header.has_extensions,
+                end_of_group=header.end_of_group,
+            )
+            writer = SubgroupWriter(own, client.draft)
+            stream = client.connection.open_unidirectional(droppable=True)
+            stream.write(writer.start)
+            opened.append((stream, writer))
+        return opened
+
+    def ended(self, track: FullTrackName) -> None:
+        """A publisher ended a track."""
+        for client, request_id in self.subscribers(track):
+            code = PUBLISH_DONE_CODES[client.draft].TRACK_ENDED
+            del client.subscribed[track]
+            client.requests.pop(request_id, None)
+            client.peer.session.publish_done(request_id, code, 0, "the track ended")
+            client.peer.settle()
+
+    def tell(self, namespace: Namespace, *, there: bool) -> None:
+        """A client announced a namespace, or took it back."""
+        count = self.namespaces.get(namespace, 0) + (1 if there else -1)
+        if count:
+            self.namespaces[namespace] = count
+        else:
+            self.namespaces.pop(namespace, None)
+        if count == there:
+            for client in self.clients:
+                client.tell(namespace, there=there)
+
+
+@asynccontextmanager
+async def memory_relay(
+    *, drafts: tuple[str, ...] = DRAFTS, network: MemoryNetwork | None = None
+) -> AsyncIterator[MemoryRelay]:
+    """A relay for the block."""
+    relay = MemoryRelay(network or MemoryNetwork())
+    await relay.start(drafts)
+    try:
+        yield relay
+    finally:
+        await relay.stop()
