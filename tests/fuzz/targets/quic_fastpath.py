@@ -23,7 +23,7 @@ from testkit.quic_twins import Twins
 OWN_STREAM = 1
 """A stream of the server, which both are."""
 
-logging.getLogger("quic").setLevel(logging.CRITICAL)  # every close would be told twice
+LOGGER = logging.getLogger("quic")
 
 
 class Harness:
@@ -100,7 +100,12 @@ class Harness:
 
 
 def one_input(data: bytes) -> None:
-    Harness(data).run()
+    level = LOGGER.level
+    LOGGER.setLevel(logging.CRITICAL)  # every close would be told twice
+    try:
+        Harness(data).run()
+    finally:
+        LOGGER.setLevel(level)
 
 
 def _payload(payload: bytes, what: int = 0) -> bytes:

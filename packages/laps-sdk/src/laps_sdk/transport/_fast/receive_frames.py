@@ -216,7 +216,13 @@ class ReceivedFrames(FastBase):
         stop = end
         begin = start
         if payload[position] & 1:
-            length, begin = _varint(payload, start)
+            length = payload[start]
+            begin = start + 1
+            if 0x40 <= length < 0x80:
+                length = (length & 0x3F) << 8 | payload[begin]
+                begin += 1
+            elif length >= 0x80:
+                length, begin = _long_varint(payload, begin)
             stop = begin + length
         longest = self._configuration.max_datagram_frame_size
         if stop > end or longest is None or stop - start >= longest:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from aioquic.quic.packet_builder import QuicPacketBuilder, QuicPacketBuilderStop
@@ -36,11 +37,16 @@ _OFFSET_8 = struct.Struct(">QH").pack
 
 _STREAM = [bytes((0x08 | bits,)) for bits in range(8)]
 _LEN, _OFF = 2, 4
-_DATAGRAM = b"\x31"
 _ACK = b"\x02"
 
 Part = bytes | bytearray
 """A piece of a payload."""
+
+
+@lru_cache(maxsize=64)
+def _datagram_header(size: int) -> bytes:
+    """Type and length of a DATAGRAM frame; an application sends few sizes, again and again."""
+    return b"\x31" + encode_varint(size)
 
 
 class SentFrames(FastBase):
@@ -127,14 +133,14 @@ class SentFrames(FastBase):
         datagrams = self._datagrams_pending
         while datagrams:
             data = datagrams[0]
-            length = encode_varint(len(data))
-            size = 1 + len(length) + len(data)
+            header = _datagram_header(len(data))
+            size = len(header) + len(data)
             if size > room:
                 if size <= capacity:
                     break
                 self.datagrams_too_long += 1
             else:
-                parts += (_DATAGRAM + length, data)
+                parts += (header, data)
                 room -= size
             datagrams.popleft()
         return room
