@@ -207,3 +207,92 @@ def test_timeouts_may_change_while_a_stream_is_open() -> None:
     net.wait(50)
     assert net.egress[receiver].resets() == [2]
     assert net.plane.counters().timed_out_streams == 1
+
+
+# Taking over (see test_standby for the stream that does it)
+
+
+@pytest.mark.parametrize("second", [D16, D18])
+@pytest.mark.parametrize("inside", [0, 20])
+@pytest.mark.parametrize("finished", [False, True])
+def test_another_stream_goes_on(second: Draft, inside: int, finished: bool) -> None:
+    net = Net()
+    one, two = net.publisher(D16), net.publisher(second)
+    receivers = [net.receiver(D16), net.receiver(D18)]
+    data, other = subgroup(D16, bodies(4, 40)), subgroup(second, bodies(4, 40), end_of_group=True)
+    each = (len(data) - HEAD) // 4
+    first = net.open(one, data[: HEAD + each + inside])
+    half = len(other) if finished else HEAD + 2 * each + 5
+    backup = net.open(two, other[:half], fin=finished)
+    net.reset(one, first)
+    if not finished:
+        net.more(two, backup, other[half : half + each])
+        net.more(two, backup, other[half + each :], fin=True)
+    for receiver in receivers:
+        told = net.egress[receiver].subgroups()
+        got = {item.header.object_id: item.payload for one in told for item in one.objects}
+        assert got == dict(enumerate(bodies(4, 40)))
+        assert told[-1].stream.fin
+    assert net.plane._state.tracks[1].feeds() == []
+    final = net.plane._state.tracks[1].groups[0].final
+    assert final == (None if finished else 3)
+
+
+def test_objects_that_come_too_late_for_their_place() -> None:
+    net = Net()
+    one, two, receiver = net.publisher(), net.publisher(), net.receiver()
+    first = net.open(one, subgroup(D16, {6: b"six"}))
+    data = subgroup(D16, {1: b"one", 2: b"two!", 6: b"six", 7: b"seven"})
+    backup = net.open(two, data[: HEAD + 5])
+    net.reset(one, first)
+    net.more(two, backup, data[HEAD + 5 :], fin=True)
+    assert net.egress[receiver].subgroups()[0].ids == [6, 7]
+    assert net.plane.counters().late_objects == 2
+
+
+def test_a_second_stream_ends_with_the_first() -> None:
+    net = Net()
+    one, two = net.publisher(), net.publisher()
+    data = subgroup(D16, bodies(2, 40))
+    first = net.open(one, data[:20])
+    net.open(two, data[:60])
+    net.more(one, first, data[20:], fin=True)
+    assert net.plane._state.tracks[1].feeds() == []
+    net.plane.remove_session(net.now, two)
+
+
+def test_two_streams_of_a_session_that_is_gone() -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver()
+    data = subgroup(D16, bodies(2, 40))
+    net.open(one, data[:20])
+    net.open(one, data[:30])
+    net.plane.remove_session(net.now, one)
+    assert net.plane._state.tracks[1].feeds() == []
+    assert net.egress[receiver].resets()[-1] == 1
+
+
+def test_receivers_come_and_go_while_it_is_under_way() -> None:
+    net = Net()
+    one = net.publisher()
+    data = subgroup(D16, bodies(6, 40))
+    each = (len(data) - HEAD) // 6
+    stream = net.open(one, data[: HEAD + each])
+    late, gone, far = net.receiver(), net.receiver(), net.receiver(start=(0, 4), end_group=3)
+    net.plane.remove_egress(net.now, Subscription(gone, 0), reset_code=1)
+    net.plane.update_egress(net.now, Subscription(late, 0), entry(priority=9))
+    net.more(one, stream, data[HEAD + each : HEAD + 3 * each + 1])
+    net.more(one, stream, data[HEAD + 3 * each + 1 :], fin=True)
+    assert sorted(net.egress[late].objects()) == [(0, index) for index in range(1, 6)]
+    assert sorted(net.egress[far].objects()) == [(0, 4), (0, 5)]
+    assert net.egress[gone].streams == []
+
+
+def test_a_track_that_is_gone() -> None:
+    net = Net()
+    one, receiver, other = net.publisher(), net.receiver(D16), net.receiver(D18)
+    net.open(one, subgroup(D16, bodies(2, 40))[:-3])
+    net.plane.remove_egress(net.now, Subscription(other, 0), reset_code=None)
+    net.plane.remove_track(net.now, 1)
+    assert net.egress[receiver].resets() == [1]
+    assert net.egress[other].resets() == [1]

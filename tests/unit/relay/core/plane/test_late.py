@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_relay.core.interfaces import CacheLimits, Subscription
+from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, Net, bodies, subgroup
 
@@ -91,12 +92,13 @@ def test_an_abandoned_subgroup_is_reset_later() -> None:
 def test_an_object_that_was_broken_off_alone() -> None:
     net = Net()
     publisher = net.publisher()
-    net.open(publisher, subgroup(D16, bodies(1, 50))[:-10])
+    stream = net.open(publisher, subgroup(D16, bodies(1, 50))[:-10])
     # Half of an object is cached, but its stream goes on without the cache.
     feed = next(iter(net.plane._state.tracks[1].feeds()))
     feed.segment = None
     receiver = net.receiver(start=(0, 0))
     assert net.egress[receiver].streams == []
+    net.more(publisher, stream, bodies(1, 50)[0][-10:])
 
 
 def test_large_replays_are_written_in_pieces() -> None:
@@ -140,6 +142,61 @@ def test_a_subgroup_on_two_streams_is_one_to_a_late_receiver() -> None:
     (got,) = net.egress[receiver].subgroups()
     # The stream that goes on has no place for the first object's extensions.
     assert got.ids == [1, 2, 3, 4]
+
+
+def test_nothing_is_left_to_send() -> None:
+    net = Net()
+    one, two = net.publisher(), net.publisher()
+    stream = net.open(one, subgroup(D16, bodies(1, 30), extensions=[b"\x02\x07"]))
+    net.reset(one, stream)
+    stream = net.open(two, subgroup(D16, {1: b"x" * 50})[:-10])
+    net.reset(two, stream)
+    segment = net.plane._state.tracks[1].groups[0].segments
+    assert len(segment) == 1
+    net.open(two, subgroup(D16, {1: b"x" * 50})[:-10])
+    net.plane._state.tracks[1].feeds()[0].segment = None
+    receiver = net.receiver(start=(0, 0))
+    assert net.egress[receiver].streams == []
+
+
+def test_cached_datagrams() -> None:
+    net = Net()
+    publisher = net.publisher()
+    for object_id in range(3):
+        net.datagram(publisher, ObjectDatagram(7, 0, object_id, b"payload", 9))
+    receiver = net.receiver(D18, start=(0, 1))
+    got = net.egress[receiver].object_datagrams()
+    assert [(each.object_id, each.payload, each.priority) for each in got] == [
+        (1, b"payload", 9),
+        (2, b"payload", 9),
+    ]
+    assert all(each.track_alias == 3 for each in got)
+
+
+def test_an_object_that_is_cached_twice_is_sent_once() -> None:
+    net = Net()
+    publisher = net.publisher()
+    net.send(publisher, subgroup(D16, bodies(2)))
+    group = net.plane._state.tracks[1].groups[0]
+    group.seen.discard(1)
+    group.finals.clear()
+    net.send(publisher, subgroup(D16, {1: b"again"}))
+    receiver = net.receiver(start=(0, 0))
+    assert sorted(net.egress[receiver].objects()) == [(0, 0), (0, 1)]
+
+
+def test_a_stopped_subgroup_is_not_joined_again() -> None:
+    net = Net()
+    publisher, receiver = net.publisher(), net.receiver()
+    data = subgroup(D16, bodies(3, 50))
+    net.open(publisher, data[:60])
+    group = net.plane._state.tracks[1].groups[0]
+    late = net.session(D16)
+    assert group.refused == {}
+    net.drop(receiver, lost=0, stopped=True)
+    assert [len(each) for each in group.refused.values()] == [1]
+    net.subscribe(late, start=(0, 0))
+    assert len(net.egress[late].streams) == 1
 
 
 def test_what_is_too_old_is_not_sent() -> None:

@@ -237,3 +237,28 @@ def test_figures_of_streams_that_outlive_their_feed() -> None:
     net.plane.update_egress(net.now, Subscription(receiver, 0), entry(priority=1))
     net.plane.remove_egress(net.now, Subscription(receiver, 0), reset_code=9)
     assert net.egress[receiver].streams[0].reset_code == 9
+
+
+def test_a_start_inside_a_group() -> None:
+    net = Net()
+    publisher = net.publisher()
+    inside, behind = net.receiver(start=(0, 2)), net.receiver(start=(0, 9))
+    stream = net.open(publisher, subgroup(D16, bodies(4)))
+    assert net.egress[inside].subgroups()[0].ids == [2, 3]
+    assert net.egress[behind].streams == []
+    counted = net.plane.subscription_counters(Subscription(inside, 0))
+    assert counted is not None
+    assert (counted.objects, counted.bytes) == (2, 20)
+    net.plane.remove_egress(net.now, Subscription(inside, 0), reset_code=None)
+    net.reset(publisher, stream)
+    assert net.egress[inside].resets() == [1]
+    net.datagram(publisher, ObjectDatagram(7, 0, 8, b"x"))
+    assert net.egress[behind].datagrams == []
+
+
+def test_a_stopped_stream_without_loss() -> None:
+    net = Net()
+    publisher, receiver = net.publisher(), net.receiver()
+    net.open(publisher, subgroup(D16, bodies(2)))
+    net.drop(receiver, lost=0, stopped=True)
+    assert net.plane.track_counters(1).dropped_objects == 0

@@ -149,6 +149,8 @@ class Feed:
             if segment is not None and segment.cost:
                 segment.cut()
                 self._state.cache.grew(segment, -1)
+                if not segment.count:
+                    self._state.cache.remove(segment)
         heir = self.standby.pop(0) if self.standby else None
         if heir is not None and not broken and heir.fits(self):
             self._take_over(now, heir)
@@ -174,7 +176,8 @@ class Feed:
             return
         if not self._taken_over:
             self.group.finish_subgroup(self.subgroup_id, last)
-        if self.header.end_of_group:
+        header = self.parser.header
+        if header is not None and header.end_of_group:
             self.group.end_at(last)
 
     def _run(self, body: bytes, marks: list[Mark]) -> Run:

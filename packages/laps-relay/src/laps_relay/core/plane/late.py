@@ -91,12 +91,12 @@ def _send_subgroup(
     )
     if not joins and not objects[-1].whole:
         objects = objects[:-1]
-        if not objects:
-            return
     header = segments[-1].header
     if not header.has_extensions:
         # The stream that goes on cannot carry what an older one could.
         objects = [item for item in objects if not item.head.extensions]
+    if not objects:
+        return
     first = segments[0]
     begins = first.base < 0 and next(first.objects()).head == objects[0].head
     # A header without subgroup id is only good before the object that has this id.

@@ -78,9 +78,10 @@ class Plane:
         for receiver in tuple(gone.receivers.values()):
             receiver.close(CANCELLED)
         self._fetches.forget(now, session)
-        for handler in tuple(gone.streams.values()):
+        while gone.streams:
+            # One by one: another stream of this session may take over, and has to go as well.
+            _, handler = gone.streams.popitem()
             handler.reset(now, CANCELLED)
-        gone.streams.clear()
         gone.pending.clear()
 
     # Tracks
