@@ -10,12 +10,13 @@ from laps_sdk.transport.base import Connection, Handler
 from laps_sdk.transport.dialing import show
 from laps_sdk.transport.endpoint import QuicEndpoint, open_endpoint
 from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import StreamData
+from laps_sdk.transport.events import Closed, DropReason, StreamData, StreamDropped
 from laps_sdk.transport.memory_engine import MemoryEngine
 from laps_sdk.transport.memory_network import MemoryNetwork
 from laps_wire.errors import StateError
 from testkit.certs import certificates
 from testkit.conformance import ALPN, Side
+from testkit.virtual_loop import run_virtually
 
 pytestmark = pytest.mark.anyio
 
@@ -158,3 +159,78 @@ async def test_closing_ends_dials_under_way() -> None:
 def test_addresses_for_people() -> None:
     assert show(("192.0.2.1", 5)) == "192.0.2.1:5"
     assert show(("2001:db8::1", 5)) == "[2001:db8::1]:5"
+
+
+class TestVirtualTime:
+    """The same endpoints on a clock that jumps: long waits cost nothing and cannot be missed."""
+
+    def test_silence_ends_a_connection_after_exactly_its_time(self) -> None:
+        async def main() -> float:
+            network, server, client = MemoryNetwork(delay=0.05), Side(), Side()
+            listening = await open_endpoint(
+                backend="memory",
+                network=network,
+                options=EngineOptions(alpn=(ALPN,)),
+                listener=server,
+            )
+            dialling = await open_endpoint(
+                backend="memory", network=network, options=EngineOptions()
+            )
+            await dialling.connect(listening.local_address, handler=client, alpn=[ALPN])
+            await server.until_connected()
+            await asyncio.sleep(1)  # until the last acknowledgement has arrived
+            loop = asyncio.get_running_loop()
+            network.drop = lambda _: True
+            began = loop.time()
+            await server.until_some(Closed)
+            took = loop.time() - began
+            await dialling.close()
+            await listening.close()
+            return took
+
+        # The last packet came within the second before.
+        assert 28.5 < run_virtually(main()) < 30.0
+
+    def test_a_deadline_is_kept_to_the_moment(self) -> None:
+        async def main() -> float:
+            network, server, client = MemoryNetwork(delay=0.05), Side(), Side()
+            listening = await open_endpoint(
+                backend="memory",
+                network=network,
+                options=EngineOptions(alpn=(ALPN,)),
+                listener=server,
+            )
+            dialling = await open_endpoint(
+                backend="memory", network=network, options=EngineOptions()
+            )
+            connection = await dialling.connect(
+                listening.local_address, handler=client, alpn=[ALPN]
+            )
+            network.drop = lambda _: True
+            stream = connection.open_unidirectional(droppable=True, deadline=connection.now + 5)
+            stream.write(b"x" * 200_000, fin=True)
+            began = connection.now
+            event = await client.until_some(StreamDropped)
+            assert event.reason is DropReason.EXPIRED
+            took = connection.now - began
+            await dialling.close()
+            await listening.close()
+            return took
+
+        assert run_virtually(main()) == pytest.approx(5.0, abs=0.001)
+
+    def test_a_dial_says_how_long_it_waited(self) -> None:
+        async def main() -> None:
+            network = MemoryNetwork()
+            dialling = await open_endpoint(
+                backend="memory", network=network, options=EngineOptions()
+            )
+            with pytest.raises(ConnectError, match=r"gave no answer within 7\.5 s"):
+                await dialling.connect(("127.0.0.1", 9), handler=Side(), alpn=[ALPN], timeout=7.5)
+            await dialling.close()
+
+        run_virtually(main())
+
+    def test_a_loop_that_would_wait_for_ever_says_so(self) -> None:
+        with pytest.raises(RuntimeError, match="for ever"):
+            run_virtually(asyncio.Event().wait())
