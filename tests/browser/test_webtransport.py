@@ -82,12 +82,12 @@ SCRIPT = """
   if (END === 'server') {
     // The session may end before the browser calls the stream closed.
     send(ending, 'close').then((writer) => writer.close()).catch(() => {});
-    const {closeCode, reason} = await transport.closed;
-    found.closed = [closeCode, reason];
   } else {
     await (await send(ending, 'stay')).close();
     transport.close({closeCode: 8, reason: 'enough'});
   }
+  const {closeCode, reason} = await transport.closed;
+  found.closed = [closeCode, reason];
   return found;
 })()
 """
@@ -164,9 +164,10 @@ async def test_chromium(end: str) -> None:
     }
     if end == "server":
         expected["closed"] = [7, "as you wish"]
-        assert Closed(7, "as you wish", by_peer=False, application=True) in echo.events
+        assert echo.events[-1] == Closed(7, "as you wish", by_peer=False, application=True)
     else:
-        assert Closed(8, "enough", by_peer=True, application=True) in echo.events
+        expected["closed"] = [8, "enough"]
+        assert echo.events[-1] == Closed(8, "enough", by_peer=True, application=True)
     assert found == expected
     assert echo.connection is not None
     assert echo.connection.path == "/moq?a=b"

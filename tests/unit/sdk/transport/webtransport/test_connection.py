@@ -90,12 +90,26 @@ async def test_closing_tells_both_ends() -> None:
     assert both.pair.server.closed
 
 
-async def test_a_peer_that_does_not_answer_our_close_is_left() -> None:
+async def test_a_server_leaves_the_end_of_the_connection_to_the_client() -> None:
+    for end in ("client", "server"):
+        both = SessionPair()
+        sessions = dict(zip(("client", "server"), both.sessions(), strict=True))
+        sessions[end].close(3)
+        both.run()
+        assert both.pair.client.closes == [(H3Code.NO_ERROR, "the session is over")]
+        assert both.pair.server.closes == []
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_a_client_that_does_not_end_the_connection_is_left(answered: bool) -> None:
     peer = RawPeer()
     session = peer.session()
     session.close(1)
+    if answered:
+        peer.data(0, b"", fin=True)
     timer = peer.handler._linger  # type: ignore[attr-defined] # its time must not pass here
     assert not timer.cancelled()
+    assert not peer.connection.closes
     timer._run()
     assert peer.close_code == H3Code.NO_ERROR
     peer.handler.handle_events(peer.connection.take_inbox())

@@ -15,10 +15,11 @@
 
 The peer's faults close this connection with HTTP/3's code for them, and nothing else.
 
-How a session ends. We close: capsule and FIN on the CONNECT stream; the peer answers by a FIN or by
-closing the QUIC connection; after ``LINGER`` seconds we do. The peer closes (capsule, FIN or reset
-on the CONNECT stream): behind all that came in the same turn the handler gets ``Closed``, and the
-QUIC connection is closed at once, since it carries no other session.
+How a session ends. Who closes sends a capsule and FIN on the CONNECT stream, and the other answers
+with FIN. Then the client closes the QUIC connection, which carries no other session. The server
+only does so if that has not happened ``LINGER`` seconds later: browsers take a connection that ends
+while they still handle the end of the session for a failure. The handler gets ``Closed`` behind all
+that came in the same turn as the end.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ from laps_wire.varint import decode_quic, encode_quic
 __all__ = ["LINGER", "H3Peer"]
 
 LINGER: Final = 3.0
-"""Seconds that the peer has to answer our close before the QUIC connection is closed."""
+"""Seconds that the peer has to end the QUIC connection when the session is over."""
 
 _H3_CODES: Final = frozenset(H3Code)
 _MAX_QUARTER_ID: Final = (1 << 60) - 1
@@ -407,9 +408,12 @@ class H3Peer(ABC):
         self._flowing.clear()
         self._prefix = ()
         self._out.append(self._own_close or closed)
-        if self._linger is not None:
-            self._linger.cancel()
-        self.connection.close(H3Code.NO_ERROR, "the session is over")
+        if self._connect_stream is not None:
+            self._connect_stream.write(b"", fin=True)  # does nothing behind our own close
+        if self.connection.is_client:
+            self.connection.close(H3Code.NO_ERROR, "the session is over")
+        else:
+            self._linger_on()
 
     # For the session (SessionOwner)
 
@@ -437,9 +441,14 @@ class H3Peer(ABC):
             # Behind what was written before, as on raw QUIC: the peer closes when it reads this.
             stream.set_priority(BACKGROUND)
         stream.write(encode_record(FrameType.DATA, encode_close(code, reason)), fin=True)
-        with contextlib.suppress(RuntimeError):  # no loop: somebody drives us by hand
-            loop = asyncio.get_running_loop()
-            self._linger = loop.call_later(LINGER, self.connection.close, H3Code.NO_ERROR)
+        self._linger_on()
+
+    def _linger_on(self) -> None:
+        """Give the peer some time to end the connection."""
+        if self._linger is None:
+            with contextlib.suppress(RuntimeError):  # no loop: somebody drives us by hand
+                loop = asyncio.get_running_loop()
+                self._linger = loop.call_later(LINGER, self.connection.close, H3Code.NO_ERROR)
 
     # The end of the connection
 
