@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from ipaddress import ip_address
 
 from laps_relay.admin.views import ConfigValue, Info
 from laps_relay.auth import TokenAuthorizer
@@ -19,7 +20,15 @@ from laps_relay.observe.sampler import Sample
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.names import FullTrackName
 
-__all__ = ["EdgeView"]
+__all__ = ["EdgeView", "reachable"]
+
+
+def reachable(host: str) -> str:
+    """A bound address as one can connect to it from this machine, for a URL."""
+    found = ip_address(host)
+    if found.is_unspecified:
+        return "127.0.0.1" if found.version == 4 else "localhost"
+    return f"[{host}]" if found.version == 6 else host
 
 
 class EdgeView:
@@ -65,7 +74,7 @@ class EdgeView:
     def url(self) -> str:
         """Where clients connect."""
         host, port = self._server.address
-        return f"moqt://{f'[{host}]' if ':' in host else host}:{port}"
+        return f"moqt://{reachable(host)}:{port}"
 
     def info(self) -> Info:
         """What runs here."""
