@@ -1,11 +1,24 @@
-"""Every Python session that README and docs show (``pycon`` blocks) prints what it says."""
+"""Everything in Python that README and docs show works.
+
+``pycon`` blocks are sessions: they print what they say. ``python`` blocks run if their first line
+says how: ``# with a relay`` (one that listens where the block connects) or ``# without a relay``.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from laps_sdk.api.trust import DEV_CERTIFICATE
+from testkit.edge_task import edge_relay
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted(
@@ -42,3 +55,46 @@ def test_a_shown_session_works(page: Path) -> None:
 
 def test_a_page_shows_a_session() -> None:
     assert PAGES
+
+
+# Programs
+
+ADDRESS = "localhost:33435"
+"""Where the shown programs look for their relay; it runs on a free port here."""
+FENCED = re.compile(r"^```python\n(# (with|without) a relay\n.*?)^```$", re.DOTALL | re.MULTILINE)
+PROGRAMS = [
+    pytest.param(found[1], found[2] == "with", id=f"{page.relative_to(ROOT)}-{index}")
+    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    for index, found in enumerate(FENCED.finditer(page.read_text(encoding="utf-8")), 1)
+]
+
+
+async def run(program: str, state: Path) -> tuple[int, str]:
+    """Run a program as its reader would; gives its exit code and all that it said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-W", "error", "-c", program,
+        env={**os.environ, "LAPS_STATE_DIR": str(state)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    said, _ = await process.communicate()
+    return await process.wait(), said.decode()
+
+
+@pytest.mark.docs
+@pytest.mark.anyio
+@pytest.mark.parametrize(("program", "relay"), PROGRAMS)
+async def test_a_shown_program_works(program: str, relay: bool, tmp_path: Path) -> None:
+    if not relay:
+        code, said = await run(program, tmp_path)
+        assert code == 0, said
+        return
+    async with edge_relay() as edge:
+        # What a relay of the same user would have left in its state directory.
+        shutil.copy(edge.ca_file, tmp_path / DEV_CERTIFICATE)
+        assert ADDRESS in program
+        code, said = await run(program.replace(ADDRESS, f"localhost:{edge.port}"), tmp_path)
+        assert code == 0, said
+
+
+def test_a_page_shows_a_program() -> None:
+    assert PROGRAMS

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Final
 
 from laps_sdk.api.errors import ConnectError, ConnectionLostError
 from laps_sdk.api.link import Link, LinkOwner
@@ -25,6 +26,10 @@ __all__ = ["IMPLEMENTATION", "Line", "dial"]
 
 IMPLEMENTATION = "laps-sdk"
 """What SETUP says about our software."""
+
+
+_HEAD_START: Final = 0.25
+"""Seconds until the next address of a name is tried as well."""
 
 
 class Line:
@@ -54,13 +59,50 @@ async def dial(address: RelayAddress, options: ConnectOptions, owner: LinkOwner)
     faults: list[str] = []
     try:
         async with asyncio.timeout(options.timeout):
-            for target in await _resolve(address, options):
-                try:
-                    return await _dial_one(target, address, options, owner)
-                except (ConnectError, ConnectionLostError) as error:
-                    faults.append(str(error))
+            targets = await _resolve(address, options)
+            return await _race(targets, address, options, owner, faults)
     except TimeoutError:
         faults.append(f"no answer in {options.timeout:g} s")
+    raise ConnectError(f"{address}: {'; '.join(faults)}")
+
+
+async def _race(
+    targets: list[Address],
+    address: RelayAddress,
+    options: ConnectOptions,
+    owner: LinkOwner,
+    faults: list[str],
+) -> Line:
+    """The first address that answers; each gets a head start before the next (RFC 8305).
+
+    A name often has an IPv6 address behind which nobody listens, and UDP does not say so.
+    """
+    waiting = list(reversed(targets))
+    tasks: set[asyncio.Task[Line]] = set()
+    try:
+        while waiting or tasks:
+            if waiting:
+                dialling = _dial_one(waiting.pop(), address, options, owner)
+                tasks.add(asyncio.create_task(dialling))
+            done, tasks = await asyncio.wait(
+                tasks,
+                timeout=_HEAD_START if waiting else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                error = task.exception()
+                if error is None:
+                    tasks |= done - {task}
+                    return task.result()
+                if not isinstance(error, ConnectError | ConnectionLostError):
+                    raise error
+                faults.append(str(error))
+    finally:
+        for task in tasks:
+            task.cancel()
+        for line in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(line, Line):  # it was second
+                await line.close()
     raise ConnectError(f"{address}: {'; '.join(faults)}")
 
 
