@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NoReturn
 
 from laps_sdk.transport.webtransport.codepoints import (
     FrameType,
@@ -12,6 +12,7 @@ from laps_sdk.transport.webtransport.codepoints import (
     Setting,
     StreamType,
 )
+from laps_sdk.transport.webtransport.fields import FieldCoder
 from laps_sdk.transport.webtransport.records import (
     CONTROL_FRAMES,
     MAX_FIELD_SECTION,
@@ -24,7 +25,7 @@ from laps_sdk.transport.webtransport.records import (
 from laps_wire.errors import IncompleteError
 from laps_wire.varint import decode_quic, encode_quic
 
-__all__ = ["OPENING", "SETTINGS", "ControlStream", "offers_webtransport"]
+__all__ = ["OPENING", "SETTINGS", "ControlStream", "CriticalStreams", "offers_webtransport"]
 
 SETTINGS: Final[Mapping[int, int]] = {
     Setting.QPACK_MAX_TABLE_CAPACITY: 0,
@@ -106,6 +107,49 @@ class ControlStream:
             self._max_push = number
         else:
             raise H3Error(H3Code.ID_ERROR, f"CANCEL_PUSH {number}: there is no push")
+
+
+class CriticalStreams:
+    """The peer's control and QPACK streams: one of each, and none may end (RFC 9114, 6.2.1)."""
+
+    __slots__ = ("_coder", "_control", "_kinds", "settings")
+
+    def __init__(self, coder: FieldCoder, *, from_client: bool) -> None:
+        self._coder = coder
+        self._control = ControlStream(from_client=from_client)
+        self._kinds: dict[int, StreamType] = {}
+        self.settings: dict[int, int] | None = None
+        """The peer's, once they are there."""
+
+    def __contains__(self, stream_id: int) -> bool:
+        return stream_id in self._kinds
+
+    def open(self, stream_id: int, kind: StreamType) -> None:
+        """A stream says that it is one of them."""
+        if kind in self._kinds.values():
+            raise H3Error(H3Code.STREAM_CREATION_ERROR, f"a second {kind.name} stream")
+        self._kinds[stream_id] = kind
+
+    def feed(self, stream_id: int, data: bytes, fin: bool) -> bool:
+        """Take the next bytes of one of them; whether ``settings`` are there since now."""
+        kind = self._kinds[stream_id]
+        arrived = None
+        if kind == StreamType.QPACK_ENCODER:
+            self._coder.feed_encoder_stream(data)
+        elif kind == StreamType.QPACK_DECODER:
+            self._coder.feed_decoder_stream(data)
+        else:
+            arrived = self._control.feed(data)
+            if arrived is not None:
+                self.settings = arrived
+        if fin:
+            self.lost(stream_id)
+        return arrived is not None
+
+    def lost(self, stream_id: int) -> NoReturn:
+        """One of them ended or was reset."""
+        name = self._kinds[stream_id].name
+        raise H3Error(H3Code.CLOSED_CRITICAL_STREAM, f"the {name} stream ended")
 
 
 def _only_integer(record: Record) -> int:

@@ -52,7 +52,7 @@ from laps_sdk.transport.webtransport.codepoints import (
     from_http_code,
 )
 from laps_sdk.transport.webtransport.connection import WebTransportConnection
-from laps_sdk.transport.webtransport.control import OPENING, ControlStream
+from laps_sdk.transport.webtransport.control import OPENING, CriticalStreams
 from laps_sdk.transport.webtransport.early import EarlyArrivals, EarlyLimits
 from laps_sdk.transport.webtransport.fields import FieldCoder
 from laps_sdk.transport.webtransport.records import (
@@ -83,7 +83,6 @@ class H3Peer(ABC):
         "_capsules",
         "_connect_reader",
         "_connect_stream",
-        "_control",
         "_critical_in",
         "_critical_out",
         "_done",
@@ -101,7 +100,6 @@ class H3Peer(ABC):
         "_unknown",
         "coder",
         "connection",
-        "settings",
     )
 
     def __init__(
@@ -109,11 +107,8 @@ class H3Peer(ABC):
     ) -> None:
         self.connection = connection
         self.coder = FieldCoder()
-        self.settings: dict[int, int] | None = None
-        """The peer's, once they are there."""
         self._listener = listener
-        self._control = ControlStream(from_client=not connection.is_client)
-        self._critical_in: dict[int, StreamType] = {}
+        self._critical_in = CriticalStreams(self.coder, from_client=not connection.is_client)
         self._critical_out: list[OutStream] = []
         self._unknown: dict[int, bytes] = {}  # the first bytes of streams that say too little yet
         self._early = EarlyArrivals(early or EarlyLimits())
@@ -130,6 +125,11 @@ class H3Peer(ABC):
         self._ended = False  # the session's handler has had its last event
         self._done = False  # nothing more is taken but Closed
         self._linger: asyncio.TimerHandle | None = None
+
+    @property
+    def settings(self) -> dict[int, int] | None:
+        """The peer's SETTINGS, once they are there."""
+        return self._critical_in.settings
 
     # What server and client add
 
@@ -268,12 +268,7 @@ class H3Peer(ABC):
     def _begin_unidirectional(self, stream_id: int, kind: int, data: bytes, fin: bool) -> None:
         match kind:
             case StreamType.CONTROL | StreamType.QPACK_ENCODER | StreamType.QPACK_DECODER:
-                stream_type = StreamType(kind)
-                if stream_type in self._critical_in.values():
-                    raise H3Error(
-                        H3Code.STREAM_CREATION_ERROR, f"a second {stream_type.name} stream"
-                    )
-                self._critical_in[stream_id] = stream_type
+                self._critical_in.open(stream_id, StreamType(kind))
                 self._critical_data(stream_id, data, fin)
             case StreamType.PUSH:
                 raise H3Error(
@@ -285,27 +280,15 @@ class H3Peer(ABC):
                     self.connection.stop_sending(stream_id, H3Code.STREAM_CREATION_ERROR)
 
     def _critical_data(self, stream_id: int, data: bytes, fin: bool) -> None:
-        stream_type = self._critical_in[stream_id]
-        if stream_type == StreamType.QPACK_ENCODER:
-            self.coder.feed_encoder_stream(data)
-        elif stream_type == StreamType.QPACK_DECODER:
-            self.coder.feed_decoder_stream(data)
-        else:
-            settings = self._control.feed(data)
-            if settings is not None:
-                self.settings = settings
-                self._settings_arrived()
-        if fin:
-            raise H3Error(H3Code.CLOSED_CRITICAL_STREAM, f"the {stream_type.name} stream ended")
+        if self._critical_in.feed(stream_id, data, fin):
+            self._settings_arrived()
 
     def _stream_reset(self, stream_id: int, code: int) -> None:
         if stream_id in self._flowing:
             self._flowing.discard(stream_id)
             self._out.append(StreamReset(stream_id, from_http_code(code)))
         elif stream_id in self._critical_in:
-            raise H3Error(
-                H3Code.CLOSED_CRITICAL_STREAM, f"{self._critical_in[stream_id].name} was reset"
-            )
+            self._critical_in.lost(stream_id)
         elif stream_id in self._early:
             self._early.add(StreamReset(stream_id, from_http_code(code)))
         elif self._is_session_stream(stream_id):
@@ -420,7 +403,7 @@ class H3Peer(ABC):
     @property
     def takes_datagrams(self) -> bool:
         """Whether the peer's SETTINGS allow HTTP datagrams (RFC 9297, 2.1.1)."""
-        return self.settings is not None and self.settings.get(Setting.H3_DATAGRAM) == 1
+        return (self.settings or {}).get(Setting.H3_DATAGRAM) == 1
 
     def session_stream_opened(self, stream_id: int) -> None:
         """What arrives on this bidirectional stream is the session's."""
