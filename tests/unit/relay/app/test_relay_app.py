@@ -19,6 +19,7 @@ from laps_relay.config import Loaded, RelayConfig, load
 from laps_relay.observe.logs import configure
 from laps_sdk import tokens
 from laps_sdk.transport.tls import CertificateError
+from laps_wire.errors import LapsError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
 from testkit.http import http_client
 from testkit.logs import restored_logging
@@ -157,6 +158,38 @@ def test_with_a_key_clients_need_tokens(tmp_path: Path) -> None:
                     await stranger.publish("a", "b")
             async with relay.connect(token=token) as known:
                 await known.publish("a", "b")
+
+    in_loop(test)
+
+
+def test_a_key_that_is_taken_away_ends_live_delivery(tmp_path: Path) -> None:
+    old, new = tokens.generate("HS256", "old"), tokens.generate("HS256", "new")
+    for key in (old, new):
+        tokens.save_key(key, tmp_path / key.kid)
+    claims = tokens.Claims(scopes=(tokens.parse_scope("all:*"),), expires=2**40)
+
+    def with_keys(*keys: tokens.TokenKey) -> Loaded:
+        return loaded(tmp_path, auth={"keys": [tmp_path / key.kid for key in keys]})
+
+    async def test() -> None:
+        later = [with_keys(old, new), with_keys(new)]
+        async with (
+            running(with_keys(old), reread=lambda: later.pop(0)) as relay,
+            relay.connect(token=tokens.mint(claims, old), reconnect=False) as viewer,
+            relay.connect(token=tokens.mint(claims, old), reconnect=False) as publisher,
+        ):
+            track = await publisher.publish("a", "b")
+            async with viewer.subscribe("a", "b") as heard:
+                objects = aiter(heard)
+                await track.write(b"one", end_of_group=True)
+                assert (await anext(objects)).payload == b"one"
+                assert relay.app.reload()
+                await track.write(b"two", end_of_group=True)
+                assert (await anext(objects)).payload == b"two"
+                assert relay.app.reload()
+                with pytest.raises((LapsError, StopAsyncIteration)):
+                    await anext(objects)
+            assert relay.app.view.subscriptions() == []
 
     in_loop(test)
 
