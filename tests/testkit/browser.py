@@ -40,6 +40,8 @@ FLAGS = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
     "--disable-component-update",
     "--disable-default-apps",
     "--disable-extensions",
