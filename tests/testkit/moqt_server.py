@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import laps_sdk
+from laps_sdk.api.core.ranking import TOP_N_EXTENSIONS
 from laps_sdk.transport.base import Connection, Endpoint, Handler, OutStream
 from laps_sdk.transport.endpoint import open_endpoint
 from laps_sdk.transport.engine import EngineOptions
@@ -53,6 +54,7 @@ __all__ = [
     "MoqtServer",
     "ServerPeer",
     "eventually",
+    "hurry",
     "joined",
     "moqt_server",
     "soon",
@@ -80,6 +82,12 @@ async def soon(awaitable: Awaitable[E]) -> E:
         return await awaitable
 
 
+def hurry(session: laps_sdk.Session, **seconds: float) -> None:
+    """Shorten the patience of a session that stands: connecting must not depend on it."""
+    for option, value in seconds.items():
+        object.__setattr__(session._hub.options, option, value)
+
+
 class ServerPeer:
     """One session of a client: a ``MoqtApplication`` that writes down what it hears."""
 
@@ -104,7 +112,14 @@ class ServerPeer:
         self._collectors: dict[int, ObjectCollector] = {}
         self._taken = 0
         self._news = asyncio.Event()
-        self.peer = MoqtPeer(connection, self, draft=draft, options=options, limits=limits)
+        self.peer = MoqtPeer(
+            connection,
+            self,
+            draft=draft,
+            options=options,
+            limits=limits,
+            extensions=TOP_N_EXTENSIONS,
+        )
 
     # For tests
 

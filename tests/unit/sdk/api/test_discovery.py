@@ -8,15 +8,20 @@ import pytest
 
 import laps_sdk
 from laps_sdk import Location, NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
+from laps_sdk.api.core.ranking import TOP_N_OPTION, TOP_N_PARAMETER
+from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, RequestErrorCode, SubscribeOptions
-from laps_wire.moqt.messages import SubscribeNamespace, SubscribeTracks
+from laps_wire.moqt.keyvalue import KeyValue
+from laps_wire.moqt.messages import PublishNamespace, SubscribeNamespace, SubscribeTracks
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
     RequestAccepted,
     RequestCancelled,
     RequestRejected,
+    SetupReceived,
     UpdateReceived,
 )
+from laps_wire.moqt.setup import SetupOptions
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_server import ServerPeer, eventually, joined, soon
 
@@ -159,3 +164,35 @@ async def test_tracks_are_forgotten_with_their_relay(draft: str) -> None:
         assert isinstance(await soon(anext(tracks)), TrackRemoved)
         await server.session()
         await eventually(lambda: session.connected)
+
+
+async def test_the_highest_tracks_of_a_prefix() -> None:
+    knows = SetupOptions(unknown=(KeyValue(TOP_N_OPTION, 0),))
+    async with joined("moqt-16", server_options=knows) as (session, peer, _):
+        task = asyncio.create_task(session.tracks("demo", top_n=3).__aenter__())
+        asked = await peer.request(SubscribeNamespace)
+        assert asked.message.parameters.ignored == (KeyValue(TOP_N_PARAMETER, b"\x03"),)
+        peer.do(lambda s: s.accept(asked.request_id))
+        tracks = await soon(task)
+        await tracks.close()
+
+
+async def test_the_highest_tracks_of_all_prefixes(draft: str) -> None:
+    async with joined(draft, top_n=5) as (session, peer, _):
+        setup = next(event for event in peer.events if isinstance(event, SetupReceived))
+        assert setup.options.unknown == (KeyValue(TOP_N_OPTION, 5),)
+        with pytest.raises(StateError):
+            await session.tracks("demo", top_n=3).__aenter__()
+
+
+async def test_a_namespace_that_the_relay_does_not_want_any_more(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        publishing = asyncio.create_task(session.publish(VIDEO, announce=True))
+        asked = await peer.request(PublishNamespace)
+        peer.do(lambda s: s.accept(asked.request_id))
+        track = await soon(publishing)
+        announcement = session._announcements[VIDEO.namespace]
+        peer.do(lambda s: s.cancel(asked.request_id))
+        await eventually(lambda: announcement._request is None)
+        await track.end()
+        assert session._announcements == {}

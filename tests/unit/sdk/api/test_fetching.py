@@ -9,7 +9,7 @@ import pytest
 import laps_sdk
 from laps_sdk import Location, Object
 from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode, SessionCode
-from laps_wire.moqt.data import RangeEnd, RangeKind
+from laps_wire.moqt.data import FetchHeader, FetchWriter, ObjectHeader, RangeEnd, RangeKind
 from laps_wire.moqt.messages import Fetch, StandaloneFetch
 from laps_wire.moqt.session import RequestCancelled, RequestReceived
 from laps_wire.names import FullTrackName, Namespace
@@ -140,3 +140,20 @@ async def test_the_rest_may_be_refused(draft: str) -> None:
         second.do(lambda s: s.reject(asked.request_id, RequestErrorCode.DOES_NOT_EXIST, "empty"))
         with pytest.raises(laps_sdk.RequestRefusedError, match="empty"):
             await soon(anext(fetch))
+
+
+async def test_a_malformed_object_ends_the_fetch(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        fetch = session.fetch(VIDEO, start=0, end=2)
+        entering = asyncio.create_task(fetch.__aenter__())
+        asked = await peer.request(Fetch)
+        accept(peer, asked)
+        await soon(entering)
+        writer = FetchWriter(FetchHeader(asked.request_id), peer.draft)
+        stream = peer.connection.open_unidirectional()
+        # Nine groups before group 0 cannot be.
+        header = ObjectHeader(0, 0, 0, 128, 1, extensions=b"\x3c\x09")
+        stream.write(writer.start + writer.object(header, b"x"))
+        with pytest.raises(laps_sdk.RequestError, match="reaches below 0"):
+            await soon(anext(fetch))
+        assert session.connected

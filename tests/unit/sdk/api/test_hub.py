@@ -21,7 +21,7 @@ from laps_wire.moqt.messages import (
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import SubscriptionFilter
 from laps_wire.names import FullTrackName, Namespace
-from testkit.moqt_server import FAST, ServerPeer, eventually, joined, moqt_server, soon
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, moqt_server, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -185,7 +185,8 @@ async def test_goaway_is_followed(draft: str) -> None:
 
 @pytest.mark.parametrize("where", ["moqt://127.0.0.1:9", "not an address"])
 async def test_a_goaway_to_nowhere_leads_back(draft: str, where: str) -> None:
-    async with joined(draft, timeout=0.2) as (session, first, server):
+    async with joined(draft) as (session, first, server):
+        hurry(session, timeout=0.5)
         first.do(lambda s: s.goaway(where))
         await server.session()
         await first.until(lambda: first.over is not None)
@@ -241,14 +242,14 @@ async def test_a_code_that_would_only_come_again_is_final(draft: str) -> None:
 
 
 async def test_a_relay_that_is_down_is_tried_until_it_is_back(draft: str) -> None:
-    async with (
-        moqt_server(draft) as server,
-        laps_sdk.connect(server.url, network=server.network, backoff=FAST, timeout=0.1) as session,
-    ):
-        await server.session()
+    async with joined(draft) as (session, _, server):
+        hurry(session, timeout=0.5)
         port = server.port
         await server.stop()
         await eventually(lambda: not session.connected)
+        publishing = asyncio.create_task(session.publish(VIDEO))
+        with pytest.raises(laps_sdk.RequestTimeoutError, match="still being tried"):
+            await soon(publishing)
         await server.start([draft], port)
         await server.session()
         await eventually(lambda: session.connected)

@@ -34,7 +34,7 @@ from laps_wire.moqt.session import (
 )
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.names import FullTrackName, Namespace
-from testkit.moqt_server import ServerPeer, eventually, joined, soon
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +152,8 @@ async def test_a_refusal_says_what_the_relay_answered(draft: str) -> None:
 
 
 async def test_an_unanswered_publish_times_out(draft: str) -> None:
-    async with joined(draft, timeout=0.2) as (session, peer, _):
+    async with joined(draft) as (session, peer, _):
+        hurry(session, timeout=0.05)
         with pytest.raises(laps_sdk.RequestTimeoutError, match=r"no answer from moqt://127.0.0.1"):
             await session.publish("demo/camera", "video")
         await peer.expect(PublishEnded)

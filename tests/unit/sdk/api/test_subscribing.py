@@ -19,7 +19,7 @@ from laps_wire.moqt.codepoints import (
     ObjectStatus,
     RequestErrorCode,
 )
-from laps_wire.moqt.data import RangeEnd, RangeKind, SubgroupHeader
+from laps_wire.moqt.data import RangeEnd, RangeKind, SubgroupHeader, encode_extensions
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import (
     STREAM_COUNT_UNKNOWN,
@@ -344,3 +344,34 @@ async def test_a_reset_stream_leaves_a_gap(draft: str) -> None:
         assert list(subscription.gaps) == [
             Gap(first=Location(0, 1), last=Location(0, 2), cause=GapCause.MISSING)
         ]
+
+
+async def test_leaving_while_the_past_is_under_way(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        largest = Parameters(largest_object=Location(5, 1))
+        asked = await asking(session, peer, largest, join=1, max_objects=2)
+        fetch = await peer.request(Fetch)
+        peer.do(lambda s: s.accept_fetch(fetch.request_id, Location(5, 2)))
+        items = [(4, index, b"x" * 2000) for index in range(6)]
+        peer.send_fetch(fetch.request_id, items, fin=False)
+        peer.send_group(ALIAS, 5, [b"live"] * 4, first=2)
+        subscription = await soon(asked.task)
+        await eventually(lambda: subscription.objects == 10)
+        # Two of the live objects found no room to wait for the past.
+        assert subscription.dropped == 2
+        for _ in range(5):
+            await soon(anext(subscription))
+        await subscription.close()
+        await peer.expect(RequestCancelled)
+        await peer.expect(RequestCancelled)
+
+
+async def test_what_a_publisher_protects_is_seen_as_well(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        subscription, _, _ = await subscribed(session, peer)
+        stream, writer = peer.stream(SubgroupHeader(ALIAS, 0, has_extensions=True))
+        block = encode_extensions([KeyValue(0x100, 1)], peer.draft, immutable=[KeyValue(0x102, 2)])
+        stream.write(writer.object(0, b"x", extensions=block))
+        obj = await soon(anext(subscription))
+        assert KeyValue(0x100, 1) in obj.extensions
+        assert KeyValue(0x102, 2) in obj.extensions

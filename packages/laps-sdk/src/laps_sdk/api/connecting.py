@@ -35,6 +35,7 @@ def connect(
     backoff: Backoff | None = None,
     limits: ConnectionLimits | None = None,
     egress: EgressLimits | None = None,
+    top_n: int | None = None,
     network: MemoryNetwork | None = None,
 ) -> Session:
     """A session with a relay, to be used with ``async with``.
@@ -48,6 +49,7 @@ def connect(
     ``token`` authorizes the session: a token, or a function that gives a fresh one for each
     connection. ``timeout`` is how long to wait for a connection and for each answer, in seconds.
     A connection that is lost is made again, unless ``reconnect`` is False; ``backoff`` says when.
+    ``top_n`` asks for only so many tracks below each prefix, those that rank highest.
     ``network`` is for tests: the memory network on which ``address`` is.
     """
     return Session(
@@ -65,6 +67,7 @@ def connect(
             backoff=backoff or Backoff(),
             limits=limits or ConnectionLimits(),
             egress=egress or CLIENT_EGRESS,
+            top_n=top_n,
             network=network,
         ),
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
+from laps_sdk.api.core.ranking import TOP_N_EXTENSIONS, top_n_options
 from laps_sdk.api.errors import ConnectError, ConnectionLostError
 from laps_sdk.api.link import Link, LinkOwner
 from laps_sdk.api.options import ConnectOptions
@@ -165,7 +166,14 @@ async def _handshake(
             words = f"the relay chose {connection.alpn!r}, offered were {options.drafts}"
             connection.close(SessionCode.VERSION_NEGOTIATION_FAILED, words)
             return _Deaf()
-        link = Link(connection, address, owner, draft=draft, options=_setup(address, options))
+        link = Link(
+            connection,
+            address,
+            owner,
+            draft=draft,
+            options=_setup(address, options),
+            extensions=TOP_N_EXTENSIONS,
+        )
         links.append(link)
         return link.peer
 
@@ -195,4 +203,5 @@ def _setup(address: RelayAddress, options: ConnectOptions) -> SetupOptions:
             () if token is None else (Token.use_value(options.token_type, token),)
         ),
         moqt_implementation=IMPLEMENTATION,
+        unknown=top_n_options(options.top_n),
     )

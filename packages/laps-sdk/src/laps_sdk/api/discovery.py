@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from laps_sdk.api.core.names import namespace_path, track_path
+from laps_sdk.api.core.ranking import top_n_parameter
 from laps_sdk.api.errors import RequestError
 from laps_sdk.api.inbox import Inbox
 from laps_sdk.api.link import Link, Offer
@@ -166,17 +167,19 @@ class Namespaces(_News[NamespaceAdded | NamespaceRemoved]):
 class Tracks(_News[TrackAdded | TrackRemoved]):
     """Which tracks are published below a prefix, and when they end."""
 
-    __slots__ = ("known",)
+    __slots__ = ("_top_n", "known")
 
-    def __init__(self, hub: Hub, prefix: Namespace) -> None:
+    def __init__(self, hub: Hub, prefix: Namespace, top_n: int | None = None) -> None:
         super().__init__(hub, prefix)
+        self._top_n = top_n
         self.known: dict[FullTrackName, Offer | None] = {}
         """Those that are there now."""
 
     async def _ask(self, link: Link) -> Request:
-        self._hub.offered[self] = None
         what = f"SUBSCRIBE_TRACKS {self.prefix}"
-        quiet = Parameters(forward=False)
+        ranked = top_n_parameter(self._top_n, link.draft, link.setup.unknown)
+        quiet = Parameters(forward=False, ignored=ranked)
+        self._hub.offered[self] = None
         if link.draft is Draft.D16:
             options = SubscribeOptions.PUBLISH
             return await link.ask(

@@ -195,24 +195,31 @@ class Hub:
 
     async def join(self, durable: Durable) -> None:
         """Attach something for the first time: what the relay refuses is raised."""
-        async with asyncio.timeout(None) as limit:
-            loop = asyncio.get_running_loop()
-            limit.reschedule(loop.time() + 2 * self.options.timeout)
-            while True:
-                link = await self.current()
-                self._durables[durable] = None
-                try:
-                    await durable.attach(link)
-                except ConnectionLostError:
-                    self._durables.pop(durable, None)
-                    if not self.options.reconnect:
-                        raise
-                    await asyncio.sleep(0)
-                except BaseException:
-                    self._durables.pop(durable, None)
+        while True:
+            link = await self._within_reason()
+            self._durables[durable] = None
+            try:
+                await durable.attach(link)
+            except ConnectionLostError:
+                self._durables.pop(durable, None)
+                if not self.options.reconnect:
                     raise
-                else:
-                    return
+            except BaseException:
+                self._durables.pop(durable, None)
+                raise
+            else:
+                return
+
+    async def _within_reason(self) -> Link:
+        """The present link, or the next one if it comes soon."""
+        seconds = self.options.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.current()
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"{self.address}: no connection in {seconds:g} s; it is still being tried"
+            ) from None
 
     def leave(self, durable: Durable) -> None:
         """It is attached no more."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from laps_sdk.api.core.backoff import Backoff
+from laps_sdk.api.core.ranking import top_n_options
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
 from laps_sdk.transport.endpoint import Backend
@@ -58,6 +59,7 @@ class ConnectOptions:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     egress: EgressLimits = CLIENT_EGRESS
     drain_timeout: float = 5.0
+    top_n: int | None = None
     network: MemoryNetwork | None = None
 
     def __post_init__(self) -> None:
@@ -71,6 +73,7 @@ class ConnectOptions:
             raise EncodeError(f"timeout {self.timeout}: wants seconds above 0")
         if self.pin is not None:
             parse_pin(self.pin)
+        top_n_options(self.top_n)
 
     def token_value(self) -> bytes | None:
         """The token to present now."""

@@ -264,9 +264,13 @@ class Session:
         """News of namespaces that begin with ``prefix``; the empty one is the beginning of all."""
         return Namespaces(self._hub, to_namespace(prefix))
 
-    def tracks(self, prefix: NamespaceLike = "") -> Tracks:
-        """News of tracks that are published below ``prefix``."""
-        return Tracks(self._hub, to_namespace(prefix))
+    def tracks(self, prefix: NamespaceLike = "", *, top_n: int | None = None) -> Tracks:
+        """News of tracks that are published below ``prefix``.
+
+        With ``top_n`` only of those that rank highest, as far as the relay can tell them by the
+        ranking property of their objects. Draft 16; in draft 18 say it to ``connect``.
+        """
+        return Tracks(self._hub, to_namespace(prefix), top_n)
 
     async def track_status(
         self, namespace: TrackLike, name: str | bytes | None = None

@@ -15,6 +15,7 @@ from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import STREAM_RESET_CODES
 from laps_wire.moqt.data import SubgroupHeader, SubgroupWriter
 from laps_wire.moqt.structures import Location
+from laps_wire.moqt.versions import Draft
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,6 +44,7 @@ class Group:
     __slots__ = (
         "_end_of_group",
         "_link",
+        "_missed",
         "_priority",
         "_stream",
         "_subgroup",
@@ -71,6 +73,7 @@ class Group:
         self._stream: OutStream | None = None
         self._writer: SubgroupWriter | None = None
         self._unwanted = False
+        self._missed = False  # whether an object of this subgroup was numbered and not sent
         self.closed = False
         """Whether nothing more can be written."""
 
@@ -105,6 +108,7 @@ class Group:
         receiver = track.receiver
         if receiver is None or self._unwanted or not receiver.delivery.wants(location):
             track.unsent += 1
+            self._missed = True
             if fin:
                 self._end_stream()
             return location
@@ -135,6 +139,7 @@ class Group:
     def skip(self) -> Location:
         """Number an object and do not send it: it is too old already."""
         self._track.unsent += 1
+        self._missed = True
         return self._track.take(self.group)
 
     def _open(self, link: Link, alias: int, ttl: float | None) -> None:
@@ -162,6 +167,8 @@ class Group:
             priority=self._priority,
             has_extensions=True,
             end_of_group=self._end_of_group,
+            # Without this bit some subscribers take the group for one that lacks its head.
+            first_object=link.draft >= Draft.D18 and not again and not self._missed,
         )
         self._writer = SubgroupWriter(header, link.draft)
 
