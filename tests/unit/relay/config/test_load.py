@@ -105,12 +105,12 @@ def test_what_a_reload_can_change() -> None:
         None,
         {
             "LAPS_AUTH__AUDIENCE": "us",
-            "LAPS_TLS__CERTIFICATE": "/c",
+            "LAPS_TLS__DEV_NAMES": "relay",
             "LAPS_LISTEN__HOST": "::1",
             "LAPS_ADMIN__TOKEN": PHRASE,
         },
     ).config
     assert compare(RelayConfig(), new) == Changes(
-        ("auth.audience",), ("tls.certificate",), ("listen.host", "admin.token")
+        ("auth.audience",), ("tls.dev_names",), ("listen.host", "admin.token")
     )
     assert compare(new, new) == Changes()

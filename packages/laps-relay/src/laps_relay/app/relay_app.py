@@ -239,6 +239,9 @@ class RelayApp:
         except LapsError as error:
             self.logger.warning("reload refused, the old configuration stays", reason=str(error))
             return False
+        # Last of what can fail: from here on everything is applied.
+        if not self._reload_certificate(certificate):
+            return False
         old, config = self.loaded.config, loaded.config
         changes = compare(old, config)
         now = self.server.now
@@ -248,8 +251,6 @@ class RelayApp:
         self._relay.reauthorize(now)
         self.server.settle()
         set_level(config.observe.log_level)
-        if not self._reload_certificate(certificate):
-            return False
         self.loaded = self.view.loaded = loaded
         self.logger.info(
             "reloaded",

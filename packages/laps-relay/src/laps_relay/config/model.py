@@ -60,9 +60,9 @@ class Listen(Section):
 class TlsFiles(Section):
     """The certificate; without one a development certificate is made in the state directory."""
 
-    certificate: FilePath | None = key(None, "PEM file: leaf, then chain.", "new-connections")
+    certificate: FilePath | None = key(None, "PEM file: leaf, then chain. A reload reads it again.")
     private_key: FilePath | None = key(
-        None, "PEM file; may be left out if the certificate's file holds it.", "new-connections"
+        None, "PEM file; may be left out if the certificate's file holds it."
     )
     dev_names: Words = key(
         ["localhost", "127.0.0.1", "::1"], "Names in a development certificate.", "new-connections"
