@@ -80,11 +80,23 @@ def test_integers_wherever_they_stand(
         (b"\x03\x05ab", MalformedError),
         (b"\x3e\x01\x00\x01", MalformedTrackError),
         (b"\x0b\x01\x02", MalformedTrackError),
+        (b"\x0b\x02\x0b\x00", MalformedTrackError),
+        (b"\x0b\x00\x00\x00", MalformedTrackError),
+        (b"\x0d\x80\x01\x00\x00" + bytes(1 << 16), MalformedError),
     ],
 )
 def test_faults_in_extensions(block: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         integers_of(head(block), D16)
+
+
+def test_blocks_inside_blocks_are_not_followed() -> None:
+    block = b""
+    while len(block) < 16000:
+        block = b"\x0b" + (len(block) | 0x4000).to_bytes(2, "big") + block
+    with pytest.raises(MalformedTrackError):
+        integers_of(head(block), D16)
+    assert translate_extensions(block, D16, D18)
 
 
 def test_a_type_may_repeat_unless_it_is_a_gap() -> None:

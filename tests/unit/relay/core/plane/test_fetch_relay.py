@@ -277,3 +277,10 @@ def test_ids_that_the_draft_has_no_integers_for() -> None:
     ranges: list[MoqObject | RangeEnd] = [RangeEnd(RangeKind.UNKNOWN, 1 << 63, 0)]
     broken.arrive(answer(D18, ranges))
     assert broken.egress[broken.target].streams[0].reset_code == 0
+
+
+def test_extensions_that_cannot_be_read() -> None:
+    net = Relay()
+    net.arrive(answer(D16, [item(0, 0, b"x", extensions=b"\x03\x05")]))
+    assert isinstance(net.plane.poll_notices()[0], SessionFault)
+    assert net.plane.track_counters(1).cached_objects == 0

@@ -511,3 +511,53 @@ def test_padding_is_thrown_away() -> None:
     net.more(publisher, 3, bytes(9))
     assert net.plane.poll_notices() == []
     assert isinstance(entry(), EgressEntry)
+
+
+# Bad input
+
+
+@pairs
+@given(st.data())
+def test_whatever_a_peer_sends_is_forwarded_or_told(
+    source: Draft, target: Draft, data: st.DataObject
+) -> None:
+    """No bytes raise anything, whoever receives, comes late or fetches."""
+    net = Net()
+    publisher = net.publisher(source)
+    net.receiver(target)
+    wanted = FetchRange(track=1, start=Location(0, 0), end=Location(3, 9))
+    asker = net.session(target)
+    net.plane.relay_fetch(publisher, 1, Subscription(asker, 2), wanted)
+    garbage = st.binary(max_size=40)
+    number = 0
+    for _ in range(data.draw(st.integers(1, 6))):
+        number += 4
+        kind = data.draw(st.sampled_from(["subgroup", "object", "fetch", "datagram"]))
+        tail = data.draw(garbage)
+        fin = data.draw(st.booleans())
+        if kind == "subgroup":
+            start = data.draw(st.sampled_from([0x10, 0x11, 0x13, 0x15, 0x19, 0x31]))
+            head = bytes([start, 7, data.draw(st.integers(0, 3))])
+            net.plane.stream_opened(
+                net.now, publisher, number, StreamKind.SUBGROUP, head + tail, fin
+            )
+        elif kind == "object":
+            stream = net.open(publisher, subgroup(source, bodies(2), extensions=[b"", b""]))
+            net.more(publisher, stream, tail, fin=fin)
+        elif kind == "fetch":
+            net.plane.stream_opened(
+                net.now, publisher, number, StreamKind.FETCH, b"\x05\x01" + tail, fin
+            )
+        else:
+            net.plane.datagram(
+                net.now, publisher, data.draw(st.sampled_from([b"", b"\x01\x07"])) + tail
+            )
+        late = net.receiver(target, start=(0, 0))
+        net.plane.serve_fetch(net.now, Subscription(late, 2), wanted, partial=True)
+        net.wait(data.draw(st.sampled_from([0.0, 4.0, 100.0])))
+    for egress in net.egress.values():
+        for stream_out in egress.streams:
+            assert stream_out.data or stream_out.reset_code is not None
+    net.plane.remove_session(net.now, publisher)
+    net.plane.remove_track(net.now, 1)
+    assert net.plane._state.cache.bytes == 0

@@ -20,7 +20,13 @@ from laps_wire.errors import IncompleteError, MalformedError
 from laps_wire.moqt.codepoints import PropertyTypeD18, StreamResetCodeD16, StreamResetCodeD18
 from laps_wire.moqt.data.extensions import object_extensions
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectHeader, SubgroupHeader
-from laps_wire.moqt.keyvalue import KeyValue, read_pairs, write_pairs
+from laps_wire.moqt.keyvalue import (
+    MAX_TYPE,
+    MAX_VALUE_LENGTH,
+    KeyValue,
+    read_pairs,
+    write_pairs,
+)
 from laps_wire.moqt.versions import Draft
 
 __all__ = [
@@ -85,19 +91,27 @@ def translate_extensions(data: bytes, source: Draft, target: Draft) -> bytes:
     """
     if not data or source.integers is target.integers:
         return data
+    pairs: list[KeyValue] = []
+    for pair in _pairs(data, source):
+        if pair.type == _IMMUTABLE and isinstance(pair.value, bytes):
+            inner = _written(_pairs(pair.value, source), target)
+            pairs.append(KeyValue(pair.type, inner))
+        else:
+            pairs.append(pair)
+    return _written(pairs, target)
+
+
+def _pairs(data: bytes, draft: Draft) -> Sequence[KeyValue]:
     try:
-        pairs = read_pairs(Reader(data, integers=source.integers))
+        return read_pairs(Reader(data, integers=draft.integers))
     except MalformedError as error:
         raise MalformedTrackError(f"extensions cannot be translated: {error}") from error
-    writer = Writer(integers=target.integers)
-    write_pairs(writer, [_translated(pair, source, target) for pair in pairs], "extensions")
+
+
+def _written(pairs: Sequence[KeyValue], draft: Draft) -> bytes:
+    writer = Writer(integers=draft.integers)
+    write_pairs(writer, pairs, "extensions")
     return writer.getvalue()
-
-
-def _translated(pair: KeyValue, source: Draft, target: Draft) -> KeyValue:
-    if pair.type == _IMMUTABLE and isinstance(pair.value, bytes):
-        return KeyValue(pair.type, translate_extensions(pair.value, source, target))
-    return pair
 
 
 def integers_of(head: ObjectHeader, draft: Draft) -> dict[int, int]:
@@ -109,6 +123,7 @@ def integers_of(head: ObjectHeader, draft: Draft) -> dict[int, int]:
     found: dict[int, int] = {}
     try:
         if _integers_in(head.extensions, draft, found):
+            found.pop(_IMMUTABLE, None)
             return found
     except IncompleteError:
         pass
@@ -116,7 +131,8 @@ def integers_of(head: ObjectHeader, draft: Draft) -> dict[int, int]:
     return found
 
 
-def _integers_in(data: bytes, draft: Draft, found: dict[int, int]) -> bool:
+def _integers_in(data: bytes, draft: Draft, found: dict[int, int], *, inner: bool = False) -> bool:
+    """Collect them; False if something may be wrong that a closer look has to name."""
     decode, pos, end, type_ = draft.integers.decode, 0, len(data), 0
     good = True
     while pos < end:
@@ -125,15 +141,19 @@ def _integers_in(data: bytes, draft: Draft, found: dict[int, int]) -> bool:
         value, pos = decode(data, pos, end)
         if type_ & 1:
             stop = pos + value
-            good = good and stop <= end
+            good = good and stop <= end and value <= MAX_VALUE_LENGTH
             if type_ == _IMMUTABLE:
-                good = _integers_in(data[pos:stop], draft, found) and good
+                # Never one inside another: a peer decides how deep they would nest.
+                good = good and not inner and _IMMUTABLE not in found
+                if good:
+                    found[_IMMUTABLE] = value
+                    good = _integers_in(data[pos:stop], draft, found, inner=True)
             pos = stop
         else:
             # A second gap is a fault, a second anything else is not: the first one counts.
             good = good and not (type_ in found and type_ in _GAPS)
             found.setdefault(type_, value)
-    return good
+    return good and type_ <= MAX_TYPE
 
 
 _GAPS: Final = frozenset(

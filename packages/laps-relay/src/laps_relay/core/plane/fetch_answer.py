@@ -22,9 +22,18 @@ _WRITE: Final = 32 * 1024
 
 
 class FetchOut:
-    """The stream of one answer: an ``Owner``."""
+    """The stream of one answer, opened when the answer begins: an ``Owner``."""
 
-    __slots__ = ("_parts", "_size", "ended", "session", "stream", "subscription", "writer")
+    __slots__ = (
+        "_parts",
+        "_priority",
+        "_size",
+        "_stream",
+        "ended",
+        "session",
+        "subscription",
+        "writer",
+    )
 
     def __init__(self, session: Session, subscription: Subscription, wanted: FetchRange) -> None:
         self.session = session
@@ -32,14 +41,27 @@ class FetchOut:
         draft = session.draft
         self.writer = FetchWriter(FetchHeader(subscription.request_id), draft, wanted.order)
         # Fetches compete with each other by the subscriber's priority alone.
-        priority = stream_priority(wanted.priority, 128, wanted.order, wanted.start.group, 0)
-        self.stream: OutStream = session.egress.open_unidirectional(
-            priority=priority, droppable=True, drop_code=drop_code(draft)
-        )
-        session.outs[self.stream] = self
+        self._priority = stream_priority(wanted.priority, 128, wanted.order, wanted.start.group, 0)
+        self._stream: OutStream | None = None
         self.ended = False
         self._parts: list[bytes | memoryview] = [self.writer.start]
         self._size = 0
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait to be sent."""
+        return 0 if self._stream is None else self._stream.queued
+
+    def open(self) -> OutStream:
+        """Open the stream, if it is not open; from now on an end is seen by the receiver."""
+        stream = self._stream
+        if stream is None:
+            session = self.session
+            stream = self._stream = session.egress.open_unidirectional(
+                priority=self._priority, droppable=True, drop_code=drop_code(session.draft)
+            )
+            session.outs[stream] = self
+        return stream
 
     def object(self, head: ObjectHeader, draft: Draft) -> None:
         """Begin an object; its payload follows."""
@@ -58,7 +80,7 @@ class FetchOut:
         source = piece.obj
         if len(piece) >= _WRITE and isinstance(source, bytes) and len(source) == len(piece):
             self.flush()
-            self.stream.write(source)
+            self.open().write(source)
         else:
             self._add(piece)
 
@@ -71,7 +93,7 @@ class FetchOut:
     def flush(self) -> None:
         """Write what was joined."""
         if self._parts:
-            self.stream.write(b"".join(self._parts))
+            self.open().write(b"".join(self._parts))
             self._parts.clear()
             self._size = 0
 
@@ -81,15 +103,17 @@ class FetchOut:
         """That was all."""
         if not self.ended:
             self.flush()
-            self.stream.write(b"", True)
-            self.session.finish_out(self.stream)
+            stream = self.open()
+            stream.write(b"", True)
+            self.session.finish_out(stream)
             self._end(complete=True)
 
     def reset(self, code: int, *, tell: bool = True) -> None:
         """Abandon it."""
         if not self.ended:
-            self.stream.reset(code)
-            self.session.outs.pop(self.stream, None)
+            if self._stream is not None:
+                self._stream.reset(code)
+                self.session.outs.pop(self._stream, None)
             self._end(complete=False, tell=tell)
 
     def gone(self, now: float, stream: OutStream, lost: int) -> None:  # noqa: ARG002 - Owner
@@ -118,9 +142,11 @@ class FetchAnswer:
         out = self.out
         state = out.session.state
         window = state.limits.fetch_window
+        if not out.ended:
+            out.open()
         try:
             while not out.ended:
-                if out.stream.queued >= window:
+                if out.queued >= window:
                     state.timers.at(now + state.limits.fetch_interval, self.pump)
                     return
                 item = next(self._items, None)

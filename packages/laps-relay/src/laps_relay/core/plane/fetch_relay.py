@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laps_relay.core.interfaces import FetchRange, UpstreamEnded
-from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, mirrored_code
+from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, integers_of, mirrored_code
 from laps_relay.core.plane.fetch_answer import FetchOut
 from laps_relay.core.plane.fetch_plan import LAST_OBJECT
 from laps_relay.core.plane.late import merged
@@ -112,12 +112,16 @@ class FetchRelay:
     def data(self, now: float, data: bytes, fin: bool) -> None:
         """More of it."""
         out = self.out
+        if out is not None and not out.ended:
+            out.open()
         for event in self.parser.feed(data):
             if isinstance(event, memoryview):
                 self._pieces.append(event)
                 if out is not None:
                     out.payload(event)
             elif isinstance(event, ObjectHeader):
+                if event.extensions:
+                    integers_of(event, self.session.draft)  # what cannot be read is not kept
                 self._head = event
                 self._passed(event.group_id, event.object_id - 1, absent=True)
                 self._at = Location(event.group_id, event.object_id + 1)
