@@ -11,6 +11,7 @@ from laps_relay.core.control.events import (
     SessionOpened,
 )
 from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.interfaces import Action, Decision
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import (
     Fetch,
@@ -27,6 +28,7 @@ from laps_wire.moqt.messages import (
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session.config import SessionLimits
 from laps_wire.moqt.session.events import (
+    GoawayReceived,
     PeerBlocked,
     PublishEnded,
     RequestAccepted,
@@ -42,7 +44,7 @@ from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import Namespace
-from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, track_of
+from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, RuleBook, track_of
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 
@@ -309,3 +311,74 @@ def test_a_track_status_cannot_be_updated() -> None:
     event = UpdateReceived(request_id=0, update_id=2, message=RequestUpdate(2))
     net.relay._dispatch.event(net.now, context.clients[peer.id], event)
     assert not peer.gone
+
+
+# Draining and load
+
+
+@both
+def test_goaway_to_everybody_and_to_who_comes_later(draft: Draft) -> None:
+    net = EdgeNet()
+    peer = net.connect(draft)
+    net.relay.drain(net.now, "")
+    net.relay.drain(net.now, "")
+    net.settle()
+    late = net.connect(draft)
+    for client in (peer, late):
+        assert len(client.take(GoawayReceived)) == 1
+    # What was under way when GOAWAY was sent.
+    event = RequestReceived(request_id=0, message=Subscribe(0, TRACK))
+    net.relay.handle_session_event(net.now, peer.id, event)
+    assert net.relay.subscriptions() == []
+
+
+@both
+def test_too_many_requests(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(request_rate=1.0, request_burst=1))
+    peer = net.announcer(draft)
+    peer.session.track_status(TRACK)
+    peer.session.update(peer.request, Parameters())
+    net.settle()
+    assert peer.one(RequestRejected).message.retry_interval > 0
+    assert len(peer.take(UpdateRejected)) == 1
+    assert len(net.relay.namespaces()) == (1 if draft is Draft.D16 else 0)
+
+
+@both
+def test_a_request_that_is_not_allowed(draft: Draft) -> None:
+    rules = RuleBook()
+    rules.rules[Action.SUBSCRIBE] = Decision(allowed=False)
+    rules.rules[Action.REQUEST_UPDATE] = Decision(allowed=False)
+    net = EdgeNet(authorizer=rules)
+    publisher = net.publisher(draft)
+    peer = net.subscriber(draft)
+    assert len(peer.take(RequestRejected)) == 1
+    publisher.session.update(publisher.request, Parameters())
+    net.settle()
+    assert net.plane.ingress == {}
+    rules.rules[Action.CLIENT_SETUP] = Decision(allowed=False)
+    assert net.connect(draft).gone
+
+
+@both
+def test_a_fetch_joins_a_subscription(draft: Draft) -> None:
+    net = EdgeNet()
+    net.publisher(draft, parameters=Parameters(largest_object=Location(3, 0)))
+    net.plane.covered.add(1)
+    peer = net.subscriber(draft)
+    peer.session.fetch(RelativeJoiningFetch(peer.request, 0))
+    net.settle()
+    assert len(net.plane.served) == 1
+
+
+@both
+def test_a_subscriber_refuses_an_update(draft: Draft) -> None:
+    net = EdgeNet()
+    net.publisher(draft)
+    peer = net.subscriber(draft)
+    event = UpdateRejected(
+        request_id=peer.request, update_id=9, message=RequestError(None, 0, 0, "no")
+    )
+    net.relay.handle_session_event(net.now, peer.id, event)
+    net.settle()
+    assert len(peer.take(PublishEnded)) == 1

@@ -355,3 +355,33 @@ def test_what_is_pushed_expires_with_its_tokens(draft: Draft) -> None:
     net.advance(30.0)
     assert net.plane.egress == {}
     assert peer.session.open_requests == ()
+
+
+@both
+def test_what_the_relay_asked_for_itself_needs_no_grant(draft: Draft) -> None:
+    net = EdgeNet(authorizer=RuleBook())
+    publisher = net.announcer(draft)
+    peer = net.connect(draft)
+    peer.session.fetch(SOME)
+    peer.session.track_status(TRACK)
+    peer.session.subscribe(TRACK)
+    net.settle()
+    net.relay.reauthorize(net.now)
+    net.settle()
+    assert len(publisher.take(RequestReceived)) == 3
+    grants = net.relay._context.grants
+    for record in list(net.relay._context.clients[publisher.id].requests.values()):
+        grants.hold(record)
+        if record.grant is None:
+            assert grants.renew(net.now, record, 99, ())
+    assert net.relay._context.clients[publisher.id].requests
+
+
+@both
+def test_an_answer_that_is_over_when_it_comes(draft: Draft) -> None:
+    """An authorizer that allows what has expired is not believed."""
+    rules = RuleBook()
+    net = EdgeNet(authorizer=rules)
+    rules.rules[Action.SUBSCRIBE] = Decision(allowed=True, expires=net.now)
+    peer = net.subscriber(draft)
+    assert peer.one(RequestRejected).message.error_code == EXPIRED

@@ -8,6 +8,8 @@ from laps_relay.core.control.events import SubscriberAdded, SubscriberGone
 from laps_relay.core.control.records import Stage
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import (
+    Action,
+    Decision,
     EgressEntry,
     Subscription,
     SubscriptionDone,
@@ -22,7 +24,7 @@ from laps_wire.moqt.codepoints import (
     SubscribeOptions,
 )
 from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.messages import RequestUpdate, SubscribeOk
+from laps_wire.moqt.messages import RelativeJoiningFetch, RequestUpdate, SubscribeOk
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.events import (
     PublishEnded,
@@ -35,7 +37,7 @@ from laps_wire.moqt.session.events import (
 )
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
-from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, track_of
+from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, RuleBook, track_of
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 pairs = pytest.mark.parametrize(("first", "second"), [(a, b) for a in DRAFTS for b in DRAFTS])
@@ -467,3 +469,63 @@ def test_a_subscriber_refuses_an_update_of_ours(draft: Draft) -> None:
     net.settle()
     done = peer.one(PublishEnded).message
     assert done.status_code == PUBLISH_DONE_CODES[draft].UPDATE_FAILED
+
+
+@both
+def test_an_update_that_is_not_allowed(draft: Draft) -> None:
+    rules = RuleBook()
+    net = EdgeNet(authorizer=rules)
+    net.publisher(draft)
+    peer = net.subscriber(draft)
+    rules.rules[Action.REQUEST_UPDATE] = Decision(allowed=False)
+    peer.session.update(peer.request, Parameters(forward=False))
+    net.settle()
+    status = peer.one(PublishEnded).message.status_code
+    assert status == PUBLISH_DONE_CODES[draft].UPDATE_FAILED
+
+
+@both
+def test_a_grant_that_ends(draft: Draft) -> None:
+    rules = RuleBook()
+    net = EdgeNet(authorizer=rules)
+    rules.rules[Action.SUBSCRIBE] = Decision(allowed=True, expires=net.now + 0.5)
+    waiting = Parameters(rendezvous_timeout=9000 if draft is Draft.D18 else None)
+    waiter = net.subscriber(draft, track_of("none"), waiting)
+    net.publisher(draft)
+    peer = net.subscriber(draft)
+    assert ok_of(peer).parameters.expires == 500
+    net.advance(0.5)
+    assert len(peer.take(PublishEnded)) == 1
+    assert waiter.one(RequestRejected).message.error_code == 0x5
+
+
+@both
+def test_new_groups_are_asked_for(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft, properties=(KeyValue(0x30, 1),))
+    watching = watcher(net, draft)
+    offer = watching.one(RequestReceived)
+    watching.session.accept(offer.request_id, Parameters(new_group_request=0))
+    net.settle()
+    assert publisher.one(UpdateReceived).message.parameters.new_group_request == 0
+    peer = net.subscriber(draft, TRACK, Parameters(new_group_request=3))
+    assert publisher.one(UpdateReceived).message.parameters.new_group_request == 3
+    peer.session.update(peer.request, Parameters(new_group_request=4))
+    net.settle()
+    assert publisher.one(UpdateReceived).message.parameters.new_group_request == 4
+
+
+@both
+def test_joining_before_the_answer(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.announcer(draft)
+    first, second = net.subscriber(draft), net.subscriber(draft)
+    first.session.fetch(RelativeJoiningFetch(first.request, 0))
+    second.session.fetch(RelativeJoiningFetch(second.request, 0))
+    net.settle()
+    # One does not wait for it.
+    second.session.cancel(second.request)
+    net.settle()
+    assert len(second.take(RequestRejected)) == 1
+    net.answer(publisher, parameters=Parameters(largest_object=Location(1, 1)))
+    assert len(net.plane.relayed) == 1

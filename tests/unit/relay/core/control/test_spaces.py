@@ -15,7 +15,7 @@ from laps_relay.core.ranking import (
 )
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.messages import Publish
+from laps_wire.moqt.messages import Publish, PublishNamespace, SubscribeTracks
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.config import SessionLimits
 from laps_wire.moqt.session.events import (
@@ -548,3 +548,30 @@ def test_a_top_that_may_not_have_its_track_stays_empty() -> None:
     assert offered(peer) == []
     assert peer.take(TrackBlocked) == []
     assert net.plane.largest_of.get(1, Location(0, 0)) == Location(0, 0)
+
+
+@both
+def test_who_waits_for_a_namespace(draft: Draft) -> None:
+    net = EdgeNet()
+    waiting = Parameters(rendezvous_timeout=9000 if draft is Draft.D18 else None)
+    peer = net.subscriber(draft, TRACK, waiting)
+    publisher = net.announcer(draft)
+    net.answer(publisher)
+    assert len(peer.take(RequestAccepted)) == 1
+    # A track that nobody receives is not asked for.
+    net.leave(peer)
+    assert net.announcer(draft).take(RequestReceived) == []
+
+
+def test_requests_that_are_over_already() -> None:
+    net = EdgeNet()
+    peer = net.connect(Draft.D18)
+    client = net.relay._context.clients[peer.id]
+    grant, _ = net.relay._context.grants.request(
+        net.now, client, Action.SUBSCRIBE_NAMESPACE, NAMESPACE, None, ()
+    )
+    spaces = net.relay._context.spaces
+    spaces.publish(net.now, client, PublishNamespace(0, NAMESPACE), grant)
+    spaces.watch(net.now, client, SubscribeTracks(2, NAMESPACE), grant)
+    assert net.relay.namespaces() == []
+    assert len(net.relay._context.watches) == 0

@@ -163,3 +163,29 @@ def test_the_largest_location(draft: Draft) -> None:
     assert net.relay.tracks()[0].largest == Location(5, 0)
     net.plane.largest_of[1] = Location(6, 0)
     assert net.relay.tracks()[0].largest == Location(6, 0)
+
+
+@both
+def test_no_room(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(max_tracks=1))
+    net.publisher(draft)
+    tracks = net.relay._context.tracks
+    assert tracks.open(net.now, track_of("other")) is None
+    assert tracks.get(1) is tracks.known(TRACK) is tracks.open(net.now, TRACK)
+    assert tracks.get(2) is None
+    assert tracks.known(track_of("other")) is None
+
+
+@both
+def test_a_subscription_lingers(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(linger=2.0))
+    publisher = net.announcer(draft)
+    peer = net.subscriber(draft)
+    net.answer(publisher)
+    net.leave(peer)
+    again = net.subscriber(draft)
+    net.leave(again)
+    net.advance(1.9)
+    assert len(net.plane.tracks) == 1
+    net.advance(0.1)
+    assert net.plane.tracks == {}
