@@ -86,14 +86,14 @@ class Sampler:
         m.cache_bytes.set(sum(row.counters.cached_bytes for row in sample.tracks))
         m.cache_objects.set(sum(row.counters.cached_objects for row in sample.tracks))
         m.queued_bytes.set(sum(stats.queued_bytes for stats in sample.connections.values()))
-        for gain in gains.values():
-            m.received_bytes.inc(gain.bytes_in)
-            m.sent_bytes.inc(gain.bytes_out)
-            m.received_objects.inc(gain.objects_in)
-            m.sent_objects.inc(gain.objects_out)
-            m.dropped_objects.inc(gain.dropped_objects)
-            m.dropped_bytes.inc(gain.dropped_bytes)
-            m.duplicate_objects.inc(gain.duplicates)
+        gained = TrackCounters(*map(sum, zip(*gains.values(), strict=True))) if gains else _NOTHING
+        m.received_bytes.inc(gained.bytes_in)
+        m.sent_bytes.inc(gained.bytes_out)
+        m.received_objects.inc(gained.objects_in)
+        m.sent_objects.inc(gained.objects_out)
+        m.dropped_objects.inc(gained.dropped_objects)
+        m.dropped_bytes.inc(gained.dropped_bytes)
+        m.duplicate_objects.inc(gained.duplicates)
         old, self._auth = self._auth, sample.auth
         m.auth_decisions.labels("allowed").inc(sample.auth.allowed - old.allowed)
         m.auth_decisions.labels("denied").inc(sample.auth.denied - old.denied)
@@ -109,7 +109,7 @@ class Sampler:
     ) -> None:
         window = 0 if self._at is None else int((sample.now - self._at) * 1000)
         for row in sample.tracks:
-            gain = gains[row.number]
+            gain = gains.get(row.number, _NOTHING)
             if gain.bytes_in or gain.bytes_out or gain.dropped_objects:
                 writer.put(
                     HopStat(
@@ -142,13 +142,11 @@ class Sampler:
 def _gains(
     rows: Sequence[TrackRow], before: Mapping[int, TrackCounters]
 ) -> dict[int, TrackCounters]:
-    """What each track did since the last look."""
-    return {
-        row.number: TrackCounters(
-            *(
-                max(0, new - old)
-                for new, old in zip(row.counters, before.get(row.number, _NOTHING), strict=True)
-            )
-        )
-        for row in rows
-    }
+    """What each track did since the last look; tracks that did nothing are left out."""
+    gains: dict[int, TrackCounters] = {}
+    for row in rows:
+        old = before.get(row.number, _NOTHING)
+        if row.counters != old:
+            pairs = zip(row.counters, old, strict=True)
+            gains[row.number] = TrackCounters._make([max(0, new - was) for new, was in pairs])
+    return gains
