@@ -364,3 +364,25 @@ async def test_a_cancelled_write_sends_all_or_nothing(draft: str) -> None:
         assert [o.payload[:1] for o in peer.objects] == [b"a", b"d"]
         assert track.unsent == 1
         assert repr(track) == "<PublishedTrack demo/camera video>"
+
+
+async def test_a_subgroup_says_whether_its_head_is_there() -> None:
+    async with joined("moqt-18") as (session, peer, _):
+        track, request_id = await published(session, peer, Parameters(forward=False), first=1)
+        await track.write(b"unheard")
+        peer.do(lambda s: s.update(request_id, Parameters(forward=True)))
+        await soon(track.subscribed())
+        await track.write(b"a", end_of_group=True)
+        await track.write(b"b", end_of_group=True)
+        await peer.until(lambda: peer.finished == 2)
+        heads = {header.group_id: header.first_object for header in peer.headers}
+        assert heads == {1: False, 2: True}
+
+
+async def test_a_deadline_is_for_its_object_only(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        track, _ = await published(session, peer, first=1)
+        await track.write(b"a", ttl=30.0)
+        await track.write(b"b")
+        await peer.until(lambda: len(peer.objects) == 2)
+        assert peer.resets == []

@@ -26,11 +26,14 @@ from laps_wire.moqt.messages import (
     Fetch,
     RelativeJoiningFetch,
     Subscribe,
+    SubscribeNamespace,
+    SubscribeTracks,
 )
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import RequestCancelled
 from laps_wire.moqt.structures import SubscriptionFilter
-from testkit.moqt_server import ServerPeer, eventually, joined, soon
+from laps_wire.names import FullTrackName
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -375,3 +378,42 @@ async def test_what_a_publisher_protects_is_seen_as_well(draft: str) -> None:
         obj = await soon(anext(subscription))
         assert KeyValue(0x100, 1) in obj.extensions
         assert KeyValue(0x102, 2) in obj.extensions
+
+
+async def test_a_cancelled_subscription_is_taken_back(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        largest = Parameters(largest_object=Location(5, 1))
+        asked = await asking(session, peer, largest, join=1)
+        await peer.request(Fetch)
+        asked.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked.task
+        cancelled = {(await peer.expect(RequestCancelled)).request_id for _ in range(2)}
+        assert asked.request_id in cancelled
+
+
+async def test_a_connection_that_is_lost_behind_the_last_word(draft: str) -> None:
+    async with joined(draft) as (session, peer, server):
+        subscription, request_id, _ = await subscribed(session, peer)
+        peer.send_group(ALIAS, 0, [b"a"])
+        done(peer, request_id, 2)  # the second stream never comes
+        assert await take(subscription, 1) == [b"a"]
+        await eventually(lambda: subscription._last_word is not None)
+        peer.do(lambda s: s.close(1, "restart"))
+        assert await rest(subscription) == []
+        await server.session()
+
+
+async def test_a_subscription_that_nobody_wakes(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        tracks = session.tracks("demo")
+        entering = asyncio.create_task(tracks.__aenter__())
+        message = SubscribeTracks if draft == "moqt-18" else SubscribeNamespace
+        asked = await peer.request(message)
+        peer.do(lambda s: s.accept(asked.request_id))
+        await soon(entering)
+        peer.do(lambda s: s.publish(FullTrackName.parse("demo--x"), 9))
+        await soon(anext(tracks))
+        hurry(session, timeout=0.05)
+        with pytest.raises(laps_sdk.RequestTimeoutError, match="no answer in"):
+            await session.subscribe("demo", "x").__aenter__()

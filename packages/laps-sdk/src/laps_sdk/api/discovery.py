@@ -73,7 +73,11 @@ class _News(Generic[E]):
 
     async def _start(self) -> None:
         self._started = True
-        await self._hub.join(self)
+        try:
+            await self._hub.join(self)
+        except BaseException:
+            self._stop(None)
+            raise
 
     async def close(self) -> None:
         """Nothing more is wanted."""

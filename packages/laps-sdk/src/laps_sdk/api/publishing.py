@@ -173,7 +173,7 @@ class PublishedTrack:
         object. ``ttl`` is how many seconds the object is worth sending. Waits while the connection
         is congested or being restored. A write that is cancelled sends the object whole or not.
         """
-        late = not await self.until_room(ttl)
+        late = not (self.has_room() or await self.until_room(ttl))
         open_ = self._current
         if open_ is not None and (open_.closed or new_group or group not in (None, open_.group)):
             open_.end_now()
@@ -253,6 +253,14 @@ class PublishedTrack:
         return location
 
     # For groups
+
+    def has_room(self) -> bool:
+        """Whether an object can be written without waiting: almost always."""
+        receiver = self.receiver
+        if receiver is None or self._error is not None or self._ended:
+            return False
+        link = receiver.link
+        return link.error is None and not link.connection.congested
 
     async def until_room(self, ttl: float | None) -> bool:
         """Wait for a link that is not congested; False if ``ttl`` seconds passed before."""

@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Final
 from laps_sdk.api.catching_up import CatchUp, Past
 from laps_sdk.api.core.names import track_path
 from laps_sdk.api.core.progress import Gap, GapCause, Progress
-from laps_sdk.api.errors import RequestError, RequestRefusedError, SubscriptionEndedError
+from laps_sdk.api.errors import (
+    RequestError,
+    RequestRefusedError,
+    RequestTimeoutError,
+    SubscriptionEndedError,
+)
 from laps_sdk.api.inbox import Inbox
 from laps_sdk.api.incoming import InStream
 from laps_sdk.api.link import Link, Offer
@@ -177,7 +182,11 @@ class Subscription:
 
     async def _start(self) -> None:
         self._started = True
-        await self._hub.join(self)
+        try:
+            await self._hub.join(self)
+        except BaseException:
+            self._stop(None)
+            raise
 
     async def close(self) -> None:
         """Nothing more is wanted; what waits in the queue can still be taken."""
@@ -247,16 +256,22 @@ class Subscription:
         what = replace(wanted, forward=True, group_order=None, rendezvous_timeout=None)
         await link.update(offer.request_id, what)
         # A refusal is followed by the end of the subscription, which says why.
-        async with asyncio.timeout(self._hub.options.timeout):
-            await woken
+        seconds = self._hub.options.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                await woken
+        except TimeoutError:
+            words = f"SUBSCRIBE {self.name}: no answer in {seconds:g} s"
+            raise RequestTimeoutError(words) from None
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
         if self._offer is not None and self._offer.link is link:
             self._offer = None
-        if self._link is link:
+        if self._link is link and self._last_word is not None:
+            self._finish()  # nothing more would have come but what was under way
+        elif self._link is link:
             self._link = self._request = self._alias = None
-            self._last_word = None
             self._open_streams = 0
 
     def fail(self, error: Exception) -> None:

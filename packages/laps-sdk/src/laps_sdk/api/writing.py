@@ -43,6 +43,7 @@ class Group:
 
     __slots__ = (
         "_end_of_group",
+        "_hurried",
         "_link",
         "_missed",
         "_priority",
@@ -73,6 +74,7 @@ class Group:
         self._stream: OutStream | None = None
         self._writer: SubgroupWriter | None = None
         self._unwanted = False
+        self._hurried = False
         self._missed = False  # whether an object of this subgroup was numbered and not sent
         self.closed = False
         """Whether nothing more can be written."""
@@ -85,7 +87,7 @@ class Group:
         ttl: float | None = None,
     ) -> Location:
         """Send the next object; waits while the connection is congested or being restored."""
-        if not await self._track.until_room(ttl):
+        if not (self._track.has_room() or await self._track.until_room(ttl)):
             return self.skip()
         return self.write_now(payload, extensions=extensions, ttl=ttl)
 
@@ -120,8 +122,10 @@ class Group:
         stream, writer = self._stream, self._writer
         if stream is None or writer is None:
             raise StateError(f"group {self.group} has no stream")
-        if ttl is not None:
-            stream.set_deadline(link.connection.now + ttl)
+        if ttl is not None or self._hurried:
+            # What follows an object with a ttl must not be dropped for it.
+            stream.set_deadline(None if ttl is None else link.connection.now + ttl)
+        self._hurried = ttl is not None
         if writer.object_id < 0:
             stream.write(writer.start)
         head = writer.object_header(location.object, len(payload), extensions=block)
