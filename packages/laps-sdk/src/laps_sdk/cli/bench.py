@@ -17,9 +17,10 @@ import typer
 
 from laps_sdk.api.publishing import PublishedTrack
 from laps_sdk.api.subscribing import Subscription
-from laps_sdk.cli.bench_report import Sample, Summary, draw, histogram
+from laps_sdk.cli.bench_report import Sample, Summary, draw, histogram, need_plotting
 from laps_sdk.cli.options import AsJson, Link, Quiet, dials
 from laps_sdk.cli.output import UsageFault, Voice, run
+from laps_wire.errors import LapsError
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["bench"]
@@ -32,7 +33,9 @@ PATIENCE = 5.0
 def bench(
     link: Link,
     *,
-    subscribers: Annotated[int, typer.Option("--subscribers", "-s", min=1)] = 2,
+    subscribers: Annotated[
+        int, typer.Option("--subscribers", "-s", min=1, help="How many, each with a connection.")
+    ] = 2,
     rate: Annotated[
         float, typer.Option("--rate", "-r", min=0.1, help="Objects a second; see --flood.")
     ] = 100.0,
@@ -40,9 +43,13 @@ def bench(
         bool, typer.Option("--flood", help="As fast as the relay takes them.")
     ] = False,
     size: Annotated[int, typer.Option("--size", min=1, help="Bytes of an object.")] = 1200,
-    per_group: Annotated[int, typer.Option("--per-group", min=1)] = 30,
-    seconds: Annotated[float, typer.Option("--for", min=0.1, metavar="SECONDS")] = 5.0,
-    datagrams: Annotated[bool, typer.Option("--datagrams")] = False,
+    per_group: Annotated[int, typer.Option("--per-group", min=1, help="Objects in a group.")] = 30,
+    seconds: Annotated[
+        float, typer.Option("--for", min=0.1, metavar="SECONDS", help="Write for so long.")
+    ] = 5.0,
+    datagrams: Annotated[
+        bool, typer.Option("--datagrams", help="Send objects as datagrams: they may be lost.")
+    ] = False,
     png: Annotated[
         Path | None, typer.Option("--png", help="Draw the delays into this file.")
     ] = None,
@@ -50,8 +57,10 @@ def bench(
     quiet: Quiet = False,
 ) -> None:
     """Measure throughput and delay through a relay."""
-    if png is not None and not png.resolve().parent.is_dir():
-        raise UsageFault(f"--png {png}: there is no such directory")
+    if png is not None:
+        need_plotting()  # now, not behind the measurement
+        if not png.resolve().parent.is_dir():
+            raise UsageFault(f"--png {png}: there is no such directory")
     voice = Voice(as_json=as_json, quiet=quiet)
     load = Load(
         size=size, rate=None if flood else rate, per_group=per_group, datagrams=datagrams,
@@ -119,12 +128,15 @@ async def _bench(link: Link, voice: Voice, load: Load, subscribers: int, png: Pa
         ]
         try:
             took = await load.run(published, voice)
-            await _settle(load, samples)
+            await _settle(load, samples, receivers)
         finally:
             voice.end_status()
             for task in receivers:
                 task.cancel()
-            await asyncio.gather(*receivers, return_exceptions=True)
+            ended = await asyncio.gather(*receivers, return_exceptions=True)
+    for fault in ended:
+        if isinstance(fault, LapsError):  # a subscription that broke: the figures mean nothing
+            raise fault
     summary = Summary.of(samples, written=load.written, seconds=took, size=len(load.payload))
     if voice.as_json:
         voice.record(summary.record())
@@ -138,10 +150,10 @@ async def _bench(link: Link, voice: Voice, load: Load, subscribers: int, png: Pa
         voice.remark(f"drawn into {png}")
 
 
-async def _settle(load: Load, samples: list[Sample]) -> None:
+async def _settle(load: Load, samples: list[Sample], receivers: list[asyncio.Task[None]]) -> None:
     """Give what is under way a moment."""
     until = time.monotonic() + PATIENCE
     while any(sample.objects < load.written for sample in samples):
-        if time.monotonic() > until:
+        if time.monotonic() > until or any(task.done() for task in receivers):
             return
         await asyncio.sleep(0.02)

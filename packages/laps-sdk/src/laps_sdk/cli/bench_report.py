@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from laps_wire.errors import LapsError
 
-__all__ = ["Sample", "Summary", "draw", "histogram", "percentile"]
+__all__ = ["Sample", "Summary", "buckets", "draw", "histogram", "need_plotting", "percentile"]
 
 WIDTH: Final = 50
 """Characters of the longest bar."""
@@ -77,6 +78,7 @@ class Summary:
             "written": self.written,
             "delivered": self.delivered,
             "missing": self.missing,
+            "least": self.least,
             "subscribers": self.subscribers,
             "size": self.size,
             "seconds": round(self.seconds, 3),
@@ -132,13 +134,18 @@ def histogram(delays: Sequence[float]) -> Iterator[str]:
         yield f"{low * 1000:9.2f} - {high * 1000:9.2f} ms  {count:7}  {bar}"
 
 
+def need_plotting() -> None:
+    """Say what to install if pictures cannot be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise LapsError("--png needs matplotlib: pip install 'laps-sdk[plot]'")
+
+
 def draw(summary: Summary, path: Path) -> None:
     """The distribution of delays as a picture."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - optional
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise LapsError("--png needs matplotlib: pip install 'laps-sdk[plot]'") from None
+    # Optional, and slow to load.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

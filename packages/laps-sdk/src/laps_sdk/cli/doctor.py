@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import platform
 import socket
 import sys
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from laps_sdk.api.trust import state_directory
 from laps_sdk.cli.options import AsJson, Link, dials
-from laps_sdk.cli.output import FAILED, Voice, run
-from laps_sdk.uri import parse_address
+from laps_sdk.cli.output import FAILED, Voice, advice_for, run
+from laps_sdk.uri import DEFAULT_PORT, parse_address
 from laps_wire.errors import LapsError
 
 __all__ = ["doctor"]
@@ -31,7 +32,11 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-@dials
+HERE: Final = f"moqt://127.0.0.1:{DEFAULT_PORT}"
+"""Where a relay of this machine is, if nobody moved it."""
+
+
+@functools.partial(dials, url=HERE)
 def doctor(
     link: Link,
     *,
@@ -42,11 +47,13 @@ def doctor(
 ) -> None:
     """Look for what could keep LAPS from working here."""
     voice = Voice(as_json=as_json)
+    link.session()  # what is wrong with the options is no finding
     findings = list(_machine())
 
     async def work() -> None:
-        findings.extend(_name(link))
-        if all(finding.ok is not False for finding in findings[-1:]):
+        name = _name(link)
+        findings.append(name)
+        if name.ok:
             findings.append(await _dial(link))
 
     if not offline:
@@ -66,7 +73,11 @@ def doctor(
 def _machine() -> Iterator[Finding]:
     yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
     for package in ("laps-sdk", "laps-wire", "aioquic", "cryptography", "cwt"):
-        yield Finding(package, True, importlib.metadata.version(package))
+        try:
+            yield Finding(package, True, importlib.metadata.version(package))
+        except importlib.metadata.PackageNotFoundError:
+            advice = f"pip install {package}"
+            yield Finding(package, False, "not installed", advice)
     for package, extra in (("qh3", "turbo"), ("uvloop", "uvloop"), ("matplotlib", "plot")):
         there = importlib.util.find_spec(package) is not None
         advice = "" if there else f"optional: pip install 'laps-sdk[{extra}]'"
@@ -81,15 +92,14 @@ def _machine() -> Iterator[Finding]:
     )
 
 
-def _name(link: Link) -> Iterator[Finding]:
+def _name(link: Link) -> Finding:
     address = parse_address(link.url)
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        yield Finding("name", False, f"{address.host}: {error}", "is the host spelled right?")
-        return
+        return Finding("name", False, f"{address.host}: {error}", "is the host spelled right?")
     hosts = sorted({str(entry[4][0]) for entry in found})
-    yield Finding("name", True, f"{address.host} is {', '.join(hosts)}")
+    return Finding("name", True, f"{address.host} is {', '.join(hosts)}")
 
 
 async def _dial(link: Link) -> Finding:
@@ -100,7 +110,4 @@ async def _dial(link: Link) -> Finding:
             name = session.relay or "a relay that does not say its name"
             return Finding("relay", True, f"{link.url}: {name}, {session.draft}{shown}")
     except LapsError as error:
-        advice = "is UDP allowed on the way? does the relay run? `laps-relay serve` starts one"
-        if "certificate" in str(error):
-            advice = "give --ca-file, or --pin with the SHA-256 that the relay prints"
-        return Finding("relay", False, str(error), advice)
+        return Finding("relay", False, str(error), advice_for(error))

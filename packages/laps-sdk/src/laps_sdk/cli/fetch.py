@@ -6,19 +6,23 @@ from typing import Annotated
 
 import typer
 
+from laps_sdk.api.core.names import track_path
 from laps_sdk.api.core.start import LocationLike
 from laps_sdk.cli.options import (
     AsJson,
     Count,
+    Lines,
     Link,
     Name,
     NamespaceText,
     Quiet,
     Wait,
+    as_typed,
     dials,
+    location_of,
     track_of,
 )
-from laps_sdk.cli.output import UsageFault, Voice, run
+from laps_sdk.cli.output import Voice, run
 from laps_sdk.cli.sub import Show
 from laps_wire.errors import LapsError
 
@@ -36,9 +40,7 @@ def fetch(
         str | None,
         typer.Option("--to", help="The last group or GROUP.OBJECT; without it, the latest object."),
     ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", "-l", help="A newline behind every object.")
-    ] = False,
+    lines: Lines = False,
     count: Count = None,
     wait: Wait = None,
     as_json: AsJson = False,
@@ -52,25 +54,17 @@ def fetch(
     run(_fetch(link, show, first, last))
 
 
-def location_of(option: str, text: str) -> LocationLike:
-    """A group, or a group and an object."""
-    group, dot, number = text.partition(".")
-    try:
-        return (int(group), int(number)) if dot else int(group)
-    except ValueError:
-        raise UsageFault(f"{option} {text}: a group such as 7, or 7.0") from None
-
-
 async def _fetch(link: Link, show: Show, start: LocationLike, end: LocationLike | None) -> None:
     async with link.session() as session:
-        if end is None:
-            status = await session.track_status(show.track)
-            if status.largest is None:
-                raise LapsError(f"{show.track}: nothing was published yet")
-            end = status.largest
-        try:
-            async with session.fetch(show.track, start=start, end=end) as objects:
-                await show.all(objects)
-        finally:
-            show.voice.end_status()
+        with as_typed(show.track):
+            if end is None:
+                status = await session.track_status(show.track)
+                if status.largest is None:
+                    raise LapsError(f"{track_path(show.track)}: nothing was published yet")
+                end = status.largest
+            try:
+                async with session.fetch(show.track, start=start, end=end) as objects:
+                    await show.all(objects)
+            finally:
+                show.voice.end_status()
     show.voice.remark(f"{show.received} objects, {show.size:,} bytes")

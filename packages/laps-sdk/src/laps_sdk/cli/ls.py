@@ -9,7 +9,7 @@ import typer
 
 from laps_sdk.api.discovery import Namespaces, Tracks
 from laps_sdk.api.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
-from laps_sdk.cli.options import AsJson, Link, Quiet, dials
+from laps_sdk.cli.options import AsJson, Link, Quiet, dials, namespace_of
 from laps_sdk.cli.output import Voice, run
 
 __all__ = ["ls"]
@@ -42,10 +42,11 @@ def ls(
 ) -> None:
     """List namespaces, or tracks, that the relay knows."""  # fmt: skip
     voice = Voice(as_json=as_json, quiet=quiet)
+    below = namespace_of(prefix)
 
     async def work() -> None:
         async with link.session() as session:
-            news = session.tracks(prefix) if tracks else session.namespaces(prefix)
+            news = session.tracks(below) if tracks else session.namespaces(below)
             async with news:
                 await _tell(news, voice, None if follow else settle)
 

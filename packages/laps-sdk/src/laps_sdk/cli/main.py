@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import logging
+from typing import Annotated
+
 import typer
 
 from laps_sdk.cli.bench import bench
@@ -19,7 +23,8 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="laps",
     help="Publish and subscribe to named tracks over QUIC (MoQT).",
-    epilog="Exit codes: 0 done, 1 failed, 2 used wrongly, 3 nothing came in time.",
+    epilog="Exit codes: 0 done, 1 failed, 2 used wrongly, 3 nothing came in time, 130 Ctrl-C, "
+    "143 SIGTERM.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -32,6 +37,24 @@ app.command("bench")(bench)
 app.command("top")(top)
 app.command("doctor")(doctor)
 app.add_typer(token_app, name="token")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"laps {importlib.metadata.version('laps-sdk')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback has ended the program
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it, and end.")
+    ] = False,
+) -> None:
+    """Publish and subscribe to named tracks over QUIC (MoQT)."""
+    # Libraries log what they then raise: one line about a fault is enough.
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def main() -> None:

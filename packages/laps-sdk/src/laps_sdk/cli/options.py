@@ -1,7 +1,7 @@
 """What the commands share: where the relay is, how to trust it, how to talk to people and programs.
 
-Every option has a twin in the environment, ``LAPS_...``. Secrets come from files or from the
-environment, never as a bare flag: flags are seen by everybody who can list processes.
+Every option of a connection has a twin in the environment, ``LAPS_...``. Secrets come from files or
+from the environment, never as a bare flag: flags are seen by everybody who can list processes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -17,25 +18,31 @@ from typing import Annotated, Any, Final
 import typer
 
 from laps_sdk.api.connecting import connect
-from laps_sdk.api.core.names import to_track
+from laps_sdk.api.core.names import to_namespace, track_path
+from laps_sdk.api.core.start import LocationLike
+from laps_sdk.api.errors import RequestError
 from laps_sdk.api.session import Session
 from laps_sdk.cli.output import UsageFault, one_line
 from laps_sdk.transport.endpoint import Backend
 from laps_sdk.transport.moqt import DRAFTS
 from laps_sdk.uri import parse_address
-from laps_wire.errors import TextFormError
-from laps_wire.names import FullTrackName
+from laps_wire.errors import EncodeError
+from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
     "AsJson",
     "Count",
     "Limit",
+    "Lines",
     "Link",
     "Name",
     "NamespaceText",
     "Quiet",
     "Wait",
+    "as_typed",
     "dials",
+    "location_of",
+    "namespace_of",
     "track_of",
 ]
 
@@ -49,9 +56,16 @@ Url = Annotated[
     ),
 ]
 NamespaceText = Annotated[
-    str, typer.Argument(metavar="NAMESPACE", help="The namespace, its fields divided by '/'.")
+    str,
+    typer.Argument(
+        metavar="NAMESPACE",
+        help="The namespace, its fields divided by '/'; %2f stands for a '/' in a field.",
+    ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The track's name.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The track's name; % and two hex digits stand for a byte."),
+]
 CaFile = Annotated[
     Path | None,
     typer.Option(
@@ -115,6 +129,7 @@ Timeout = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")]
+Lines = Annotated[bool, typer.Option("--lines", "-l", help="A newline behind every object.")]
 Count = Annotated[
     int | None, typer.Option("--count", "-n", min=1, help="End after so many objects.")
 ]
@@ -151,17 +166,22 @@ _DIALLING: Final[dict[str, tuple[object, object]]] = {
 }
 """The options of every command that dials, with their defaults."""
 
+_MOST: Final = (1 << 62) - 1
+"""The largest group or object that both drafts can name."""
 
-def dials(command: Callable[..., None]) -> Callable[..., None]:
+
+def dials(command: Callable[..., None], *, url: str | None = None) -> Callable[..., None]:
     """Give a command the argument URL and the options of a connection.
 
     The command takes them together as its first parameter, ``link``; its other parameters are its
-    own. Typer reads the signature that is put together here.
+    own. Typer reads the signature that is put together here. ``url`` is for when none is given.
     """
     own = inspect.signature(command, eval_str=True).parameters
     only = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        inspect.Parameter("url", only, annotation=Url),
+        inspect.Parameter(
+            "url", only, annotation=Url, default=inspect.Parameter.empty if url is None else url
+        ),
         *(p.replace(kind=only) for name, p in own.items() if name != "link"),
         *(
             inspect.Parameter(name, only, annotation=annotation, default=default)
@@ -200,17 +220,22 @@ class Link:
         address = parse_address(self.url)
         if self.ca_file is not None and not self.ca_file.is_file():
             raise UsageFault(f"--ca-file {self.ca_file}: there is no such file")
-        return connect(
-            address,
-            ca_file=None if self.ca_file is None else str(self.ca_file),
-            pin=self.pin,
-            insecure=self.insecure,
-            token=self._token(),
-            transport=self._backend(),
-            drafts=self._drafts(),
-            reconnect=self.reconnect,
-            timeout=self.timeout,
-        )
+        if self.insecure and (self.ca_file is not None or self.pin is not None):
+            raise UsageFault("--insecure takes any certificate: leave --ca-file and --pin out")
+        try:
+            return connect(
+                address,
+                ca_file=None if self.ca_file is None else str(self.ca_file),
+                pin=self.pin,
+                insecure=self.insecure,
+                token=self._token(),
+                transport=self._backend(),
+                drafts=self._drafts(),
+                reconnect=self.reconnect,
+                timeout=self.timeout,
+            )
+        except EncodeError as error:
+            raise UsageFault(f"--{error}") from None  # it begins with the option's name
 
     def _backend(self) -> Backend:
         found = _BACKENDS.get(self.transport)
@@ -229,16 +254,65 @@ class Link:
 
     def _token(self) -> str | None:
         if self.token_file is None:
-            return os.environ.get("LAPS_TOKEN") or None
-        try:
-            return self.token_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageFault(f"--token-file {self.token_file}: {error}") from None
+            where, token = "LAPS_TOKEN", os.environ.get("LAPS_TOKEN", "")
+        else:
+            where = f"--token-file {self.token_file}"
+            try:
+                token = self.token_file.read_text(encoding="utf-8", errors="replace").strip()
+            except OSError as error:
+                raise UsageFault(f"{where}: {error.strerror}") from None
+            if not token:
+                raise UsageFault(f"{where}: there is nothing in it")
+        if not (token.isascii() and token.isprintable()):
+            raise UsageFault(f"{where}: not a token; 'laps token mint' makes one")
+        return token or None
 
 
 def track_of(namespace: str, name: str) -> FullTrackName:
-    """The track, or exit code 2 with what is wrong, before anybody is dialled."""
+    """The track, or exit code 2 with what is wrong, before anybody is dialled.
+
+    A name is read as a field of a namespace is, so that what ``laps ls`` prints can be typed; only
+    the slash needs no escape in it.
+    """
     try:
-        return to_track(namespace, name)
-    except TextFormError as error:
+        parsed = to_namespace(_utf8("NAME", name).replace("/", "%2f")).fields
+        return FullTrackName(namespace_of(namespace), parsed[0] if parsed else b"")
+    except ValueError as error:  # TextFormError, or too long for the wire
         raise UsageFault(str(error)) from None
+
+
+def namespace_of(text: str) -> Namespace:
+    """The namespace, or exit code 2."""
+    return to_namespace(_utf8("NAMESPACE", text))
+
+
+def _utf8(what: str, text: str) -> str:
+    """What the shell handed over, if it is text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageFault(
+            f"{what} {text!a}: not UTF-8; write other bytes as % and two hex digits"
+        ) from None
+    return text
+
+
+def location_of(option: str, text: str, *, words: str = "") -> LocationLike:
+    """A group, or a group and an object; ``words`` is what else the option takes."""
+    numbers = text.split(".")
+    if len(numbers) > 2 or not all(n.isascii() and n.isdigit() for n in numbers):
+        raise UsageFault(f"{option} {text}: {words}a group such as 7, or group and object: 7.0")
+    values = [int(n[:20]) for n in numbers]
+    if max(values) > _MOST:
+        raise UsageFault(f"{option} {text}: above 2**62 - 1, the largest that there can be")
+    return values[0] if len(values) == 1 else (values[0], values[1])
+
+
+@contextmanager
+def as_typed(track: FullTrackName) -> Generator[None]:
+    """Errors name the track as it was typed, not in the text form of the draft."""
+    try:
+        yield
+    except RequestError as error:
+        error.args = (str(error).replace(str(track), track_path(track)),)
+        raise

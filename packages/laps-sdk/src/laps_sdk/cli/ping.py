@@ -25,7 +25,8 @@ def ping(
     *,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many requests.")] = 4,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.0, help="Seconds between two.")
+        float,
+        typer.Option("--interval", "-i", min=0.0, metavar="SECONDS", help="Between two requests."),
     ] = 0.2,
     as_json: AsJson = False,
     quiet: Quiet = False,

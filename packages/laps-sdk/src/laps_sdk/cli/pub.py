@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
+from laps_sdk.api.core.names import track_path
 from laps_sdk.api.publishing import PublishedTrack
 from laps_sdk.cli.options import (
     AsJson,
@@ -17,10 +18,12 @@ from laps_sdk.cli.options import (
     Name,
     NamespaceText,
     Quiet,
+    as_typed,
     dials,
     track_of,
 )
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, run
+from laps_sdk.cli.stdin import Stdin, chunks, lines
 
 __all__ = ["pub"]
 
@@ -87,26 +90,30 @@ def pub(
 
     async def work() -> None:
         async with link.session() as session:
-            # A relay takes what is pushed at once; who announces is asked when it is wanted.
-            published = await session.publish(track, announce=announce or wait is not None)
-            voice.remark(f"publishing {track} ({session.draft})")
-            if wait is not None:
+            with as_typed(track):
+                # A relay takes what is pushed at once; who announces is asked when it is wanted.
+                published = await session.publish(track, announce=announce or wait is not None)
+                voice.remark(f"publishing {track_path(track)} ({session.draft})")
+                if wait is not None:
+                    await _subscriber(published, wait)
                 try:
-                    async with asyncio.timeout(wait):
-                        await published.subscribed()
-                except TimeoutError:
-                    raise NothingCameError(
-                        f"{track}: nobody subscribed within {wait:g} s"
-                    ) from None
-            try:
-                await pace.send(published, source, voice)
-                await asyncio.sleep(linger)
-            finally:
-                voice.end_status()
-            await published.end()
+                    await pace.send(published, source, voice)
+                    await asyncio.sleep(linger)
+                finally:
+                    voice.end_status()
+                await published.end()
         voice.remark(f"{pace.sent} objects, {pace.size:,} bytes")
 
     run(work())
+
+
+async def _subscriber(published: PublishedTrack, wait: float) -> None:
+    try:
+        async with asyncio.timeout(wait):
+            await published.subscribed()
+    except TimeoutError:
+        words = f"{track_path(published.name)}: nobody subscribed within {wait:g} s"
+        raise NothingCameError(words) from None
 
 
 class Source:
@@ -122,17 +129,15 @@ class Source:
     async def objects(self) -> AsyncIterator[bytes]:
         """One after the other; reading never blocks the connection."""
         for text in self._messages:
-            yield text.encode()
+            yield os.fsencode(text)  # the bytes that the shell handed over
         for path in self._files:
             yield await asyncio.to_thread(path.read_bytes)
         if self._messages or self._files:
             return
-        stdin: BinaryIO = sys.stdin.buffer
-        while data := await asyncio.to_thread(self._read, stdin):
-            yield data if self._chunk else data.rstrip(b"\r\n")
-
-    def _read(self, stdin: BinaryIO) -> bytes:
-        return stdin.read(self._chunk) if self._chunk else stdin.readline()
+        stdin = Stdin()
+        pieces = lines(stdin) if self._chunk is None else chunks(stdin, self._chunk)
+        async for piece in pieces:
+            yield piece
 
 
 class Pace:
@@ -156,6 +161,6 @@ class Pace:
             written = await track.write(payload, end_of_group=last, datagram=self._datagrams)
             self.sent += 1
             self.size += len(payload)
-            if voice.as_json and written is not None:
+            if voice.as_json:
                 voice.record({"group": written.group, "object": written.object})
             voice.status(f"{self.sent} objects, {self.size:,} bytes")

@@ -10,6 +10,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from laps_sdk.api.core.names import track_path
 from laps_sdk.api.core.start import Start
 from laps_sdk.api.errors import RequestRefusedError
 from laps_sdk.api.fetching import Fetch
@@ -19,15 +20,18 @@ from laps_sdk.cli.options import (
     AsJson,
     Count,
     Limit,
+    Lines,
     Link,
     Name,
     NamespaceText,
     Quiet,
     Wait,
+    as_typed,
     dials,
+    location_of,
     track_of,
 )
-from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, run
+from laps_sdk.cli.output import NothingCameError, Voice, run
 from laps_sdk.cli.shown import record_of
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.names import FullTrackName
@@ -36,6 +40,8 @@ __all__ = ["Show", "start_of", "sub"]
 
 RETRY: Final = 0.25
 """Seconds until a track that nobody publishes is asked for again."""
+PATIENCE: Final = 1.0
+"""Seconds that the relay may wait for a publisher before it says that there is none."""
 _NOT_YET: Final = (RequestErrorCode.DOES_NOT_EXIST, RequestErrorCode.TIMEOUT)
 
 
@@ -52,9 +58,7 @@ def sub(
         int | None,
         typer.Option("--join", min=0, help="First fetch so many groups before the present one."),
     ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", "-l", help="A newline behind every object.")
-    ] = False,
+    lines: Lines = False,
     count: Count = None,
     seconds: Limit = None,
     wait: Wait = None,
@@ -79,11 +83,7 @@ def start_of(text: str) -> Start:
     """What ``--start`` says."""
     if text in ("latest", "next-group"):
         return text  # type: ignore[return-value]  # one of the two literals
-    group, dot, number = text.partition(".")
-    try:
-        return (int(group), int(number)) if dot else int(group)
-    except ValueError:
-        raise UsageFault(f"--start {text}: latest, next-group, a group such as 7, or 7.0") from None
+    return location_of("--start", text, words="latest, next-group, ")
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class Show:
                 return
             except TimeoutError:
                 raise NothingCameError(
-                    f"{self.track}: nothing arrived for {self.wait:g} s"
+                    f"{track_path(self.track)}: nothing arrived for {self.wait:g} s"
                 ) from None
             if obj.status:
                 continue
@@ -134,17 +134,21 @@ class SubOptions(NamedTuple):
 
 async def _sub(link: Link, show: Show, options: SubOptions) -> None:
     voice = show.voice
-    over = asyncio.timeout(options.seconds)
     try:
-        async with over, link.session() as session, AsyncExitStack() as stack:
-            subscription = await _subscribe(session, stack, show, options)
-            voice.remark(f"subscribed to {show.track} ({session.draft})")
-            await show.all(subscription)
-    except TimeoutError:
-        if not over.expired():
-            raise
+        async with link.session() as session:
+            over = asyncio.timeout(options.seconds)  # from here on: dialling has its own limit
+            try:
+                async with over, AsyncExitStack() as stack:
+                    with as_typed(show.track):
+                        subscription = await _subscribe(session, stack, show, options)
+                        voice.remark(f"subscribed to {track_path(show.track)} ({session.draft})")
+                        await show.all(subscription)
+            except TimeoutError:
+                if not over.expired():
+                    raise
     finally:
         voice.end_status()
+    voice.remark(f"{show.received} objects, {show.size:,} bytes")
 
 
 async def _subscribe(
@@ -155,10 +159,12 @@ async def _subscribe(
     loop = asyncio.get_running_loop()
     until = None if show.wait is None else loop.time() + show.wait
     while True:
+        left = PATIENCE if until is None else until - loop.time()
         subscription = session.subscribe(
             show.track,
             start=options.start,
             join=options.join,
+            wait=0.0 if options.must_exist else max(0.0, min(PATIENCE, left)),
             on_gap=lambda gap: voice.remark(f"gap: {gap}"),
         )
         try:
@@ -166,9 +172,11 @@ async def _subscribe(
         except RequestRefusedError as refusal:
             if options.must_exist or refusal.code not in _NOT_YET:
                 raise
-            if until is not None and loop.time() > until:
-                raise NothingCameError(f"{refusal} (waited {show.wait:g} s)") from None
+            if until is not None and loop.time() >= until:
+                raise NothingCameError(
+                    f"{track_path(show.track)}: nobody published it within {show.wait:g} s"
+                ) from None
         if not waited:
             waited = True
-            voice.remark(f"waiting for somebody to publish {show.track}")
+            voice.remark(f"waiting for somebody to publish {track_path(show.track)}")
         await asyncio.sleep(RETRY)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import itertools
 import json
 import os
 import time
@@ -16,14 +19,20 @@ from rich.table import Table
 from rich.text import Text
 
 from laps_sdk.cli.options import AsJson
-from laps_sdk.cli.output import UsageFault, Voice, one_line
+from laps_sdk.cli.output import UsageFault, Voice, one_line, printable
 from laps_wire.errors import LapsError
 
 __all__ = ["Rates", "screen", "top"]
 
 DEFAULT_ADMIN: Final = "http://127.0.0.1:33480"
 ROWS: Final = 15
+LIMIT: Final = 10.0
+"""Seconds for an answer."""
 TOTALS: Final = ("objects_in", "objects_out", "bytes_in", "bytes_out", "dropped_objects")
+TRACK_ROW: Final = frozenset((*TOTALS, "track", "subscribers", "cached_bytes"))
+CONNECTION: Final = ("address", "draft", "webtransport", "rtt_ms", "queued_bytes")
+SESSION_ROW: Final = frozenset((*CONNECTION, "session", "publishes", "subscriptions"))
+"""What is shown of a row."""
 
 
 def top(
@@ -49,28 +58,43 @@ def top(
             return
 
 
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """An admin does not send us elsewhere, and the token is for nobody else."""
+
+    def redirect_request(self, *_: object) -> None:
+        """None: the redirection is the answer."""
+
+
+# No proxies either: an admin is on this machine, or as near as that.
+_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}), _StayHere)
+
+
 def _get(admin: str, path: str) -> dict[str, Any]:
-    request = urllib.request.Request(f"{admin}{path}")  # noqa: S310 - http(s) was checked
     token = os.environ.get("LAPS_ADMIN_TOKEN")
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        request = urllib.request.Request(f"{admin}{path}", headers=headers)  # noqa: S310 - checked
+        with _OPENER.open(request, timeout=LIMIT) as answer:
             found = json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 401:
                 raise LapsError(f"{admin}: set LAPS_ADMIN_TOKEN to the admin token") from None
             raise LapsError(f"{admin}{path}: answered {error.code}") from None
-    except urllib.error.URLError as error:
+    except OSError as error:  # URLError is one
+        reason = getattr(error, "reason", error)
         raise LapsError(
-            f"{admin}: {error.reason}; is the relay running, with its admin pages there?"
+            f"{admin}: {reason}; is the relay running, with its admin pages there?"
         ) from None
-    except ValueError:
-        raise UsageFault(f"{admin}: that is not a relay's admin address") from None
+    except (ValueError, http.client.HTTPException):
+        raise _no_admin(admin) from None
     if not isinstance(found, dict):
-        raise UsageFault(f"{admin}: that is not a relay's admin address")
+        raise _no_admin(admin)
     return found
+
+
+def _no_admin(admin: str) -> UsageFault:
+    return UsageFault(f"{admin}: that is not a relay's admin address")
 
 
 class Rates:
@@ -95,7 +119,23 @@ def _look(admin: str, rates: Rates, now: float) -> dict[str, Any]:
     info = _get(admin, "/v1/info")
     sessions = _get(admin, f"/v1/sessions?limit={ROWS}")
     tracks = _get(admin, "/v1/tracks?limit=1000")
+    try:
+        return _summary(info, sessions, tracks, rates, now)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _no_admin(admin) from None
+
+
+def _summary(
+    info: dict[str, Any],
+    sessions: dict[str, Any],
+    tracks: dict[str, Any],
+    rates: Rates,
+    now: float,
+) -> dict[str, Any]:
     items: list[dict[str, Any]] = tracks["items"]
+    for keys, rows in ((SESSION_ROW, sessions["items"]), (TRACK_ROW, items)):
+        if any(not keys <= row.keys() for row in rows):
+            raise ValueError
     totals = {name: float(sum(item[name] for item in items)) for name in TOTALS}
     return {
         "version": info["version"],
@@ -111,17 +151,18 @@ def _look(admin: str, rates: Rates, now: float) -> dict[str, Any]:
 
 def _watch(admin: str, interval: float, count: int | None, voice: Voice) -> None:
     rates = Rates()
-    looks = 0
     console = Console()
-    with Live(console=console, auto_refresh=False, screen=False) as live:
-        while True:
+    live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+    with contextlib.nullcontext() if live is None or voice.as_json else live:
+        for looks in itertools.count(1):
             look = _look(admin, rates, time.monotonic())
-            looks += 1
             if voice.as_json:
                 voice.record(look)
+            elif live is None:
+                console.print(screen(look))
             else:
                 live.update(screen(look), refresh=True)
-            if count is not None and looks >= count:
+            if looks == count:
                 return
             time.sleep(interval)
 
@@ -130,8 +171,8 @@ def screen(look: dict[str, Any]) -> Group:
     """One look as tables. Names come from strangers: they are text, never markup."""
     rate = look["per_second"]
     head = Text(
-        f"{look['url']}  laps-relay {look['version']}  up {look['uptime_seconds']:.0f} s  "
-        f"{look['sessions']} sessions  {look['tracks']} tracks\n"
+        f"{printable(str(look['url']))}  laps-relay {printable(str(look['version']))}  "
+        f"up {look['uptime_seconds']:.0f} s  {look['sessions']} sessions  {look['tracks']} tracks\n"
         f"in {rate['objects_in']:.0f} objects/s, {rate['bytes_in'] * 8 / 1e6:.2f} Mbit/s   "
         f"out {rate['objects_out']:.0f} objects/s, {rate['bytes_out'] * 8 / 1e6:.2f} Mbit/s   "
         f"dropped {rate['dropped_objects']:.0f}/s"
@@ -141,7 +182,7 @@ def screen(look: dict[str, Any]) -> Group:
         tracks.add_column(column, justify="left" if column == "track" else "right")
     for row in look["track_rows"]:
         tracks.add_row(
-            Text(row["track"], overflow="ellipsis", no_wrap=True),
+            Text(printable(str(row["track"])), overflow="ellipsis", no_wrap=True),
             str(row["subscribers"]),
             str(row["objects_in"]),
             str(row["objects_out"]),
@@ -155,8 +196,8 @@ def screen(look: dict[str, Any]) -> Group:
         rtt = row["rtt_ms"]
         sessions.add_row(
             str(row["session"]),
-            Text(str(row["address"])),
-            Text(f"{row['draft']}{' wt' if row['webtransport'] else ''}"),
+            Text(printable(str(row["address"]))),
+            Text(f"{printable(str(row['draft']))}{' wt' if row['webtransport'] else ''}"),
             str(row["publishes"]),
             str(row["subscriptions"]),
             "-" if rtt is None else f"{rtt:.1f}",
