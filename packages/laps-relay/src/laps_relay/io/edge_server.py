@@ -23,6 +23,7 @@ from typing import Final
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.ranking import TOP_N_EXTENSIONS, top_n_options
 from laps_relay.io.port import EdgePort
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import Address, Connection, EgressLimits, Endpoint, Handler
@@ -38,7 +39,7 @@ from laps_wire.moqt.versions import Draft
 
 __all__ = ["EdgeServer", "EdgeServerConfig"]
 
-_SETUP: Final = SetupOptions(moqt_implementation="laps-relay")
+_SETUP: Final = SetupOptions(moqt_implementation="laps-relay", unknown=top_n_options())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class EdgeServerConfig:
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     session: SessionLimits = field(default_factory=SessionLimits)
     setup: SetupOptions = _SETUP
-    extensions: frozenset[int] = frozenset()
+    extensions: frozenset[int] = TOP_N_EXTENSIONS
     """Message parameters of our own that ``setup`` negotiates; see ``SessionConfig``."""
     setup_timeout: float = 10.0
     """Seconds until a client must have sent its SETUP: connections that say nothing cost memory."""
