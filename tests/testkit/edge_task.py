@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
+import laps_sdk
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings
@@ -24,8 +26,11 @@ from laps_sdk.transport.moqt import DRAFTS
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 from testkit.certs import certificates
+from testkit.moqt_server import FAST
 
-__all__ = ["Edge", "OpenAuthorizer", "edge_relay"]
+__all__ = ["Edge", "OpenAuthorizer", "client", "edge_relay"]
+
+E = TypeVar("E")
 
 
 class OpenAuthorizer:
@@ -73,6 +78,17 @@ class Edge:
     def url(self, scheme: str = "moqt") -> str:
         """``moqt`` is raw QUIC, ``https`` WebTransport."""
         return f"{scheme}://127.0.0.1:{self.port}"
+
+    def told(self, kind: type[E]) -> list[E]:
+        """The events of one kind so far."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def client(edge: Edge, scheme: str = "moqt", **options: Any) -> laps_sdk.Session:
+    """A client of the relay that trusts its certificate."""
+    return laps_sdk.connect(
+        edge.url(scheme), **{"ca_file": edge.ca_file, "backoff": FAST, **options}
+    )
 
 
 @asynccontextmanager

@@ -13,18 +13,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from laps_sdk.transport.base import Connection, ConnectionLimits, EgressLimits, Handler, OutStream
 from laps_sdk.transport.endpoint import Backend, open_endpoint
 from laps_sdk.transport.engine import EngineOptions, Tls
 from laps_sdk.transport.events import Closed, Event, StopSending, StreamData, StreamReset
-from laps_wire.moqt.control import encode
+from laps_wire.errors import IncompleteError
+from laps_wire.moqt.control import ControlCodec, encode
+from laps_wire.moqt.data import StreamKind, peek_stream_kind
 from laps_wire.moqt.messages import ClientSetup, Message, Setup
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft
 from testkit.edge_task import Edge
 
 __all__ = ["Hostile", "hostile"]
+
+M = TypeVar("M", bound=Message)
 
 LIMIT = 30.0
 """Seconds that the relay has to answer: generous, since machines are busy."""
@@ -37,10 +42,16 @@ class Hostile:
         self.connection = connection
         self.draft = draft
         self.events: list[Event] = []
+        self.control: OutStream | None = None
+        """Where requests go in draft 16; set by :meth:`setup`."""
+        self._received: dict[int, bytearray] = {}
         self._changed = asyncio.Event()
 
     def handle_events(self, events: Sequence[Event]) -> None:
         self.events += events
+        for event in events:
+            if isinstance(event, StreamData):
+                self._received.setdefault(event.stream_id, bytearray()).extend(event.data)
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -70,11 +81,7 @@ class Hostile:
 
     def received(self, stream_id: int) -> bytes:
         """What came on a stream so far."""
-        return b"".join(
-            event.data
-            for event in self.events
-            if isinstance(event, StreamData) and event.stream_id == stream_id
-        )
+        return bytes(self._received.get(stream_id, b""))
 
     # Sending
 
@@ -95,8 +102,66 @@ class Hostile:
         """Our SETUP as it should be; in draft 16 the control stream is given back."""
         options = SetupOptions(path="/", authority="localhost")
         if self.draft is Draft.D16:
-            return self.bidi(self.message(ClientSetup(options)))
+            self.control = self.bidi(self.message(ClientSetup(options)))
+            return self.control
         return self.uni(self.message(Setup(options)))
+
+    def ask(self, message: Message) -> OutStream:
+        """Send a request: on the control stream (16), or on a stream of its own (18)."""
+        if self.control is not None:
+            self.control.write(self.message(message))
+            return self.control
+        return self.bidi(self.message(message))
+
+    # What the relay said
+
+    def answers(self) -> list[Message]:
+        """Messages so far: on the control stream (16), or on each request stream (18)."""
+        found: list[Message] = []
+        own = None if self.control is None else self.control.stream_id
+        for stream_id in sorted(self._received):
+            if (own is not None and stream_id != own) or stream_id & 2:
+                continue
+            data = self.received(stream_id)
+            codec = ControlCodec(self.draft)
+            while data:
+                try:
+                    message, used = codec.decode(data)
+                except IncompleteError:
+                    break
+                found.append(message)
+                data = data[used:]
+        return found
+
+    async def answer(self, kind: type[M]) -> M:
+        """Wait for the first message of a kind."""
+
+        def found() -> list[M]:
+            return [message for message in self.answers() if isinstance(message, kind)]
+
+        await self.until(lambda: bool(found()))
+        return found()[0]
+
+    def data_streams(self) -> list[int]:
+        """Subgroup and fetch streams of the relay so far, in the order of their first bytes."""
+        wanted = (StreamKind.SUBGROUP, StreamKind.FETCH)
+        return [
+            stream_id
+            for stream_id, data in self._received.items()
+            if stream_id & 2 and data and peek_stream_kind(bytes(data[:9]), self.draft) in wanted
+        ]
+
+    async def data_stream(self, number: int = 0) -> int:
+        """Wait for a data stream of the relay."""
+        await self.until(lambda: len(self.data_streams()) > number)
+        return self.data_streams()[number]
+
+    def ended(self, stream_id: int) -> bool:
+        """Whether a stream came to its FIN."""
+        return any(
+            isinstance(event, StreamData) and event.stream_id == stream_id and event.fin
+            for event in self.events
+        )
 
 
 @asynccontextmanager
