@@ -178,7 +178,7 @@ async def hostile(
     endpoint = await open_endpoint(
         backend=backend,
         options=EngineOptions(tls=Tls(ca_file=edge.ca_file), limits=ConnectionLimits()),
-        egress=EgressLimits(max_control_bytes=64 << 20),
+        egress=EgressLimits(max_bytes=64 << 20, max_control_bytes=64 << 20),
     )
     try:
         await endpoint.connect(
