@@ -30,3 +30,38 @@ def test_congestion_control_counts_and_acts_as_new_reno() -> None:
     assert (control.packets_lost, control.large_lost) == (3, 1)
     assert control.bytes_in_flight == 0
     assert control.congestion_window == window // 2
+
+
+def fly(control: CountingReno, packets: list[QuicSentPacket], now: float) -> None:
+    """Send all, have all acknowledged."""
+    for each in packets:
+        control.on_packet_sent(packet=each)
+    for each in packets:
+        control.on_packet_acked(now=now, packet=each)
+
+
+def test_a_window_that_is_not_used_does_not_grow() -> None:
+    control = CountingReno(max_datagram_size=1200)
+    window = control.congestion_window
+    for turn in range(1000):
+        fly(control, [packet(1200, 1.0 + turn)], 1.5 + turn)
+    assert control.congestion_window == window
+    assert control.bytes_in_flight == 0
+
+
+def test_a_window_that_is_used_doubles_in_slow_start() -> None:
+    control = CountingReno(max_datagram_size=1200)
+    window = control.congestion_window
+    for turn in range(4):
+        count = control.congestion_window // 1200
+        fly(control, [packet(1200, 1.0 + turn) for _ in range(count)], 1.5 + turn)
+    assert control.congestion_window == 16 * window
+
+
+def test_a_window_that_was_used_once_grows_to_twice_its_use_at_most() -> None:
+    control = CountingReno(max_datagram_size=1200)
+    fly(control, [packet(1200, 1.0) for _ in range(10)], 1.5)
+    grown = control.congestion_window
+    for turn in range(2, 1000):
+        fly(control, [packet(1200, turn) for _ in range(3)], turn + 0.5)
+    assert control.congestion_window == grown == 20 * 1200

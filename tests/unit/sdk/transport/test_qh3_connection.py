@@ -113,6 +113,33 @@ def test_a_core_that_builds_nothing_any_more_is_closed(monkeypatch: pytest.Monke
     link.run(lambda: link.server.closed)
 
 
+def test_a_core_that_lost_frames_is_closed_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The frames of that packet are gone: the peer would wait for them for ever."""
+    link = connected("qh3", "aioquic")
+    quic = client_of(link)
+    core = quic._guarded._require_core()
+
+    class Forgetful:
+        def __getattr__(self, name: str) -> object:
+            found: object = getattr(core, name)
+            return found
+
+        def poll_transmit(self, now: float) -> object:
+            raise ValueError("reserved stream is missing")
+
+    monkeypatch.setattr(quic._guarded, "_core", Forgetful())
+    quic.flush(link.now)
+    link.client.events += quic.events()
+    assert link.client.closed is not None
+    assert link.client.closed.reason == "qh3 lost frames: reserved stream is missing"
+    assert link.client.closed.code == 1
+    assert "qh3 lost frames to ('192.0.2.2', 443)" in caplog.text
+    monkeypatch.undo()
+    link.run(lambda: link.server.closed)
+
+
 def test_an_error_of_the_core_while_receiving_ends_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

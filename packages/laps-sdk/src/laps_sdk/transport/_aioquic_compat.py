@@ -23,7 +23,6 @@ from aioquic import tls
 from aioquic.quic.connection import (
     CONNECTION_LIMIT_FRAME_CAPACITY,
     MAX_STREAM_DATA_FRAME_CAPACITY,
-    QuicConnection,
     QuicConnectionState,
 )
 from aioquic.quic.logger import QuicLoggerTrace
@@ -37,6 +36,7 @@ from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 
 from laps_sdk.transport._aioquic_congestion import CountingReno
+from laps_sdk.transport._aioquic_fixes import MendedConnection
 from laps_sdk.transport._aioquic_names import check
 from laps_sdk.transport._fast.pacing import BurstPacer
 from laps_sdk.transport.base import Address, ConnectionLimits
@@ -62,7 +62,7 @@ class BoundedTrace(QuicLoggerTrace):
         self._events = deque(maxlen=MAX_EVENTS)
 
 
-class Tuned(QuicConnection):
+class Tuned(MendedConnection):
     """See the module. Made with the limits that it grants, and the size that packets may reach."""
 
     on_probe: Callable[[int, bool], None] | None = None

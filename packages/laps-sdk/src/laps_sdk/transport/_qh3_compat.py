@@ -7,6 +7,11 @@
   with an empty peer id, our id is the Retry's (the one that the client already uses), and the
   keys of Initial packets, which come from that id (RFC 9001, 5.2), are installed by hand;
 - packets are polled one by one: ``datagrams_to_send`` may raise, and then loses what it has built;
+- a frame that waits in the core for its packet outlives its stream if it repeats data that is
+  acknowledged after all: the core then throws the whole packet away ("reserved stream is
+  missing"), other streams' frames with it, and those streams hang. Streams are forgotten when
+  their events are taken, so once packets were lost, waiting frames are sent before that; should
+  it happen nevertheless, the connection is closed at once and the log says why;
 - the name that a client asks for (SNI) is kept, and pinned certificates are checked;
 - figures of the core are readable, and a peer that closes is not worth a warning.
 
@@ -49,6 +54,8 @@ __all__ = [
     "events",
     "missing_names",
 ]
+
+_log = logging.getLogger("laps_sdk.transport")
 
 _RELEASE: Final = "2.1.0"
 _INITIAL_SALT: Final = bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a")
@@ -112,6 +119,8 @@ class Guarded(QuicConnection):
         )
         self._pins = pins
         self._failures = 0
+        self._built: list[tuple[bytes, Address]] = []
+        self._received_at: float | None = None
         self._peer_id_is_empty = not client_id and retry_source_connection_id is not None
         if self._peer_id_is_empty:
             self.host_cid = cast("bytes", retry_source_connection_id)
@@ -166,12 +175,33 @@ class Guarded(QuicConnection):
 
     # Packets
 
+    def receive_many_datagrams(self, datagrams: list[bytes], addr: Any, now: float) -> None:
+        """As the parent; but see the module for the order of things after a loss."""
+        self._received_at = now
+        try:
+            super().receive_many_datagrams(datagrams, addr, now)
+        finally:
+            self._received_at = None
+
+    def _drain_core(self) -> None:
+        core, now = self._core, self._received_at
+        if now is not None and core is not None and core.loss_total:
+            self._collect(core, now)
+        super()._drain_core()
+
     def poll(self, now: float) -> list[tuple[bytes, Address]]:
         """What is to be sent; what was built before the core raised is kept."""
         core = self._core
         if core is None:
             return []
-        built: list[tuple[bytes, Address]] = []
+        self._collect(core, now)
+        built, self._built = self._built, []
+        self._drain_core()
+        return built
+
+    def _collect(self, core: QuicConnectionCore, now: float) -> None:
+        built = self._built
+        before = len(built)
         poll_transmit = core.poll_transmit
         logged = self._quic_logger is not None
         try:
@@ -180,14 +210,17 @@ class Guarded(QuicConnection):
                 if logged:
                     self._log_datagram("datagrams_sent", packet[0])
                     self._log_packets("packet_sent", packet[0])
-        except (RuntimeError, ValueError) as error:
-            self._failures = 0 if built else self._failures + 1
+        except ValueError as error:
+            _log.error(
+                "qh3 lost frames to %s (%s): the connection is closed", self.peer_address, error
+            )
+            self.close(_INTERNAL_ERROR, 0, f"qh3 lost frames: {error}")
+        except RuntimeError as error:
+            self._failures = 0 if len(built) > before else self._failures + 1
             if self._failures >= _FAILURES:
                 self.close(_INTERNAL_ERROR, 0, f"qh3 cannot build a packet: {error}")
         else:
             self._failures = 0
-        self._drain_core()
-        return built
 
     # Figures
 

@@ -14,21 +14,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from aioquic.quic.connection import QuicConnection, QuicConnectionState
-from aioquic.quic.packet_builder import QuicPacketBuilderStop
+from aioquic.quic.connection import QuicConnectionState
 from aioquic.tls import Epoch
 
+from laps_sdk.transport._aioquic_fixes import MendedConnection
 from laps_sdk.transport._fast.frames import FrameCollector
 from laps_sdk.transport._fast.pacing import BurstPacer
 from laps_sdk.transport._fast.protection import AES_SUITES, Opener, Sealer
-from laps_sdk.transport._fast.streams import FastSender, FastStream, Ready, adopt
-from laps_sdk.transport._fast.varints import varint_size
+from laps_sdk.transport._fast.streams import FastStream, Ready, adopt
 
 if TYPE_CHECKING:
     from aioquic._buffer import Buffer
     from aioquic.quic.connection import QuicReceiveContext
     from aioquic.quic.crypto import CryptoPair
-    from aioquic.quic.packet_builder import QuicPacketBuilder
     from aioquic.quic.recovery import QuicPacketSpace
     from aioquic.quic.stream import QuicStream
 
@@ -40,7 +38,7 @@ Address = Any
 _CONNECTED = QuicConnectionState.CONNECTED
 
 
-class FastBase(QuicConnection):
+class FastBase(MendedConnection):
     """A connection that knows which of its streams are busy."""
 
     _data_window = 0
@@ -193,25 +191,6 @@ class FastBase(QuicConnection):
             self._ready[cast("int", stream.stream_id)] = None
 
     # The way back
-
-    def _write_stream_frame(
-        self,
-        builder: QuicPacketBuilder,
-        space: QuicPacketSpace,
-        stream: QuicStream,
-        max_offset: int,
-    ) -> int:
-        """The parent's method, but a FIN without data waits if it finds no room.
-
-        aioquic 1.7 takes it from the sender before it asks the builder for room, so that a FIN
-        that comes to a full packet is never sent.
-        """
-        sender = cast("FastSender", stream.sender)
-        if not sender.pending and sender._pending_eof:
-            size = 3 + len(sender.wire_id) + varint_size(cast("int", sender._buffer_fin))
-            if builder.remaining_flight_space < size:
-                raise QuicPacketBuilderStop
-        return super()._write_stream_frame(builder, space, stream, max_offset)
 
     def _parent_send(self, now: float) -> list[tuple[bytes, Address]]:
         """Let the parent send, with its list of streams in place."""
