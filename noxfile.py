@@ -8,6 +8,7 @@ nox.options.sessions = ["demo"]
 nox.options.reuse_existing_virtualenvs = True
 
 WIRE = ("-e", "packages/laps-wire")
+ALL = (*WIRE, "-e", "packages/laps-sdk[turbo]", "-e", "packages/laps-relay")
 
 
 @nox.session
@@ -29,14 +30,14 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Every target with atheris; ``nox -s fuzz -- --seconds 600 --keep laps2_control``."""
-    session.install(*WIRE, *nox.project.dependency_groups(nox.project.load_toml(), "fuzz", "test"))
+    session.install(*ALL, *nox.project.dependency_groups(nox.project.load_toml(), "fuzz", "test"))
     session.run("python", "scripts/fuzz.py", *session.posargs)
 
 
 @nox.session
 def thorough(session: nox.Session) -> None:
     """The tests with two thousand examples for each property, and fresh randomness."""
-    session.install(*WIRE, *nox.project.dependency_groups(nox.project.load_toml(), "test"))
+    session.install(*ALL, *nox.project.dependency_groups(nox.project.load_toml(), "test"))
     session.run(
         "pytest", "-q", "-n", "auto", "tests/unit", "--timeout=1800", *session.posargs,
         env={"LAPS_HYPOTHESIS": "thorough"},

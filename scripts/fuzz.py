@@ -76,7 +76,7 @@ def child(name: str, directory: str, arguments: list[str]) -> None:
     """Inside the subprocess: hand one target to libFuzzer. Does not return."""
     import atheris  # noqa: PLC0415 - only the child needs it, and only where it installs
 
-    with atheris.instrument_imports(include=["laps_wire"]):
+    with atheris.instrument_imports(include=["laps_wire", "laps_sdk", "laps_relay"]):
         target = load(name)
     atheris.Setup([name, directory, *arguments], target.one_input)
     atheris.Fuzz()
