@@ -19,9 +19,12 @@ from typing import Any, TypeVar
 
 import laps_sdk
 from testkit.edge_task import Edge, edge_relay
-from testkit.moqt_server import LIMIT, eventually
+from testkit.moqt_server import eventually
 
 __all__ = ["LIMIT", "EdgeThread", "LoopThread", "edge_thread", "loop_thread"]
+
+LIMIT = 60.0
+"""Seconds for anything that is waited for, the start of another process included."""
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from laps_sdk.cli import app
 
 __all__ = ["LIMIT", "laps", "laps_process", "one_fault"]
 
-LIMIT = 30.0
+LIMIT = 60.0
 """Seconds in which a process must have done what a test waits for."""
 
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}

@@ -54,7 +54,9 @@ def common(
 ) -> None:
     """Publish and subscribe to named tracks over QUIC (MoQT)."""
     # Libraries log what they then raise: one line about a fault is enough.
-    logging.getLogger().addHandler(logging.NullHandler())
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
 
 
 def main() -> None:

@@ -152,8 +152,9 @@ def _summary(
 def _watch(admin: str, interval: float, count: int | None, voice: Voice) -> None:
     rates = Rates()
     console = Console()
-    live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-    with contextlib.nullcontext() if live is None or voice.as_json else live:
+    in_place = console.is_terminal and not console.is_dumb_terminal and not voice.as_json
+    live = Live(console=console, auto_refresh=False) if in_place else None
+    with live or contextlib.nullcontext():
         for looks in itertools.count(1):
             look = _look(admin, rates, time.monotonic())
             if voice.as_json:

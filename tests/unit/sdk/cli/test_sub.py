@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from concurrent.futures import Future
+
+import pytest
+
+from laps_sdk import Object
+from laps_sdk.cli.options import track_of
+from laps_sdk.cli.output import NothingCameError, UsageFault, Voice
+from laps_sdk.cli.sub import Show, start_of
+from laps_wire.moqt.codepoints import ObjectStatus
+from testkit.edge_thread import LIMIT, EdgeThread
+from testkit.laps_command import laps, laps_process, one_fault
+
+
+async def publish(edge: EdgeThread, namespace: str, *payloads: bytes) -> None:
+    """The track ``t``: all payloads in group 5 when somebody asks, then its end."""
+    async with edge.client() as session:
+        track = await session.publish(namespace, "t", announce=True, first=5)
+        await track.subscribed()
+        for number, payload in enumerate(payloads):
+            await track.write(payload, end_of_group=number == len(payloads) - 1)
+        await track.end()
+
+
+def publishing(edge: EdgeThread, namespace: str, *payloads: bytes) -> Future[None]:
+    return edge.start(publish(edge, namespace, *payloads))
+
+
+def subscribe(edge: EdgeThread, namespace: str, *arguments: object) -> tuple[int, bytes, str]:
+    ended = laps("sub", edge.url(), namespace, "t", "--ca-file", edge.ca_file, *arguments)
+    return ended.exit_code, ended.stdout_bytes, ended.stderr
+
+
+def test_bytes_as_they_came_until_the_track_ends(edge: EdgeThread) -> None:
+    done = publishing(edge, "sub/bytes", b"a\xff", b"", b"b")
+    code, out, err = subscribe(edge, "sub/bytes")
+    assert (code, out) == (0, b"a\xffb")
+    assert "subscribed to sub/bytes t (moqt-18)\n" in err
+    assert err.endswith("3 objects, 3 bytes\n")
+    done.result(LIMIT)
+
+
+def test_lines_and_a_count(edge: EdgeThread) -> None:
+    done = publishing(edge, "sub/lines", b"a", b"b", b"c")
+    assert subscribe(edge, "sub/lines", "-l", "-n", 2, "-q") == (0, b"a\nb\n", "")
+    done.result(LIMIT)
+
+
+def test_json(edge: EdgeThread) -> None:
+    done = publishing(edge, "sub/json", b"a", b"\xff")
+    code, out, err = subscribe(edge, "sub/json", "--json", "-q", "--draft", 16)
+    assert (code, err) == (0, "")
+    first, second = map(json.loads, out.splitlines())
+    assert first.pop("latency_ms") is not None
+    assert first == {"group": 5, "object": 0, "subgroup": 0, "size": 1, "text": "a"}
+    assert second["base64"] == "/w=="
+    done.result(LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("start", "out"), [("next-group", b"abc"), ("5", b"abc"), ("5.1", b"bc"), ("latest", b"abc")]
+)
+def test_start(edge: EdgeThread, start: str, out: bytes) -> None:
+    namespace = f"sub/start/{start}"
+    done = publishing(edge, namespace, b"a", b"b", b"c")
+    assert subscribe(edge, namespace, "--start", start, "-q") == (0, out, "")
+    done.result(LIMIT)
+
+
+def test_join_the_past(edge: EdgeThread) -> None:
+    async def begin() -> None:
+        track = await session.publish("sub/join", "t", first=0)
+        for number in range(4):
+            await track.write(b"%d" % number, end_of_group=True)
+        await edge.until(
+            lambda relay: any(
+                row.largest is not None and row.largest.group == 3 and "sub-join" in str(row.track)
+                for row in relay.relay.tracks()
+            )
+        )
+
+    session = edge.client()
+    edge.do(session.__aenter__())
+    try:
+        edge.do(begin())
+        code, out, err = subscribe(edge, "sub/join", "--join", 2, "-n", 3, "-l", "-q")
+        assert (code, sorted(out.split()), err) == (0, [b"1", b"2", b"3"], "")
+    finally:
+        edge.do(session.close())
+
+
+def test_nobody_publishes(edge: EdgeThread) -> None:
+    ended = laps(
+        "sub", edge.url(), "sub/none", "t", "--ca-file", edge.ca_file, "--wait", "0.05", "-q"
+    )
+    one_fault(ended, 3, "laps sub: sub/none t: nobody published it within 0.05 s")
+    ended = laps("sub", edge.url(), "sub/none", "t", "--ca-file", edge.ca_file, "--must-exist")
+    one_fault(ended, 1, "laps sub: SUBSCRIBE sub/none t: the relay answered ")
+    code, out, err = subscribe(edge, "sub/none", "--for", "0.05")
+    assert (code, out) == (0, b"")
+    assert err.endswith("0 objects, 0 bytes\n")
+
+
+def test_it_waits_for_a_publisher(edge: EdgeThread) -> None:
+    with laps_process(
+        "sub", edge.url(), "sub/later", "t", "-n", 1, LAPS_CA_FILE=edge.ca_file
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"waiting for somebody to publish sub/later t\n"
+        done = publishing(edge, "sub/later", b"here")
+        out, err = process.communicate(b"", LIMIT)
+        assert (process.returncode, out) == (0, b"here")
+        assert err == b"subscribed to sub/later t (moqt-18)\n1 objects, 4 bytes\n"
+    done.result(LIMIT)
+
+
+async def keep_publishing(edge: EdgeThread, namespace: str, process_ended: Future[None]) -> None:
+    async with edge.client() as session:
+        track = await session.publish(namespace, "t", announce=True)
+        while not process_ended.done():
+            await track.write(b"tick", end_of_group=True)
+            await asyncio.sleep(0.01)
+        await track.end()
+
+
+@pytest.mark.parametrize("how", ["pipe", "term"])
+def test_the_reader_goes_or_a_signal_comes(edge: EdgeThread, how: str) -> None:
+    ended: Future[None] = Future()
+    done = edge.start(keep_publishing(edge, f"sub/{how}", ended))
+    with laps_process(
+        "sub", edge.url(), f"sub/{how}", "t", "-l", "-q", LAPS_CA_FILE=edge.ca_file
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"tick\n"
+        if how == "pipe":
+            process.stdout.close()
+        else:
+            process.send_signal(signal.SIGTERM)
+        with contextlib.closing(process.stderr):
+            assert process.stderr.read() == b""
+        assert process.wait(LIMIT) == (0 if how == "pipe" else 143)
+        ended.set_result(None)
+    done.result(LIMIT)
+
+
+class Stalling:
+    """Objects that stop coming."""
+
+    def __init__(self, *objects: Object) -> None:
+        self._objects = list(objects)
+
+    async def __anext__(self) -> Object:
+        if self._objects:
+            return self._objects.pop(0)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_objects_that_stop_coming(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    end = Object(0, 1, b"", status=ObjectStatus.END_OF_GROUP)
+    objects = Stalling(Object(0, 0, b"only"), end)
+    show = Show(Voice(), track_of("demo/x", "t"), wait=0.01)
+    with pytest.raises(NothingCameError, match=r"^demo/x t: nothing arrived for 0.01 s$"):
+        asyncio.run(show.all(objects))  # type: ignore[arg-type]  # as much of one as it takes
+    assert (show.received, show.size) == (1, 4)
+    assert capfdbinary.readouterr() == (b"only", b"")
+
+
+def test_start_of() -> None:
+    assert start_of("latest") == "latest"
+    assert start_of("7") == 7
+    with pytest.raises(UsageFault, match="latest, next-group, a group such as 7"):
+        start_of("first")
