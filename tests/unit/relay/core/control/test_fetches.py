@@ -298,6 +298,46 @@ def test_the_publisher_refuses(draft: Draft) -> None:
 
 
 @both
+def test_a_publisher_without_history(draft: Draft) -> None:
+    """What the cache has is sent; the rest is told as unknown."""
+    net = EdgeNet()
+    publisher = cached(net, draft)
+    net.plane.covered.clear()
+    peer = net.connect(draft)
+    key = fetch(net, peer)
+    code = RequestErrorCode.NOT_SUPPORTED
+    publisher.session.reject(asked_of(publisher).request_id, code, "no history")
+    net.settle()
+    assert ok_of(peer).end_location == Location(3, 0)
+    assert net.plane.served[key][1] is True
+    assert key not in net.plane.relayed
+    assert [event.complete for event in net.found(FetchServed)] == [False]
+    net.advance(20.0)
+    assert peer.take(RequestRejected) == []
+    net.notify(FetchEnded(key, complete=True))
+    assert net.relay.sessions()[1].fetches == 0
+    # Without anything in the cache the publisher's answer is ours.
+    net.plane.cached.clear()
+    fetch(net, peer)
+    publisher.session.reject(asked_of(publisher).request_id, code, "no history")
+    net.settle()
+    assert peer.one(RequestRejected).message.error_code == code
+
+
+@both
+def test_a_publisher_that_knows_the_range_to_be_wrong(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = cached(net, draft)
+    net.plane.covered.clear()
+    peer = net.connect(draft)
+    fetch(net, peer)
+    code = RequestErrorCode.INVALID_RANGE
+    publisher.session.reject(asked_of(publisher).request_id, code, "no such groups")
+    net.settle()
+    assert peer.one(RequestRejected).message.error_code == code
+
+
+@both
 def test_the_publisher_is_gone(draft: Draft) -> None:
     net = EdgeNet()
     publisher = net.announcer(draft)

@@ -6,11 +6,14 @@
                  |
                  '----> our FETCH to a publisher --FETCH_OK-> FETCH_OK
                                                  --objects--> kept, and passed on by the plane
+                                                 --error----> what the cache has of it, if anything
 
 A joining FETCH ends where its subscription began; if that has no answer yet, it waits for it.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from laps_relay.core.control.codes import properties_for, reset_code, upstream_code
 from laps_relay.core.control.context import Context, Due
@@ -47,6 +50,9 @@ from laps_wire.moqt.properties import DEFAULT_PRIORITY
 from laps_wire.names import FullTrackName
 
 __all__ = ["Fetches", "no_retry"]
+
+_ABOUT_THE_RANGE: Final = (RequestErrorCode.INVALID_RANGE, RequestErrorCode.MALFORMED_TRACK)
+"""Answers of a publisher that hold for what we have cached too."""
 
 
 class Fetches:
@@ -260,8 +266,16 @@ class Fetches:
         if job is None:
             return
         job.leg = None
+        code = upstream_code(error)
         reason = error.reason or "the publisher rejected the FETCH"
-        self.fail(now, job, upstream_code(error), reason)
+        if code in _ABOUT_THE_RANGE:
+            self.fail(now, job, code, reason)
+            return
+        # A live publisher keeps no history: what we kept of it is better than nothing.
+        context = self._context
+        context.timers.cancel((Due.FILL, job))
+        context.plane.cancel_fetch(now, job.subscription, reset_code(job.client.draft, "CANCELLED"))
+        self._make_do(now, job, code, reason)
 
     def leg_lost(self, now: float, leg: FetchLeg) -> None:
         """The publisher ended our FETCH, or its session is gone."""
