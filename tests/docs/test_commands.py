@@ -3,74 +3,44 @@
 A ``console`` block is read as a shell session: ``$ `` starts a command, the lines after it are its
 output (``...`` stands for anything, as in doctest). Commands that would start this very suite again
 (``make test``, ``nox``, ``tox``) are held to what they name; all others run.
+
+A page that shows ``$ laps-relay serve`` is one session: its commands and its ``python`` blocks run
+in order, in one shell, with a relay of their own (:mod:`testkit.page_shell`).
 """
 
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("packages/*/README.md"),
-        *(ROOT / "docs").rglob("*.md"),
-    ]
-)
+from testkit.page_shell import PageShell, environment
+from testkit.pages import PAGES, ROOT, Step, serves, steps_of
 
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A command as a page shows it."""
-
-    page: Path
-    line: int
-    command: str
-    output: str
-
-    def __str__(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
-
-
-def commands_of(page: Path) -> list[Shown]:
-    found: list[Shown] = []
-    inside = False
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.startswith("```"):
-            inside = line.strip() == "```console"
-        elif inside and line.startswith("$ "):
-            found.append(Shown(page, number, line[2:], ""))
-        elif inside and found:
-            last = found[-1]
-            found[-1] = Shown(page, last.line, last.command, last.output + line + "\n")
-    return found
-
-
-SHOWN = [shown for page in PAGES for shown in commands_of(page)]
+SESSIONS = [page for page in PAGES if serves(page)]
+SHOWN = [
+    step
+    for page in PAGES
+    if page not in SESSIONS
+    for step in steps_of(page)
+    if not step.program
+]  # fmt: skip
 
 
 def run(command: str) -> subprocess.CompletedProcess[str]:
     """In a shell, as a reader would, with ``python`` being the one under test."""
-    bin_dir = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{bin_dir}{os.pathsep}{os.environ['PATH']}"}
-    environment |= {"NO_COLOR": "1", "COLUMNS": "100"}
     return subprocess.run(
         ["/bin/bash", "-c", command],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
-        env=environment,
+        env=environment(),
         encoding="utf-8",
     )
 
@@ -105,21 +75,35 @@ def check_named(words: list[str]) -> bool:
     return True
 
 
-@pytest.mark.docs
-@pytest.mark.parametrize("shown", SHOWN, ids=str)
-def test_a_shown_command_works(shown: Shown) -> None:
-    if check_named(comment_free(shown.command)):
-        return
-    ended = run(shown.command)
-    printed = ended.stdout + ended.stderr
-    # Without output shown the command must succeed; with it, the words are what counts.
-    if not shown.output.strip():
-        assert ended.returncode == 0, printed
+def check(step: Step, code: int, printed: str) -> None:
+    """Without output shown a step must succeed; with it, the words are what counts."""
+    if not step.output.strip():
+        assert code == 0, f"{step}: {step.text}\nended with {code}:\n{printed}"
         return
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    same = doctest.OutputChecker().check_output(shown.output, printed, flags)
-    assert same, f"{shown.command}\nthe page says:\n{shown.output}\nit printed:\n{printed}"
+    same = doctest.OutputChecker().check_output(step.output, printed, flags)
+    assert same, f"{step}: {step.text}\nthe page says:\n{step.output}\nit printed:\n{printed}"
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("shown", SHOWN, ids=str)
+def test_a_shown_command_works(shown: Step) -> None:
+    if not check_named(comment_free(shown.text)):
+        ended = run(shown.text)
+        check(shown, ended.returncode, ended.stdout + ended.stderr)
+
+
+@pytest.mark.docs
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_with_a_relay_works(page: Path, tmp_path: Path) -> None:
+    with PageShell(tmp_path) as shell:
+        for step in steps_of(page):
+            if step.program or not check_named(comment_free(step.text)):
+                check(step, *shell.run(step))
 
 
 def test_pages_show_commands() -> None:
-    assert any(shown.page.name == "README.md" for shown in SHOWN)
+    assert SHOWN
+    assert ROOT / "README.md" in PAGES
+    assert SESSIONS

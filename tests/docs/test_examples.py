@@ -1,7 +1,8 @@
 """Everything in Python that README and docs show works.
 
 ``pycon`` blocks are sessions: they print what they say. ``python`` blocks run if their first line
-says how: ``# with a relay`` (one that listens where the block connects) or ``# without a relay``.
+says how: ``# with a relay`` (one that listens where the block connects) or ``# without a relay``;
+those of a page that starts a relay itself run in that page's session (``test_commands.py``).
 """
 
 from __future__ import annotations
@@ -18,14 +19,11 @@ from pathlib import Path
 import pytest
 
 from laps_sdk.api.trust import DEV_CERTIFICATE
+from testkit import pages
 from testkit.edge_task import edge_relay
+from testkit.pages import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = sorted(
-    page
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if "```pycon" in page.read_text(encoding="utf-8")
-)
+PAGES = [page for page in pages.PAGES if "```pycon" in page.read_text(encoding="utf-8")]
 
 
 def sessions_of(page: Path) -> str:
@@ -64,7 +62,8 @@ ADDRESS = "localhost:33435"
 FENCED = re.compile(r"^```python\n(# (with|without) a relay\n.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAMS = [
     pytest.param(found[1], found[2] == "with", id=f"{page.relative_to(ROOT)}-{index}")
-    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    for page in pages.PAGES
+    if not pages.serves(page)
     for index, found in enumerate(FENCED.finditer(page.read_text(encoding="utf-8")), 1)
 ]
 
