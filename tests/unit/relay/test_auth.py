@@ -165,7 +165,22 @@ def test_signatures_are_checked_once() -> None:
     assert ask(authorizer, good).expires == pytest.approx(NOW + 1)
     clock.time += 1
     assert ask(authorizer, good).code == RequestErrorCode.EXPIRED_AUTH_TOKEN
-    assert authorizer.counters.cached == 0
+    # Nor again when it has expired: old tokens are no lever for making work.
+    assert authorizer.counters.signatures == 2
+
+
+def test_a_clock_that_steps_is_believed_at_once() -> None:
+    clock = Clock()
+    authorizer = guard(clock=clock)
+    given = token("sub:*", not_before=WALL - 20)
+    assert ask(authorizer, given).allowed
+    clock.time = WALL - 60
+    assert "not valid yet" in ask(authorizer, given).reason
+    clock.time = WALL + 600
+    assert ask(authorizer, given).code == RequestErrorCode.EXPIRED_AUTH_TOKEN
+    clock.time = WALL
+    assert ask(authorizer, given).expires == NOW + 65
+    assert authorizer.counters.signatures == 1
 
 
 def test_a_token_whose_time_comes_is_taken_then() -> None:

@@ -6,8 +6,9 @@
     a key configured         a request needs a token whose scope covers it, or the anonymous scope
 
 Every request is decided, those answered from the cache too. Signatures are expensive next to all
-else (an ES256 check costs 0.2 ms), so results are kept by the token's SHA-256: tokens that hold
-until they expire, forgeries in a second, small table, so that a flood of them evicts nothing good.
+else (an ES256 check costs 0.2 ms), so what they say is kept by the token's SHA-256: genuine tokens
+in one table, forgeries in a second, small one, so that a flood of them evicts nothing good. Whether
+a genuine token holds now is asked each time: clocks may step, and an expired token costs no more.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from laps_relay.core.interfaces import Action, Decision
 from laps_sdk.tokens import (
     TOKEN_TYPE_CAT,
     Expectations,
+    Genuine,
     KeyRing,
     Scope,
     TokenError,
     TokenExpiredError,
-    TokenForgedError,
     TokenKey,
     TokenMalformedError,
     Verified,
+    authenticate,
+    judge,
     load_keys,
-    verify,
 )
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.session.tokens import AuthToken
@@ -70,7 +72,7 @@ class AuthCounters(NamedTuple):
     allowed: int
     denied: int
     signatures: int
-    """Checked; the rest came from the cache."""
+    """Checked; what they said of other tokens was remembered."""
     cached: int
     """Tokens in the cache now."""
 
@@ -108,7 +110,7 @@ class TokenAuthorizer:
     ) -> None:
         self._wall = wall
         self._allowed = self._denied = self._signatures = 0
-        self._good: OrderedDict[bytes, Verified] = OrderedDict()
+        self._good: OrderedDict[bytes, Genuine] = OrderedDict()
         self._forged: OrderedDict[bytes, _Failure] = OrderedDict()
         self.replace(settings or AuthSettings())
 
@@ -191,30 +193,30 @@ class TokenAuthorizer:
         forged = self._forged.get(digest)
         if forged is not None:
             return forged
-        found = self._good.get(digest)
-        if found is not None:
-            if found.good_until is None or wall < found.good_until:
-                self._good.move_to_end(digest)
-                return found
-            # Expired since: the full check below says so in the same words as at first.
-            del self._good[digest]
-        self._signatures += 1
-        try:
-            found = verify(value, self._ring, wall, self._settings.expected)
-        except TokenExpiredError as error:
-            return _Failure(RequestErrorCode.EXPIRED_AUTH_TOKEN, str(error))
-        except TokenMalformedError as error:
-            failure = _Failure(RequestErrorCode.MALFORMED_AUTH_TOKEN, str(error))
-        except TokenForgedError as error:
-            failure = _Failure(RequestErrorCode.UNAUTHORIZED, str(error))
-        except TokenError as error:
-            # Not kept: time alone may mend it (nbf).
-            return _Failure(RequestErrorCode.UNAUTHORIZED, str(error))
+        genuine = self._good.get(digest)
+        if genuine is not None:
+            self._good.move_to_end(digest)
         else:
-            _remember(self._good, digest, found, self._settings.cached_tokens)
-            return found
-        _remember(self._forged, digest, failure, self._settings.cached_forgeries)
-        return failure
+            self._signatures += 1
+            try:
+                genuine = authenticate(value, self._ring)
+            except TokenError as error:
+                failure = _failure(error)
+                _remember(self._forged, digest, failure, self._settings.cached_forgeries)
+                return failure
+            _remember(self._good, digest, genuine, self._settings.cached_tokens)
+        try:
+            return judge(genuine, wall, self._settings.expected)
+        except TokenError as error:
+            return _failure(error)
+
+
+def _failure(error: TokenError) -> _Failure:
+    if isinstance(error, TokenExpiredError):
+        return _Failure(RequestErrorCode.EXPIRED_AUTH_TOKEN, str(error))
+    if isinstance(error, TokenMalformedError):
+        return _Failure(RequestErrorCode.MALFORMED_AUTH_TOKEN, str(error))
+    return _Failure(RequestErrorCode.UNAUTHORIZED, str(error))
 
 
 def _by_usefulness(failure: _Failure) -> int:

@@ -10,7 +10,7 @@ from laps_sdk import tokens
 from laps_sdk.cli.token import app
 
 
-def run(*arguments: str | Path, stdin: str | None = None) -> Result:
+def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     return CliRunner().invoke(app, [str(item) for item in arguments], input=stdin)
 
 
@@ -51,6 +51,8 @@ def test_a_token_that_does_not_hold_ends_with_1(key: Path) -> None:
     late = run("mint", "-k", key, "-s", "all:*", "--not-before", "1h").stdout.strip()
     assert "not valid yet" in run("verify", late, "-k", key).stderr
     assert run("show", "nonsense!").exit_code == 1
+    raw = run("show", stdin=b"\xff\xfe")
+    assert (raw.exit_code, raw.stderr.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,8 @@ def test_a_token_that_does_not_hold_ends_with_1(key: Path) -> None:
         (("mint", "-k", "{key}", "-s", "dance:*"), "unknown action"),
         (("mint", "-k", "{key}", "-s", "all:*", "--expires-in", "soon"), "no duration"),
         (("mint", "-k", "{dir}/none.json", "-s", "all:*"), "cannot be read"),
+        (("mint", "-k", "{key}", "-s", "all:*", "--revalidate", "nan"), "not a number"),
+        (("mint", "-k", "{key}", "-s", "all:/*"), "everything is '*' alone"),
         (("mint", "-k", "{dir}/public.json", "-s", "all:*"), "no private key"),
     ],
 )

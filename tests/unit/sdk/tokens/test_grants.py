@@ -79,6 +79,7 @@ def test_what_has_no_text_is_shown_all_the_same() -> None:
         ("fetch:a b", "escaped"),
         ("fetch:a--b c", "escaped"),
         ("fetch:a**", "escaped"),
+        ("fetch:/*", "no namespace before"),
     ],
 )
 def test_what_is_wrong_with_a_scope(text: str, words: str) -> None:

@@ -17,6 +17,7 @@ from laps_sdk.tokens.keys import (
     load_private_key,
     save_key,
 )
+from testkit.disk import full_disk
 
 ALL: list[Algorithm] = ["HS256", "ES256", "EdDSA"]
 SECRET = {"kty": "oct", "alg": "HS256", "kid": "s", "k": "A" * 43}
@@ -71,6 +72,19 @@ def test_a_secret_that_others_may_open_is_not_used(tmp_path: Path) -> None:
         load_keys(path)
 
 
+def test_a_full_disk_leaves_no_half_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    with full_disk(), pytest.raises(KeyFileError, match="cannot be written"):
+        save_key(generate("HS256", "a"), path)
+    assert not path.exists()
+
+
+def test_the_public_half_is_made_of_public_parts() -> None:
+    key = generate("ES256", "k1")
+    odd = from_jwk({**key.jwk, "k": "c2VjcmV0", "oth": "c2VjcmV0"})
+    assert odd.public().jwk == key.public().jwk
+
+
 def write(path: Path, data: object) -> Path:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -100,6 +114,7 @@ def test_a_set_of_keys(tmp_path: Path) -> None:
         ({"keys": [SECRET, {}]}, "key 1: no usable kid"),
         ({**SECRET, "kid": "k" * 300}, "no usable kid"),
         ({**SECRET, "kid": 5}, "no usable kid"),
+        ({**SECRET, "kid": "\ud800"}, "no usable kid"),
         ({**SECRET, "alg": "none"}, "algorithm 'none'"),
         ({"kty": "oct", "kid": "s", "k": "A" * 43}, "algorithm ''"),
         ({**SECRET, "kty": "EC"}, "needs a key of type 'oct'"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from laps_sdk.tokens.claims import Claims, Match, Scope
@@ -38,3 +40,18 @@ def test_a_token_too_long_for_verifiers_is_not_made() -> None:
     scope = Scope(actions=frozenset({6}), namespace=(Match(b"x" * 4000),))
     with pytest.raises(EncodeError, match="fewer scopes"):
         mint(Claims(scopes=(scope,) * 3), generate("HS256", "k"))
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        (Claims(revalidate=math.nan), "moqt-reval is not a number"),
+        (Claims(revalidate=-1.0), "moqt-reval is negative"),
+        (Claims(expires=math.inf), "exp is not a number"),
+        (Claims(issuer="x" * 2000), "iss is not a text"),
+        (Claims(scopes=(Scope(actions=frozenset({6})),) * 65), "1 to 64 scopes"),
+    ],
+)
+def test_what_no_verifier_takes_is_not_made(claims: Claims, words: str) -> None:
+    with pytest.raises(EncodeError, match=words):
+        mint(claims, generate("HS256", "k"))

@@ -20,7 +20,7 @@ from laps_sdk.tokens.errors import (
 )
 from laps_sdk.tokens.keys import Algorithm, KeyRing, TokenKey, from_jwk, generate
 from laps_sdk.tokens.minting import mint
-from laps_sdk.tokens.verifier import Expectations, verify
+from laps_sdk.tokens.verifier import Expectations, authenticate, judge, verify
 
 NOW = 1_000_000.0
 CLAIMS = Claims(scopes=(Scope(actions=frozenset({4})),), expires=NOW + 60)
@@ -59,6 +59,15 @@ def test_a_token_of_another_maker_without_key_id() -> None:
     assert verify(token[2:], ring_of(key), NOW).claims == CLAIMS
     with pytest.raises(TokenForgedError, match="no key"):
         verify(token, KeyRing([key, key_of("HS256", "k2")]), NOW)
+
+
+def test_who_made_a_token_is_one_question_and_when_it_holds_another() -> None:
+    key = key_of("ES256")
+    genuine = authenticate(mint(CLAIMS, key), ring_of(key))
+    assert judge(genuine, NOW) == verify(mint(CLAIMS, key), ring_of(key), NOW)
+    with pytest.raises(TokenExpiredError):
+        judge(genuine, NOW + 65)
+    assert judge(genuine, NOW + 64).good_until == NOW + 65
 
 
 # Forgeries

@@ -180,7 +180,12 @@ def _allowed(claims: tokens.Claims, action: str, track: str | None) -> bool:
 
 
 def _read(text: str) -> str:
-    return sys.stdin.read(2 * tokens.MAX_TOKEN_BYTES) if text == "-" else text
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.read(2 * tokens.MAX_TOKEN_BYTES)
+    except UnicodeDecodeError:
+        raise tokens.TokenMalformedError("a token as text is base64url, not bytes") from None
 
 
 def _seconds(text: str) -> int:

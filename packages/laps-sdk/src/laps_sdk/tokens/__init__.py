@@ -21,7 +21,14 @@ from laps_sdk.tokens.keys import (
     save_key,
 )
 from laps_sdk.tokens.minting import mint
-from laps_sdk.tokens.verifier import Expectations, Verified, verify
+from laps_sdk.tokens.verifier import (
+    Expectations,
+    Genuine,
+    Verified,
+    authenticate,
+    judge,
+    verify,
+)
 
 __all__ = [
     "MAX_TOKEN_BYTES",
@@ -30,6 +37,7 @@ __all__ = [
     "Claims",
     "Envelope",
     "Expectations",
+    "Genuine",
     "KeyFileError",
     "KeyRing",
     "Match",
@@ -42,9 +50,11 @@ __all__ = [
     "TokenMalformedError",
     "TokenRefusedError",
     "Verified",
+    "authenticate",
     "format_scope",
     "from_text",
     "generate",
+    "judge",
     "load_keys",
     "load_private_key",
     "mint",

@@ -173,14 +173,14 @@ class Claims:
                 raise TokenRefusedError(f"claim {name} is not supported, so the token is refused")
             ignored.append(ascii(key)[:40])
         return cls(
-            scopes=_scopes(value.get(c.CLAIM_MOQT)),
+            scopes=_scopes(value),
             issuer=_text(value, c.CLAIM_ISS, "iss"),
             subject=_text(value, c.CLAIM_SUB, "sub"),
-            audience=_audience(value.get(c.CLAIM_AUD)),
+            audience=_audience(value),
             expires=_number(value, c.CLAIM_EXP, "exp"),
             not_before=_number(value, c.CLAIM_NBF, "nbf"),
             issued_at=_number(value, c.CLAIM_IAT, "iat"),
-            token_id=_token_id(value.get(c.CLAIM_CTI)),
+            token_id=_token_id(value),
             revalidate=_number(value, c.CLAIM_MOQT_REVAL, "moqt-reval"),
             ignored=tuple(ignored),
         )
@@ -239,9 +239,10 @@ def _number(claims: Mapping[Key, Value], key: int, name: str) -> float | None:
     return value
 
 
-def _audience(value: Value) -> tuple[str, ...]:
-    if value is None:
+def _audience(claims: Mapping[Key, Value]) -> tuple[str, ...]:
+    if c.CLAIM_AUD not in claims:
         return ()
+    value = claims[c.CLAIM_AUD]
     items = value if isinstance(value, list) else [value]
     texts = tuple(item for item in items if isinstance(item, str) and len(item) <= c.MAX_TEXT)
     if not texts or len(texts) != len(items) or len(items) > c.MAX_AUDIENCES:
@@ -251,15 +252,19 @@ def _audience(value: Value) -> tuple[str, ...]:
     return texts
 
 
-def _token_id(value: Value) -> bytes | None:
-    if value is not None and not isinstance(value, bytes):
+def _token_id(claims: Mapping[Key, Value]) -> bytes | None:
+    if c.CLAIM_CTI not in claims:
+        return None
+    value = claims[c.CLAIM_CTI]
+    if not isinstance(value, bytes):
         raise TokenMalformedError("claim cti is not a byte string")
     return value
 
 
-def _scopes(value: Value) -> tuple[Scope, ...]:
-    if value is None:
+def _scopes(claims: Mapping[Key, Value]) -> tuple[Scope, ...]:
+    if c.CLAIM_MOQT not in claims:
         return ()
+    value = claims[c.CLAIM_MOQT]
     if not isinstance(value, list) or not 1 <= len(value) <= c.MAX_SCOPES:
         raise TokenMalformedError(f"claim moqt is not a list of 1 to {c.MAX_SCOPES} scopes")
     return tuple(_scope(item, f"moqt[{index}]") for index, item in enumerate(value))

@@ -62,6 +62,9 @@ def parse_scope(text: str) -> Scope:
     namespace_text, parted, track_text = names.removesuffix("/*").partition("--")
     if longer and parted:
         raise _fault(text, len(text), "'/*' goes behind a namespace, not behind a track name")
+    if longer and not namespace_text:
+        # Most likely a variable that was empty: it must not turn into a grant of everything.
+        raise _fault(text, text.find(":") + 1, "no namespace before '/*'; everything is '*' alone")
     fields = _namespace(namespace_text)
     track = _pattern(track_text) if parted else None
     if track is not None and track.kind is MatchKind.PREFIX and not track.value:

@@ -40,6 +40,7 @@ _MIN_SECRET: Final = 32
 _MAX_FILE: Final = 256 * 1024
 _CURVES: Final = {"ES256": ("EC", "P-256"), "EdDSA": ("OKP", "Ed25519")}
 _PRIVATE_PARTS: Final = ("d", "k")
+_PUBLIC_PARTS: Final = ("kty", "crv", "x", "y", "alg", "kid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class TokenKey:
                 f"key {self.kid!a}: HS256 has no public half, the secret does both;"
                 " use ES256 or EdDSA where the relay must not be able to make tokens"
             )
-        return from_jwk({name: text for name, text in self.jwk.items() if name != "d"})
+        return from_jwk({name: self.jwk[name] for name in _PUBLIC_PARTS if name in self.jwk})
 
 
 class KeyRing:
@@ -131,7 +132,9 @@ def from_jwk(data: object, where: str = "key") -> TokenKey:
         raise KeyFileError(f"{where}: not a JSON Web Key (an object with kty, alg and kid)")
     jwk: dict[str, str] = {str(k): v for k, v in data.items() if isinstance(v, str)}
     kid = jwk.get("kid", "")
-    if not kid or len(kid.encode()) > c.MAX_KID_BYTES:
+    # "replace": JSON can spell halves of characters, which have no bytes of their own.
+    size = len(kid.encode(errors="replace"))
+    if not 1 <= size <= c.MAX_KID_BYTES or any("\ud800" <= char <= "\udfff" for char in kid):
         raise KeyFileError(f"{where}: no usable kid; tokens name their key by it")
     algorithm = jwk.get("alg") or _algorithm_of(jwk)
     if algorithm not in c.ALGORITHMS:
@@ -230,8 +233,13 @@ def save_key(key: TokenKey, path: Path) -> None:
         ) from None
     except OSError as error:
         raise KeyFileError(f"key file {path}: cannot be made: {error.strerror}") from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+    except OSError as error:
+        # Half a key is none, and would be in the way of the next try.
+        path.unlink(missing_ok=True)
+        raise KeyFileError(f"key file {path}: cannot be written: {error.strerror}") from None
 
 
 def _b64(data: bytes) -> str:

@@ -8,9 +8,9 @@ from cwt import COSE
 from cwt.exceptions import CWTError
 
 from laps_sdk.tokens import constants as c
-from laps_sdk.tokens.cbor import encode
+from laps_sdk.tokens.cbor import decode, encode
 from laps_sdk.tokens.claims import Claims
-from laps_sdk.tokens.errors import KeyFileError
+from laps_sdk.tokens.errors import KeyFileError, TokenError
 from laps_sdk.tokens.keys import TokenKey
 from laps_wire.errors import EncodeError
 
@@ -25,6 +25,10 @@ def mint(claims: Claims, key: TokenKey) -> bytes:
     if not key.private:
         raise KeyFileError(f"key {key.kid!a} is a public key: it can check tokens, not make them")
     payload = encode(claims.to_cbor())
+    try:
+        Claims.from_cbor(decode(payload))
+    except TokenError as error:
+        raise EncodeError(f"no verifier would take this token: {error}") from None
     # The key id is protected too: nobody can point a token at another key.
     protected = {c.HEADER_ALG: key.algorithm_id, c.HEADER_KID: key.kid.encode()}
     cose = COSE.new(alg_auto_inclusion=False, kid_auto_inclusion=False)

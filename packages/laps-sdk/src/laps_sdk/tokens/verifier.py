@@ -1,5 +1,10 @@
 """Checking tokens: the signature first, then the claims. The clock is an argument.
 
+::
+
+    verify = authenticate (whose token is it? dear, and the same at any time)
+           + judge        (does it hold now, and for us? cheap)
+
 The order matters. The envelope is small and its shape is checked by our own strict reader; the
 claims are not looked at before the signature holds, so a stranger reaches no more code than that.
 """
@@ -19,7 +24,7 @@ from laps_sdk.tokens.envelope import Envelope, open_envelope
 from laps_sdk.tokens.errors import TokenExpiredError, TokenForgedError, TokenRefusedError
 from laps_sdk.tokens.keys import KeyRing, TokenKey
 
-__all__ = ["Expectations", "Verified", "verify"]
+__all__ = ["Expectations", "Genuine", "Verified", "authenticate", "judge", "verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,15 @@ class Expectations:
 
 
 @dataclass(frozen=True, slots=True)
+class Genuine:
+    """A token that a key of ours made; whether it holds is for :func:`judge` to say."""
+
+    claims: Claims
+    kid: str
+    algorithm: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verified:
     """A token that holds."""
 
@@ -55,6 +69,11 @@ _COSE: Final = COSE.new()
 
 def verify(token: bytes, keys: KeyRing, now: float, expected: Expectations = _DEFAULT) -> Verified:
     """Check a token at Unix time ``now``; raises a :class:`TokenError` that says what is wrong."""
+    return judge(authenticate(token, keys), now, expected)
+
+
+def authenticate(token: bytes, keys: KeyRing) -> Genuine:
+    """Check who made a token. The answer stays the same for as long as the keys do."""
     envelope = open_envelope(token)
     name = next((n for n, number in c.ALGORITHMS.items() if number == envelope.algorithm), None)
     if name is None:
@@ -65,7 +84,12 @@ def verify(token: bytes, keys: KeyRing, now: float, expected: Expectations = _DE
     if key is None:
         raise TokenForgedError("no key of this id and algorithm is known")
     _check_signature(envelope, key)
-    claims = envelope.claims()
+    return Genuine(envelope.claims(), key.kid, key.algorithm)
+
+
+def judge(genuine: Genuine, now: float, expected: Expectations = _DEFAULT) -> Verified:
+    """Whether a genuine token holds at Unix time ``now``, and for us."""
+    claims = genuine.claims
     good_until = _check_time(claims, now, expected)
     _check_parties(claims, expected)
     if claims.revalidate and claims.revalidate < expected.min_revalidation:
@@ -73,7 +97,7 @@ def verify(token: bytes, keys: KeyRing, now: float, expected: Expectations = _DE
             f"moqt-reval of {claims.revalidate:g} s is shorter than this relay can honour"
             f" ({expected.min_revalidation:g} s)"
         )
-    return Verified(claims, key.kid, key.algorithm, good_until)
+    return Verified(claims, genuine.kid, genuine.algorithm, good_until)
 
 
 def _check_signature(envelope: Envelope, key: TokenKey) -> None:
