@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -34,18 +35,30 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def python(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an empty environment with nothing but our wheels in it."""
-    place = tmp_path_factory.mktemp("empty")
+def install(place: Path, *arguments: str | Path) -> Path:
+    """The interpreter of a new environment with nothing but this in it."""
     venv.create(place, with_pip=True)
     python = place / "bin" / "python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, *NAMES],
-        check=True,
-        env={"PATH": "/usr/bin:/bin", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ended = subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--find-links", *arguments],
+        check=False, capture_output=True, text=True,
+        env={**environment, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
     return python
+
+
+@pytest.fixture(scope="module")
+def python(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All four, with what they depend on."""
+    return install(tmp_path_factory.mktemp("all"), wheels, *NAMES)
+
+
+@pytest.fixture(scope="module")
+def bare_python(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """laps-wire alone, from no index: it may depend on nothing."""
+    return install(tmp_path_factory.mktemp("bare"), wheels, "--no-index", "laps-wire")
 
 
 def test_one_version_for_all() -> None:
@@ -88,7 +101,14 @@ def test_they_install_and_import(python: Path) -> None:
         assert ended.stdout.decode().strip() == project(name)["version"]
 
 
-def test_the_wire_needs_nothing_else(python: Path) -> None:
-    command = [str(python), "-I", "-m", "laps_wire", "decode", "--help"]
+@pytest.mark.parametrize("command", ["laps", "laps-relay"])
+def test_the_commands_start(python: Path, command: str) -> None:
+    ended = subprocess.run([python.parent / command, "--help"], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert b"Usage" in ended.stdout
+
+
+def test_the_wire_needs_nothing_else(bare_python: Path) -> None:
+    command = [str(bare_python), "-I", "-m", "laps_wire", "decode", "--help"]
     assert b"usage" in subprocess.run(command, capture_output=True, check=True).stdout
     assert project("laps-wire")["dependencies"] == []
