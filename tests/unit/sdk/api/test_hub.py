@@ -9,7 +9,12 @@ import pytest
 import laps_sdk
 from laps_sdk import Gap, GapCause, Location, NamespaceAdded, NamespaceRemoved
 from laps_wire.errors import StateError
-from laps_wire.moqt.codepoints import FilterType, RequestErrorCode, SessionCode
+from laps_wire.moqt.codepoints import (
+    PUBLISH_DONE_CODES,
+    FilterType,
+    RequestErrorCode,
+    SessionCode,
+)
 from laps_wire.moqt.messages import (
     Fetch,
     Publish,
@@ -181,6 +186,30 @@ async def test_goaway_is_followed(draft: str) -> None:
         second.send_group(ALIAS, 0, [b"c"])
         assert (await soon(anext(subscription))).payload == b"c"
         assert str(session.address) == other.url
+
+
+async def test_a_publisher_that_moves_first_ends_nothing(draft: str) -> None:
+    """The old relay says that the publisher is gone while the subscriber is on its way."""
+    async with (
+        joined(draft) as (session, first, server),
+        moqt_server(draft, network=server.network) as other,
+    ):
+        subscription = session.subscribe(VIDEO)
+        entering = asyncio.create_task(subscription.__aenter__())
+        request_id = await accept_subscribe(first)
+        await soon(entering)
+        first.do(lambda s: s.goaway(other.url))
+        second = await other.session()
+        asked = await second.request(Subscribe)
+        code = PUBLISH_DONE_CODES[first.draft].INTERNAL_ERROR
+        first.do(lambda s: s.publish_done(request_id, code, 0, "the publisher is gone"))
+        await eventually(
+            lambda: subscription._link is not None and not subscription._link._requests
+        )
+        second.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS))
+        await first.until(lambda: first.over is not None)
+        second.send_group(ALIAS, 0, [b"here"])
+        assert (await soon(anext(subscription))).payload == b"here"
 
 
 @pytest.mark.parametrize("where", ["moqt://127.0.0.1:9", "not an address"])

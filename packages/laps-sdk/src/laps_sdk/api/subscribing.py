@@ -307,7 +307,9 @@ class Subscription:
                 self._accepted(link, event.request_id, answer)
             case PublishEnded():
                 link.forget(event.request_id)
-                if self._link is link:
+                # A relay that is being left ends what its publishers take with them.
+                moving = link.goaway is not None and not _is_good(event.message, link)
+                if self._link is link and not moving:
                     self._last_word = event.message
                     self.settle()
             case RequestCancelled():
@@ -448,9 +450,8 @@ class Subscription:
         if last is None or link is None:
             self._stop(None)
             return
-        codes = PUBLISH_DONE_CODES[link.draft]
-        good = last.status_code in (codes.TRACK_ENDED, codes.SUBSCRIPTION_ENDED)
         what = f"SUBSCRIBE {self.name}"
+        good = _is_good(last, link)
         self._stop(None if good else SubscriptionEndedError(what, last, link.draft))
 
     def _stop(self, error: Exception | None) -> None:
@@ -479,3 +480,9 @@ class Subscription:
             offer.sleep()
         elif request is not None:
             request.give_up()
+
+
+def _is_good(last: PublishDone, link: Link) -> bool:
+    """Whether a subscription came to the end that it should have."""
+    codes = PUBLISH_DONE_CODES[link.draft]
+    return last.status_code in (codes.TRACK_ENDED, codes.SUBSCRIPTION_ENDED)
