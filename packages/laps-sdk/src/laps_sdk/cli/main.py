@@ -49,7 +49,7 @@ def _version(wanted: bool) -> None:
 def common(
     *,
     version: Annotated[  # noqa: ARG001 - its callback has ended the program
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it, and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Publish and subscribe to named tracks over QUIC (MoQT)."""
