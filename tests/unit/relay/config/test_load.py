@@ -8,7 +8,7 @@ from laps_relay.config.load import MASK, Changes, compare, leaves, load, shown
 from laps_relay.config.model import RelayConfig
 from laps_relay.config.sources import ConfigError
 
-PHRASE = "correct horse battery staple"
+PHRASE = "correct-horse-battery-staple"
 
 
 def write(path: Path, text: str) -> Path:
@@ -104,13 +104,13 @@ def test_what_a_reload_can_change() -> None:
     new = load(
         None,
         {
-            "LAPS_AUTH__AUDIENCE": "us",
+            "LAPS_AUTH__TOKEN_TYPES": "16",
             "LAPS_TLS__DEV_NAMES": "relay",
             "LAPS_LISTEN__HOST": "::1",
             "LAPS_ADMIN__TOKEN": PHRASE,
         },
     ).config
     assert compare(RelayConfig(), new) == Changes(
-        ("auth.audience",), ("tls.dev_names",), ("listen.host", "admin.token")
+        ("auth.token_types",), ("tls.dev_names",), ("listen.host", "admin.token")
     )
     assert compare(new, new) == Changes()

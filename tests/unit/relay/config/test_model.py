@@ -33,6 +33,25 @@ def test_the_defaults_are_those_of_a_laptop() -> None:
         ({"auth": {"leeway": "long"}}, "a duration is"),
         ({"listen": {"transport": "carrier pigeon"}}, "aioquic"),
         ({"other": 1}, "Extra inputs"),
+        (
+            {"listen": {"drafts": ["moqt-99"]}},
+            "'moqt-99' is not spoken here; known: moqt-18, moqt-16",
+        ),
+        ({"listen": {"drafts": []}}, "one or more"),
+        ({"listen": {"drafts": "moqt-16, moqt-16"}}, "each of them once"),
+        ({"listen": {"client_port": True}}, "not true or false"),
+        ({"cache": {"max_bytes": True}}, "not true or false"),
+        ({"cache": {"max_age": False}}, "not true or false"),
+        ({"state_dir": "~nobody-of-this-name/x"}, "home directory"),
+        ({"state_dir": "a\0b"}, "no zero bytes"),
+        ({"observe": {"telemetry_dir": ""}}, "not empty"),
+        ({"observe": {"node_id": "../x"}}, "node"),
+        ({"observe": {"region": "a\nb"}}, "printable"),
+        ({"admin": {"token": "\u00fc" * 16}}, "no header can carry it"),
+        ({"admin": {"token": "x" * 16 + "\n"}}, "no header can carry it"),
+        ({"auth": {"audience": "us"}}, "audience without keys"),
+        ({"auth": {"anonymous": "sub:a", "setup_required": True}}, "anonymous, setup_required"),
+        ({"limits": {"egress": {"low_water": "1MiB"}}}, "above high_water"),
     ],
 )
 def test_what_is_refused(data: Any, words: str) -> None:
@@ -47,7 +66,7 @@ def test_what_is_refused(data: Any, words: str) -> None:
         {"admin": {"host": EVERYWHERE, "token_file": "/f"}},
         {"admin": {"host": EVERYWHERE, "enabled": False}},
         {"tls": {"certificate": "/c", "private_key": "/k"}},
-        {"auth": {"anonymous": "sub:public/*, pub:open", "token_types": "1,16"}},
+        {"auth": {"keys": "/k", "anonymous": "sub:public/*, pub:open", "token_types": "1,16"}},
     ],
 )
 def test_what_is_taken(data: Any) -> None:

@@ -104,3 +104,10 @@ def test_problems_in_words() -> None:
 
 def test_all_tables_are_known() -> None:
     assert {"", "listen", "limits", "limits.egress", "observe"} <= set(section_models())
+
+
+def test_a_key_in_quotes_makes_no_lines_of_its_own(tmp_path: Path) -> None:
+    found = from_file(write(tmp_path / "relay.toml", '"x\\u001b[2J\\ny" = 1\n'))
+    (name,) = found
+    told = str(Problem(where="relay.toml", key=name, wrong="unknown key"))
+    assert told == "relay.toml: x\\x1b[2J\\ny: unknown key"

@@ -8,6 +8,7 @@ from pathlib import Path
 from laps_relay.auth import AuthSettings, read_keys
 from laps_relay.certificates import Certificate
 from laps_relay.config import RelayConfig, mapping
+from laps_relay.config.model import check_admin_token
 from laps_relay.io.edge_server import EdgeServerConfig
 from laps_relay.observe.mlog import MlogWriter
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
@@ -78,10 +79,16 @@ def admin_token(config: RelayConfig) -> str | None:
         return None
     try:
         text = admin.token_file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"admin.token_file {admin.token_file}: cannot be read: {error}") from None
-    if len(text) < 16:
-        raise StartError(f"admin.token_file {admin.token_file}: a token has 16 characters or more")
+    except UnicodeDecodeError:
+        raise StartError(f"admin.token_file {admin.token_file}: is not ASCII") from None
+    except OSError as error:
+        raise StartError(
+            f"admin.token_file {admin.token_file}: cannot be read: {error.strerror}"
+        ) from None
+    try:
+        check_admin_token(text)
+    except ValueError as error:
+        raise StartError(f"admin.token_file {admin.token_file}: {error}") from None
     return text
 
 

@@ -6,6 +6,10 @@ holds them together.
 
 from __future__ import annotations
 
+from typing import Self
+
+from pydantic import model_validator
+
 from laps_relay.config.base import Section, key
 from laps_relay.config.units import Duration, Size
 
@@ -42,6 +46,12 @@ class Egress(Section):
     low_water: Size = key("128KiB", "... until it is at or below this.")
     max_waiting_streams: int = key(1024, "Streams that wait for the client's permission.", ge=1)
     max_datagrams: int = key(512, "Datagrams queued; the oldest goes first.", ge=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low_water > self.high_water:
+            raise ValueError("low_water is above high_water")
+        return self
 
 
 class Admission(Section):

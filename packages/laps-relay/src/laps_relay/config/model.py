@@ -12,8 +12,19 @@ from laps_relay.config.base import Section, key
 from laps_relay.config.limits import Cache, Limits
 from laps_relay.config.units import Duration, Size
 from laps_sdk.tokens import parse_scope
+from laps_sdk.transport.moqt import DRAFTS
+from laps_wire.nodeid import NodeId
 
-__all__ = ["Admin", "Auth", "Listen", "Observe", "RelayConfig", "TlsFiles", "default_state_dir"]
+__all__ = [
+    "Admin",
+    "Auth",
+    "Listen",
+    "Observe",
+    "RelayConfig",
+    "TlsFiles",
+    "check_admin_token",
+    "default_state_dir",
+]
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
@@ -30,7 +41,40 @@ def _scope(text: str) -> str:
     return text
 
 
-FilePath = Annotated[Path, AfterValidator(Path.expanduser)]
+def _path(path: Path) -> Path:
+    """A path that can be opened; what is no path at all is told apart from what is not there."""
+    text = str(path)
+    if "\0" in text or text == ".":
+        raise ValueError("a path is not empty and holds no zero bytes; leave the key out for none")
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError("nobody of this name has a home directory; write the whole path") from None
+
+
+def _draft(text: str) -> str:
+    if text not in DRAFTS:
+        raise ValueError(f"{text!a} is not spoken here; known: {', '.join(DRAFTS)}")
+    return text
+
+
+def _different(items: list[str]) -> list[str]:
+    if not items or len(set(items)) != len(items):
+        raise ValueError("one or more, each of them once")
+    return items
+
+
+def _node_id(text: str) -> str:
+    return str(NodeId.parse(text))
+
+
+def _label(text: str) -> str:
+    if not text.isprintable() or len(text) > 64:
+        raise ValueError("a name of at most 64 printable characters")
+    return text
+
+
+FilePath = Annotated[Path, AfterValidator(_path)]
 Words = Annotated[list[str], BeforeValidator(_words)]
 Numbers = Annotated[list[int], BeforeValidator(_words)]
 Paths = Annotated[list[FilePath], BeforeValidator(_words)]
@@ -49,7 +93,11 @@ class Listen(Section):
     transport: Literal["aioquic", "aioquic-stock", "qh3"] = key(
         "aioquic", "QUIC library; aioquic-stock: without the fast path; qh3: extra 'turbo'."
     )
-    drafts: Words = key(["moqt-18", "moqt-16"], "ALPNs of MoQT, the preferred one first.")
+    drafts: Annotated[
+        list[Annotated[str, AfterValidator(_draft)]],
+        BeforeValidator(_words),
+        AfterValidator(_different),
+    ] = key(["moqt-18", "moqt-16"], "ALPNs of MoQT, the preferred one first.")
     datagram_size: int = key(
         1452, "UDP payload to grow to when the path takes it.", ge=1200, le=65507
     )
@@ -75,6 +123,14 @@ class TlsFiles(Section):
         return self
 
 
+def check_admin_token(text: str) -> None:
+    """Whether a bearer token can be sent in a header and is not guessed; raises ``ValueError``."""
+    if len(text) < 16:
+        raise ValueError("token is shorter than 16 characters; make one: openssl rand -hex 32")
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("token is not of printable ASCII without spaces: no header can carry it")
+
+
 class Admin(Section):
     """The HTTP pages and API for operators."""
 
@@ -96,8 +152,8 @@ class Admin(Section):
     def _guarded(self) -> Self:
         if self.token is not None and self.token_file is not None:
             raise ValueError("token and token_file: set one of them")
-        if self.token is not None and len(self.token.get_secret_value()) < 16:
-            raise ValueError("token is shorter than 16 characters; make one: openssl rand -hex 32")
+        if self.token is not None:
+            check_admin_token(self.token.get_secret_value())
         if self.enabled and not self.is_loopback and self.token is None and self.token_file is None:
             raise ValueError(
                 f"host {self.host} is not loopback, so a token is needed: set admin.token_file"
@@ -121,6 +177,16 @@ class Auth(Section):
     max_tokens: int = key(4, "Tokens of one request that are looked at.", "at-once", ge=1)
     cached_tokens: int = key(4096, "Checked tokens that are remembered.", "at-once", ge=1)
 
+    @model_validator(mode="after")
+    def _has_keys(self) -> Self:
+        meant = ("audience", "issuers", "anonymous", "setup_required")
+        found = [name for name in meant if getattr(self, name)]
+        if found and not self.keys:
+            raise ValueError(
+                f"{', '.join(found)} without keys: everything would be allowed; set auth.keys"
+            )
+        return self
+
 
 class Observe(Section):
     """Logs, telemetry and traces."""
@@ -140,8 +206,12 @@ class Observe(Section):
         " None: a random one for each start.",
         secret=True,
     )
-    region: str = key("", "Where this relay stands, for telemetry.")
-    node_id: str = key("0:1", "The relay's node id, for telemetry.")
+    region: Annotated[str, AfterValidator(_label)] = key(
+        "", "Where this relay stands, for telemetry."
+    )
+    node_id: Annotated[str, AfterValidator(_node_id)] = key(
+        "0:1", "The relay's node id, for telemetry."
+    )
     telemetry_dir: FilePath | None = key(None, "Directory for telemetry files; none: no telemetry.")
     telemetry_file_bytes: Size = key("64MiB", "A file is closed at this size ...", ge=1024)
     telemetry_file_age: Duration = key("5m", "... or at this age.", gt=0)

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 from laps_relay.config.model import RelayConfig
 from laps_wire.errors import LocalError
+from laps_wire.telemetry import safe_text
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -51,7 +52,8 @@ class Problem:
 
     def __str__(self) -> str:
         hint = f"; {self.right}" if self.right else ""
-        name = f"{self.key}: " if self.key else ""
+        # A key may be any text in quotes: it must not make lines of its own.
+        name = f"{safe_text(self.key)}: " if self.key else ""
         return f"{self.where}: {name}{self.wrong}{hint}"
 
 
