@@ -209,7 +209,7 @@ async def test_a_refusal_says_why(draft: str) -> None:
     async with edge_relay(drafts=(draft,), authorizer=Closed()) as edge, client(edge) as alice:
         with pytest.raises(laps_sdk.RequestRefusedError, match="UNAUTHORIZED"):
             await soon(alice.publish("demo", "video"))
-        async with client(edge, token=lambda: "sesame") as bob:
+        async with client(edge, token=lambda: b"sesame") as bob:
             await soon(bob.publish("demo", "video"))
 
 

@@ -9,6 +9,7 @@ import pytest
 import laps_sdk
 from laps_sdk import Location
 from laps_sdk.api import incoming
+from laps_sdk.tokens.envelope import from_text
 from laps_wire.moqt.codepoints import AliasType, SessionCode
 from laps_wire.moqt.data import SubgroupHeader
 from laps_wire.moqt.messages import Subscribe, TrackStatus
@@ -42,7 +43,7 @@ async def test_what_setup_says(draft: str) -> None:
         assert setup.options.authority == f"127.0.0.1:{server.port}"
         assert setup.options.moqt_implementation == "laps-sdk"
         token = setup.options.authorization_tokens[0]
-        assert (token.alias_type, token.value) == (AliasType.USE_VALUE, WORD.encode())
+        assert (token.alias_type, token.value) == (AliasType.USE_VALUE, from_text(WORD))
         assert session.relay == "a relay"
         assert session.draft == draft
         assert session.connected

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from laps_sdk.api.core.backoff import Backoff
 from laps_sdk.api.core.ranking import top_n_options
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
+from laps_sdk.tokens.envelope import from_text
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
 from laps_sdk.transport.endpoint import Backend
 from laps_sdk.transport.moqt import DRAFTS
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["CLIENT_EGRESS", "ConnectOptions", "TokenLike", "parse_pin"]
 
 TokenLike: TypeAlias = "str | bytes | Callable[[], str | bytes] | None"
-"""A token, or what gives a fresh one for each connection."""
+"""A token (bytes, or text as ``laps token mint`` prints it), or what gives a fresh one for each
+connection."""
 
 
 CLIENT_EGRESS: Final = EgressLimits(max_bytes=1 << 30)
@@ -76,6 +78,8 @@ class ConnectOptions:
         top_n_options(self.top_n)
 
     def token_value(self) -> bytes | None:
-        """The token to present now."""
+        """The token to present now, as bytes; a CAT as text is its base64url form."""
         token = self.token() if callable(self.token) else self.token
-        return token.encode() if isinstance(token, str) else token
+        if not isinstance(token, str):
+            return token
+        return from_text(token) if self.token_type == TOKEN_TYPE_CAT else token.encode()
