@@ -55,3 +55,18 @@ def test_an_engine_is_not_filled_without_end() -> None:
     assert window.measure(1.0) == 0
     assert window.measure(2.0) == 0
     assert window.recheck is not None
+
+
+def test_what_was_given_last_may_be_stuck_too() -> None:
+    """Nothing is in flight then, and no acknowledgement would make anybody look again."""
+    engine = ScriptedEngine()
+    window = SendWindow(engine)
+    engine.window, engine.held = 1_000, {0: 900}
+    assert window.measure(1.0) == 100
+    assert window.recheck is None
+    engine.held = {0: 1_000}
+    window.blocked(1.0)
+    assert window.recheck == pytest.approx(1.1)
+    window.blocked(1.05)
+    assert window.recheck == pytest.approx(1.1)
+    assert window.measure(1.1) == 1_000

@@ -10,8 +10,9 @@
 - a frame that waits in the core for its packet outlives its stream if it repeats data that is
   acknowledged after all: the core then throws the whole packet away ("reserved stream is
   missing"), other streams' frames with it, and those streams hang. Streams are forgotten when
-  their events are taken, so once packets were lost, waiting frames are sent before that; should
-  it happen nevertheless, the connection is closed at once and the log says why;
+  their events are taken, so once data was repeated, waiting frames are sent before that, and
+  events wait (not for long) while window or pacing hold frames back; should it happen
+  nevertheless, the connection is closed at once and the log says why;
 - the name that a client asks for (SNI) is kept, and pinned certificates are checked;
 - figures of the core are readable, and a peer that closes is not worth a warning.
 
@@ -63,6 +64,8 @@ _INITIAL_SALT: Final = bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a")
 _INITIAL_SUITE: Final = tls.CipherSuite.AES_128_GCM_SHA256
 _FAILURES: Final = 16
 """Polls in a row that raise and give nothing, after which the connection counts as broken."""
+_HOLD: Final = 0.05
+"""Seconds that events wait for frames that the core holds back."""
 _INTERNAL_ERROR: Final = 0x1
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -73,7 +76,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "QuicConnectionCore": (
         "active_path", "bytes_in_flight", "can_send_stream", "congestion_window",
-        "get_send_buffer_size", "install_packet_key", "loss_total", "poll_transmit",
+        "get_send_buffer_size", "get_timer", "install_packet_key", "loss_total", "poll_transmit",
         "smoothed_rtt", "state", "stream_limits",
     ),
     "tls.Context": ("_client_handle_certificate_verify", "_server_handle_hello"),
@@ -121,6 +124,8 @@ class Guarded(QuicConnection):
         self._failures = 0
         self._built: list[tuple[bytes, Address]] = []
         self._received_at: float | None = None
+        self._repeats = False
+        self._held_until: float | None = None
         self._peer_id_is_empty = not client_id and retry_source_connection_id is not None
         if self._peer_id_is_empty:
             self.host_cid = cast("bytes", retry_source_connection_id)
@@ -183,11 +188,43 @@ class Guarded(QuicConnection):
         finally:
             self._received_at = None
 
+    def handle_timer(self, now: float) -> None:
+        """As the parent; a probe timeout repeats data."""
+        core = self._core
+        if core is not None and not self._repeats:
+            timer = core.get_timer()
+            self._repeats = timer is not None and timer[0] == "loss_detection"
+        super().handle_timer(now)
+
+    def get_timer(self) -> float | None:
+        """As the parent, but not later than events may wait."""
+        timer = super().get_timer()
+        held = self._held_until
+        return held if timer is None or (held is not None and held < timer) else timer
+
     def _drain_core(self) -> None:
         core, now = self._core, self._received_at
-        if now is not None and core is not None and core.loss_total:
+        if now is not None and core is not None and (self._repeats or core.loss_total):
+            self._repeats = True
             self._collect(core, now)
+            if self._hold_events(core, now):
+                return
         super()._drain_core()
+
+    def _hold_events(self, core: QuicConnectionCore, now: float) -> bool:
+        """Whether frames may wait in the core, and events with them; never for long."""
+        timer = core.get_timer()
+        if core.congestion_window - core.bytes_in_flight >= core.active_path[5] and (
+            timer is None or timer[0] != "pacing"
+        ):
+            self._held_until = None
+            return False
+        if self._held_until is None:
+            self._held_until = now + _HOLD
+        elif now >= self._held_until:
+            self._held_until = None
+            return False
+        return True
 
     def poll(self, now: float) -> list[tuple[bytes, Address]]:
         """What is to be sent; what was built before the core raised is kept."""
@@ -196,7 +233,8 @@ class Guarded(QuicConnection):
             return []
         self._collect(core, now)
         built, self._built = self._built, []
-        self._drain_core()
+        if not (self._repeats and self._hold_events(core, now)):
+            super()._drain_core()
         return built
 
     def _collect(self, core: QuicConnectionCore, now: float) -> None:

@@ -302,7 +302,7 @@ class Egress:
             self._note_congestion()  # what was queued may have been dropped or reset
             self._quiet = not (self.waiting or self.stalled or self._deadlines or self._asked_bidi)
             return
-        self.budget = self._window.measure(now)
+        self.budget = window = self._window.measure(now)
         while self.budget > 0:
             stream = ready.urgent()
             if datagrams and (stream is None or (stream.priority != URGENT and self._lead <= 0)):
@@ -315,6 +315,8 @@ class Egress:
                 break
         if ready or datagrams:
             self.budget = 0
+            if window > 0:
+                self._window.blocked(now)
         self._note_congestion()
 
     def flushed(self) -> None:

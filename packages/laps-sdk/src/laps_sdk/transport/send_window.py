@@ -51,3 +51,11 @@ class SendWindow:
             if window <= backlog - self._stuck:
                 self.recheck = max(self._since, now) + _STUCK_AFTER
         return max(0, window - (backlog - self._stuck))
+
+    def blocked(self, now: float) -> None:
+        """All that could be given was given, and more waits: look again even if nothing happens.
+
+        What was given last may be what no flush can move: then no acknowledgement comes for it.
+        """
+        if self.recheck is None:
+            self.recheck = now + _STUCK_AFTER
