@@ -22,13 +22,13 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
 from laps_relay.core.interfaces import Action, Decision, ForwardingPlane
-from laps_relay.core.ranking import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.events import Event, RequestReceived, Terminated
 from laps_wire.moqt.session.session import Session
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_pair import Pair

@@ -18,7 +18,6 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import laps_sdk
-from laps_sdk.api.core.ranking import TOP_N_EXTENSIONS
 from laps_sdk.transport.base import Connection, Endpoint, Handler, OutStream
 from laps_sdk.transport.endpoint import open_endpoint
 from laps_sdk.transport.engine import EngineOptions
@@ -46,6 +45,7 @@ from laps_wire.moqt.data import (
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.session import Event, RequestReceived, Session, SessionLimits
 from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.top_n import TOP_N_EXTENSIONS
 from laps_wire.moqt.versions import Draft
 
 __all__ = [

@@ -5,17 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.core.ranking import (
-    TOP_N_OPTION,
-    TOP_N_PARAMETER,
-    Change,
-    Ranking,
-    offered_top_n,
-    requested_top_n,
-    top_n_options,
-)
-from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.versions import Draft
+from laps_relay.core.ranking import Change, Ranking
 
 
 def test_the_first_n_are_in() -> None:
@@ -121,19 +111,3 @@ def test_against_sorting(size: int, margin: int, steps: list[tuple[int, int | No
         outside = [values[other] for other in values if other not in members]
         lowest = min((values[member] for member in members), default=0)
         assert max(outside, default=0) <= lowest + margin
-
-
-def test_what_a_request_says() -> None:
-    assert requested_top_n((KeyValue(TOP_N_PARAMETER, b"\x05"),), Draft.D16) == 5
-    assert requested_top_n((KeyValue(TOP_N_PARAMETER, b"\x40\x40"),), Draft.D16) == 64
-    assert requested_top_n((KeyValue(TOP_N_PARAMETER, b"\x00"),), Draft.D16) is None
-    assert requested_top_n((KeyValue(TOP_N_PARAMETER, b""),), Draft.D16) is None
-    assert requested_top_n((KeyValue(TOP_N_PARAMETER, b"\xff"),), Draft.D18) is None
-    assert requested_top_n((), Draft.D16) is None
-
-
-def test_what_setup_says() -> None:
-    assert offered_top_n(top_n_options(3)) == 3
-    assert offered_top_n(top_n_options()) is None
-    assert offered_top_n(()) is None
-    assert offered_top_n((KeyValue(TOP_N_OPTION + 1, b"x"),)) is None

@@ -8,7 +8,6 @@ import pytest
 
 import laps_sdk
 from laps_sdk import Location, NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
-from laps_sdk.api.core.ranking import TOP_N_OPTION, TOP_N_PARAMETER
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValue
@@ -22,6 +21,7 @@ from laps_wire.moqt.session import (
     UpdateReceived,
 )
 from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.top_n import TOP_N_OPTION, TOP_N_PARAMETER
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_server import ServerPeer, eventually, joined, soon
 

@@ -12,57 +12,9 @@ values never change places and near ones do so only as often as the margin lets 
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from laps_wire.buffer import Reader
-from laps_wire.errors import IncompleteError, RemoteError
-from laps_wire.moqt.keyvalue import KeyValue, KeyValues, first_value
-from laps_wire.moqt.versions import Draft
-
-__all__ = [
-    "RANK_PROPERTY",
-    "TOP_N_EXTENSIONS",
-    "TOP_N_OPTION",
-    "TOP_N_PARAMETER",
-    "Change",
-    "Ranking",
-    "offered_top_n",
-    "requested_top_n",
-    "top_n_options",
-]
-
-RANK_PROPERTY: Final = 0x0C
-"""The object extension whose value ranks a track."""
-TOP_N_PARAMETER: Final = 0x29
-"""Draft 16: a parameter of SUBSCRIBE_NAMESPACE; its bytes are N as a varint."""
-TOP_N_EXTENSIONS: Final = frozenset({TOP_N_PARAMETER})
-"""For ``SessionConfig.extensions`` of a session of draft 16."""
-TOP_N_OPTION: Final = 0x4C50
-"""A setup option: from a relay that it knows Top-N; from a client the N of all its prefixes that
-carry no parameter, 0 for none."""
-
-
-def top_n_options(n: int = 0) -> KeyValues:
-    """What SETUP says about Top-N, for ``SetupOptions.unknown``."""
-    return (KeyValue(TOP_N_OPTION, n),)
-
-
-def offered_top_n(unknown: KeyValues) -> int | None:
-    """The N that a peer's SETUP asks for; None if it asks for none."""
-    value = first_value(unknown, TOP_N_OPTION)
-    return value if isinstance(value, int) and value > 0 else None
-
-
-def requested_top_n(ignored: KeyValues, draft: Draft) -> int | None:
-    """The N in the parameters of a request; None if there is none that can be read."""
-    value = first_value(ignored, TOP_N_PARAMETER)
-    if not isinstance(value, bytes):
-        return None
-    try:
-        n = Reader(value, integers=draft.integers).varint("N")
-    except (IncompleteError, RemoteError):
-        return None
-    return n or None
+__all__ = ["Change", "Ranking"]
 
 
 class Change(NamedTuple):

@@ -23,7 +23,6 @@ from typing import Final
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.interfaces import ForwardingPlane
-from laps_relay.core.ranking import TOP_N_EXTENSIONS, top_n_options
 from laps_relay.io.port import EdgePort
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import Address, Connection, EgressLimits, Endpoint, Handler
@@ -35,6 +34,7 @@ from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.session import SessionLimits
 from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft
 
 __all__ = ["EdgeServer", "EdgeServerConfig"]

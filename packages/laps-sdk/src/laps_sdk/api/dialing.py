@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from laps_sdk.api.core.ranking import TOP_N_EXTENSIONS, top_n_options
 from laps_sdk.api.errors import ConnectError, ConnectionLostError
 from laps_sdk.api.link import Link, LinkOwner
 from laps_sdk.api.options import ConnectOptions
@@ -21,6 +20,7 @@ from laps_sdk.uri import RelayAddress
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Token
+from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft
 
 __all__ = ["IMPLEMENTATION", "Line", "dial"]
@@ -203,5 +203,5 @@ def _setup(address: RelayAddress, options: ConnectOptions) -> SetupOptions:
             () if token is None else (Token.use_value(options.token_type, token),)
         ),
         moqt_implementation=IMPLEMENTATION,
-        unknown=top_n_options(options.top_n),
+        unknown=() if options.top_n is None else top_n_options(options.top_n),
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from laps_sdk.api.core.names import namespace_path, track_path
-from laps_sdk.api.core.ranking import top_n_parameter
 from laps_sdk.api.errors import RequestError
 from laps_sdk.api.inbox import Inbox
 from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.api.requests import Request
 from laps_wire.moqt.codepoints import SubscribeOptions
+from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import Publish
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
@@ -23,6 +23,7 @@ from laps_wire.moqt.session import (
     RequestReceived,
     TrackBlocked,
 )
+from laps_wire.moqt.top_n import top_n_parameter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
@@ -181,7 +182,9 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
 
     async def _ask(self, link: Link) -> Request:
         what = f"SUBSCRIBE_TRACKS {self.prefix}"
-        ranked = top_n_parameter(self._top_n, link.draft, link.setup.unknown)
+        ranked: KeyValues = ()
+        if self._top_n is not None:
+            ranked = top_n_parameter(self._top_n, link.draft, link.setup.unknown)
         quiet = Parameters(forward=False, ignored=ranked)
         self._hub.offered[self] = None
         if link.draft is Draft.D16:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from laps_sdk.api.core.backoff import Backoff
-from laps_sdk.api.core.ranking import top_n_options
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.tokens.envelope import from_text
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
@@ -75,7 +74,8 @@ class ConnectOptions:
             raise EncodeError(f"timeout {self.timeout}: wants seconds above 0")
         if self.pin is not None:
             parse_pin(self.pin)
-        top_n_options(self.top_n)
+        if self.top_n is not None and self.top_n < 1:
+            raise EncodeError(f"top_n {self.top_n}: wants 1 or more tracks")
 
     def token_value(self) -> bytes | None:
         """The token to present now, as bytes; a CAT as text is its base64url form."""

@@ -28,7 +28,6 @@ from laps_relay.core.interfaces import (
     TrackMalformed,
     UpstreamEnded,
 )
-from laps_relay.core.ranking import top_n_options
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import FilterType, SubscribeOptions
 from laps_wire.moqt.messages import (
@@ -49,6 +48,7 @@ from laps_wire.moqt.session.events import (
 from laps_wire.moqt.session.state import Kind, State
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, SubscriptionFilter
+from laps_wire.moqt.top_n import top_n_options
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.edge_net import EdgeNet, Peer

@@ -7,12 +7,6 @@ import pytest
 from laps_relay.core.control.events import NamespaceAdded, NamespaceGone, PrefixAdded, PrefixGone
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import Action, Decision, RankChanged
-from laps_relay.core.ranking import (
-    RANK_PROPERTY,
-    TOP_N_EXTENSIONS,
-    TOP_N_PARAMETER,
-    top_n_options,
-)
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import Publish, PublishNamespace, SubscribeTracks
@@ -31,6 +25,12 @@ from laps_wire.moqt.session.events import (
 )
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, Token
+from laps_wire.moqt.top_n import (
+    RANK_PROPERTY,
+    TOP_N_EXTENSIONS,
+    TOP_N_PARAMETER,
+    top_n_options,
+)
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, RuleBook, track_of

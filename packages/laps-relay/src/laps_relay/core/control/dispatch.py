@@ -22,7 +22,6 @@ from laps_relay.core.control.records import (
     Watch,
 )
 from laps_relay.core.interfaces import Action
-from laps_relay.core.ranking import offered_top_n
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import (
     Fetch,
@@ -52,6 +51,7 @@ from laps_wire.moqt.session.events import (
     UpdateReceived,
     UpdateRejected,
 )
+from laps_wire.moqt.top_n import offered_top_n
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 

@@ -31,10 +31,11 @@ from laps_relay.core.control.records import (
     Watch,
 )
 from laps_relay.core.interfaces import Action
-from laps_relay.core.ranking import RANK_PROPERTY, Change, Ranking, requested_top_n
+from laps_relay.core.ranking import Change, Ranking
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import PublishNamespace, SubscribeNamespace, SubscribeTracks
 from laps_wire.moqt.session.events import UpdateReceived
+from laps_wire.moqt.top_n import RANK_PROPERTY, requested_top_n
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
