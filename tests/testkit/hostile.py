@@ -42,6 +42,9 @@ class Hostile:
         self.connection = connection
         self.draft = draft
         self.events: list[Event] = []
+        self.deaf = False
+        """Whether data streams get no more credit than they begin with: who does not read."""
+        self._deaf_to: set[int] = set()
         self.control: OutStream | None = None
         """Where requests go in draft 16; set by :meth:`setup`."""
         self._received: dict[int, bytearray] = {}
@@ -52,7 +55,17 @@ class Hostile:
         for event in events:
             if isinstance(event, StreamData):
                 self._received.setdefault(event.stream_id, bytearray()).extend(event.data)
+                if self.deaf and event.stream_id & 2 and event.stream_id not in self._deaf_to:
+                    self._deaf_to.add(event.stream_id)
+                    assert self.connection.pause_reading(event.stream_id)
         self._changed.set()
+
+    def listen(self) -> None:
+        """Read what was left unread."""
+        self.deaf = False
+        for stream_id in self._deaf_to:
+            self.connection.resume_reading(stream_id)
+        self._deaf_to.clear()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the events so far satisfy something."""
@@ -100,7 +113,9 @@ class Hostile:
 
     def setup(self) -> OutStream:
         """Our SETUP as it should be; in draft 16 the control stream is given back."""
-        options = SetupOptions(path="/", authority="localhost")
+        # Over WebTransport HTTP says both.
+        web = self.connection.is_webtransport
+        options = SetupOptions() if web else SetupOptions(path="/", authority="localhost")
         if self.draft is Draft.D16:
             self.control = self.bidi(self.message(ClientSetup(options)))
             return self.control
@@ -166,7 +181,12 @@ class Hostile:
 
 @asynccontextmanager
 async def hostile(
-    edge: Edge, draft: Draft = Draft.D16, *, backend: Backend = "aioquic"
+    edge: Edge,
+    draft: Draft = Draft.D16,
+    *,
+    backend: Backend = "aioquic",
+    limits: ConnectionLimits | None = None,
+    webtransport: bool = False,
 ) -> AsyncIterator[Hostile]:
     """Connect to the relay without saying anything."""
     made: list[Hostile] = []
@@ -177,7 +197,7 @@ async def hostile(
 
     endpoint = await open_endpoint(
         backend=backend,
-        options=EngineOptions(tls=Tls(ca_file=edge.ca_file), limits=ConnectionLimits()),
+        options=EngineOptions(tls=Tls(ca_file=edge.ca_file), limits=limits or ConnectionLimits()),
         egress=EgressLimits(max_bytes=64 << 20, max_control_bytes=64 << 20),
     )
     try:
@@ -186,6 +206,7 @@ async def hostile(
             handler=listener,
             alpn=[draft.alpn],
             server_name="localhost",
+            webtransport_path="/" if webtransport else None,
             timeout=LIMIT,
         )
         yield made[0]

@@ -1,0 +1,156 @@
+"""A subscriber that does not read costs nobody else anything, and the relay bounded memory.
+
+::
+
+    publisher --> relay --> fast    gets every object before the next one is written
+                        '-> slow    reads nothing: its windows close, its queue fills to the limit,
+                                    then its streams are dropped, reset and counted
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import laps_sdk
+from laps_relay.core.control.events import SubscriberGone
+from laps_relay.core.control.views import SubscriptionRow
+from laps_relay.io.edge_server import EdgeServerConfig
+from laps_sdk.transport.base import ConnectionLimits, ConnectionStats, EgressLimits
+from laps_sdk.transport.endpoint import Backend
+from laps_sdk.transport.events import StreamReset
+from laps_wire.moqt.codepoints import STREAM_RESET_CODES
+from laps_wire.moqt.messages import Subscribe, SubscribeOk
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName, Namespace
+from testkit.edge_task import Edge, client, edge_relay
+from testkit.hostile import Hostile, hostile
+from testkit.moqt_server import eventually, soon
+from testkit.witness import witness
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+BOTH = pytest.mark.parametrize("draft", list(Draft), ids=lambda draft: draft.alpn)
+TRACK = FullTrackName(Namespace((b"demo",)), b"video")
+
+SIZE = 32 * 1024
+COUNT = 80
+"""Objects of :data:`SIZE`: 2.5 MiB, over twice of what the relay may hold for anybody."""
+QUEUE = 1024 * 1024
+CONFIG = EdgeServerConfig(egress=EgressLimits(max_bytes=QUEUE))
+WINDOW = 4096
+NARROW = ConnectionLimits(max_stream_data=WINDOW)
+"""What the slow one lends to the relay on each stream."""
+
+
+def row_of(edge: Edge, session: int) -> SubscriptionRow:
+    (row,) = (row for row in edge.relay.subscriptions() if row.session == session)
+    return row
+
+
+def stats_of(edge: Edge, session: int) -> ConnectionStats:
+    return edge.server.ports[session].peer.connection.stats()
+
+
+async def subscribe(edge: Edge, slow: Hostile, parameters: Parameters | None = None) -> int:
+    """Subscribe, and read nothing of what comes; the number of the session."""
+    slow.setup()
+    slow.deaf = True
+    slow.ask(Subscribe(0, TRACK, parameters or Parameters()))
+    await slow.answer(SubscribeOk)
+    return next(row.session for row in edge.relay.subscriptions() if row.track == TRACK)
+
+
+async def write_and_read(
+    track: laps_sdk.PublishedTrack, fast: laps_sdk.Subscription, count: int = COUNT
+) -> None:
+    """One object at a time, so that only who does not read is ever behind."""
+    for number in range(count):
+        payload = b"%06d" % number + bytes(SIZE - 6)
+        await soon(track.write(payload, end_of_group=True))
+        assert (await soon(anext(fast))).payload == payload
+
+
+@pytest.mark.parametrize(
+    ("backend", "webtransport"), [("aioquic", False), ("aioquic", True), ("qh3", False)]
+)
+async def test_who_does_not_read_is_dropped_and_counted(
+    backend: Backend, webtransport: bool
+) -> None:
+    if backend == "qh3":
+        pytest.importorskip("qh3")
+    async with (
+        edge_relay(backend=backend, config=CONFIG) as edge,
+        client(edge) as alice,
+        client(edge) as bob,
+        witness(edge),
+    ):
+        track = await soon(alice.publish("demo", "video", first=0))
+        async with hostile(edge, Draft.D18, limits=NARROW, webtransport=webtransport) as slow:
+            number = await subscribe(edge, slow)
+            async with bob.subscribe("demo", "video") as fast:
+                await write_and_read(track, fast)
+                assert list(fast.gaps) == []
+            counters = row_of(edge, number).counters
+            stats = stats_of(edge, number)
+            # Bounded by the limit and the one object that goes over it.
+            assert QUEUE // 2 < stats.queued_bytes <= QUEUE + 2 * SIZE
+            assert counters is not None
+            assert counters.dropped_streams > 0
+            assert counters.dropped_bytes > 0
+            assert counters.dropped_streams == stats.dropped_streams
+            (found,) = (row for row in edge.relay.tracks() if row.track == TRACK)
+            assert found.counters.objects_in == COUNT
+            assert found.counters.dropped_bytes == counters.dropped_bytes
+        await eventually(lambda: any(e.session == number for e in edge.told(SubscriberGone)))
+        gone = next(e for e in edge.told(SubscriberGone) if e.session == number)
+        assert gone.counters.dropped_streams >= counters.dropped_streams
+
+
+@BOTH
+async def test_who_reads_again_gets_what_is_left_and_hears_of_the_rest(draft: Draft) -> None:
+    """Of each stream either all of it comes, or a reset that says why."""
+    async with (
+        edge_relay(config=CONFIG) as edge,
+        client(edge) as alice,
+        client(edge) as bob,
+        hostile(edge, draft, limits=NARROW) as slow,
+    ):
+        track = await soon(alice.publish("demo", "video", first=0))
+        number = await subscribe(edge, slow)
+        async with bob.subscribe("demo", "video") as fast:
+            await write_and_read(track, fast)
+
+        def resets() -> dict[int, int]:
+            return {e.stream_id: e.code for e in slow.events if isinstance(e, StreamReset)}
+
+        def whole() -> list[int]:
+            return [stream_id for stream_id in slow.data_streams() if slow.ended(stream_id)]
+
+        slow.listen()
+        await slow.until(lambda: len(whole()) + len(resets()) == COUNT)
+        counters = row_of(edge, number).counters
+        assert counters is not None
+        assert len(resets()) == counters.dropped_streams > 0
+        assert set(resets().values()) <= {int(code) for code in STREAM_RESET_CODES[draft]}
+        assert all(len(slow.received(stream_id)) > SIZE for stream_id in whole())
+        assert stats_of(edge, number).queued_bytes == 0
+
+
+@BOTH
+async def test_what_is_too_old_is_dropped(draft: Draft) -> None:
+    """With a delivery timeout the queue of who does not read empties by itself."""
+    async with (
+        edge_relay(config=CONFIG) as edge,
+        client(edge) as alice,
+        client(edge) as bob,
+        hostile(edge, draft, limits=NARROW) as slow,
+    ):
+        track = await soon(alice.publish("demo", "video", first=0))
+        number = await subscribe(edge, slow, Parameters(object_delivery_timeout=200))
+        async with bob.subscribe("demo", "video") as fast:
+            await write_and_read(track, fast, 20)
+        await eventually(lambda: stats_of(edge, number).queued_bytes == 0)
+        counters = row_of(edge, number).counters
+        assert counters is not None
+        assert counters.dropped_streams > 0
