@@ -2,7 +2,6 @@
 
     python -m relay.run                       the headline: 1200 B on streams, ten subscribers
     python -m relay.run --shapes              other sizes, datagrams, 1, 50 and 500 subscribers
-    python -m relay.run --growth              CPU per object against subscribers and tracks; memory
     python -m relay.run --relays ours plain   only these
     python -m relay.run --json out.json       everything that was measured
 
