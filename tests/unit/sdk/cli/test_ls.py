@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterator
@@ -7,6 +8,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from laps_sdk.api.errors import RequestTimeoutError
+from laps_sdk.cli.ls import _tell
+from laps_sdk.cli.output import Voice
 from testkit.edge_thread import LIMIT, EdgeThread
 from testkit.laps_command import laps, laps_process
 
@@ -74,3 +78,15 @@ def test_follow(edge: EdgeThread, flag: str, shown: str) -> None:
             assert process.wait(LIMIT) == 143
     finally:
         edge.do(session.close())
+
+
+class Silent:
+    """News that end with a fault."""
+
+    async def __anext__(self) -> object:
+        raise RequestTimeoutError("SUBSCRIBE_NAMESPACE: no answer")
+
+
+def test_a_relay_that_does_not_answer_is_no_end_of_the_list() -> None:
+    with pytest.raises(RequestTimeoutError):
+        asyncio.run(_tell(Silent(), Voice(), 30.0))  # type: ignore[arg-type]  # as much as it takes

@@ -147,6 +147,23 @@ def test_no_status_where_nobody_looks(
     assert terminal.getvalue() == ("" if voice.quiet else "said\n")
 
 
+def test_no_status_over_data_on_the_same_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    stdout = Console()
+    monkeypatch.setattr("sys.stdout", stdout)
+    voice = Voice()
+    assert not voice.lines(None)
+    voice.status("0 objects")
+    voice.data(b"to a file")
+    assert voice.progress
+    monkeypatch.setattr(stdout, "isatty", lambda: True)
+    voice.data(b"to a person")
+    voice.status("2 objects")
+    assert terminal.getvalue() == "\r\x1b[K0 objects\r\x1b[K"
+    assert stdout.bytes.getvalue() == b"to a fileto a person"
+    assert [voice.lines(wanted) for wanted in (None, True, False)] == [True, True, False]
+
+
 def test_no_status_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     Voice().status("one")
     assert capsys.readouterr().err == ""

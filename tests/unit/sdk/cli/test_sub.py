@@ -9,6 +9,7 @@ from concurrent.futures import Future
 import pytest
 
 from laps_sdk import Object
+from laps_sdk.api.errors import RequestTimeoutError
 from laps_sdk.cli.options import track_of
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice
 from laps_sdk.cli.sub import Show, start_of
@@ -152,12 +153,15 @@ def test_the_reader_goes_or_a_signal_comes(edge: EdgeThread, how: str) -> None:
 class Stalling:
     """Objects that stop coming."""
 
-    def __init__(self, *objects: Object) -> None:
+    def __init__(self, *objects: Object, error: Exception | None = None) -> None:
         self._objects = list(objects)
+        self._error = error
 
     async def __anext__(self) -> Object:
         if self._objects:
             return self._objects.pop(0)
+        if self._error is not None:
+            raise self._error
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -170,6 +174,14 @@ def test_objects_that_stop_coming(capfdbinary: pytest.CaptureFixture[bytes]) -> 
         asyncio.run(show.all(objects))  # type: ignore[arg-type]  # as much of one as it takes
     assert (show.received, show.size) == (1, 4)
     assert capfdbinary.readouterr() == (b"only", b"")
+
+
+@pytest.mark.parametrize("wait", [None, 30.0])
+def test_a_request_of_its_own_that_gets_no_answer(wait: float | None) -> None:
+    objects = Stalling(error=RequestTimeoutError("FETCH demo-x--t: no answer"))
+    show = Show(Voice(), track_of("demo/x", "t"), wait=wait)
+    with pytest.raises(RequestTimeoutError):
+        asyncio.run(show.all(objects))  # type: ignore[arg-type]  # as much of one as it takes
 
 
 def test_start_of() -> None:

@@ -40,7 +40,7 @@ def fetch(
         str | None,
         typer.Option("--to", help="The last group or GROUP.OBJECT; without it, the latest object."),
     ] = None,
-    lines: Lines = False,
+    lines: Lines = None,
     count: Count = None,
     wait: Wait = None,
     as_json: AsJson = False,
@@ -48,7 +48,8 @@ def fetch(
 ) -> None:
     """Fetch objects that were published before, and write them to stdout."""
     track = track_of(namespace, name)
-    show = Show(Voice(as_json=as_json, quiet=quiet), track, lines=lines, count=count, wait=wait)
+    voice = Voice(as_json=as_json, quiet=quiet)
+    show = Show(voice, track, lines=voice.lines(lines), count=count, wait=wait)
     first = location_of("--from", start)
     last = None if end is None else location_of("--to", end)
     run(_fetch(link, show, first, last))

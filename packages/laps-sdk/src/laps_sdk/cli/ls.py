@@ -56,11 +56,16 @@ def ls(
 async def _tell(news: Namespaces | Tracks, voice: Voice, settle: float | None) -> None:
     count = 0
     while True:
+        limit = asyncio.timeout(settle)
         try:
-            async with asyncio.timeout(settle):
+            async with limit:
                 event = await anext(news)
-        except (TimeoutError, StopAsyncIteration):
+        except StopAsyncIteration:
             break
+        except TimeoutError:
+            if limit.expired():
+                break
+            raise
         count += 1
         gone = isinstance(event, NamespaceRemoved | TrackRemoved)
         kind = "track" if isinstance(event, TrackAdded | TrackRemoved) else "namespace"

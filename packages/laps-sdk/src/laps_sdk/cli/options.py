@@ -129,7 +129,15 @@ Timeout = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")]
-Lines = Annotated[bool, typer.Option("--lines", "-l", help="A newline behind every object.")]
+Lines = Annotated[
+    bool | None,
+    typer.Option(
+        "--lines/--raw",
+        "-l/-r",
+        help="A newline behind every object, or the bytes alone; a terminal gets lines.",
+        show_default=False,
+    ),
+]
 Count = Annotated[
     int | None, typer.Option("--count", "-n", min=1, help="End after so many objects.")
 ]

@@ -81,8 +81,15 @@ class Voice:
 
     def data(self, payload: bytes, *, newline: bool = False) -> None:
         """Bytes as they came."""
+        if self.progress and sys.stdout.isatty():
+            self.end_status()
+            self.progress = False  # a status line would wipe what stands before it
         sys.stdout.buffer.write(payload + b"\n" if newline else payload)
         sys.stdout.buffer.flush()
+
+    def lines(self, wanted: bool | None) -> bool:
+        """Whether objects become lines: as somebody said, or because somebody reads them."""
+        return sys.stdout.isatty() if wanted is None else wanted
 
     def remark(self, text: str) -> None:
         """Something for people, beside the data."""

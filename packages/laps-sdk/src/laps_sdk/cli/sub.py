@@ -58,7 +58,7 @@ def sub(
         int | None,
         typer.Option("--join", min=0, help="First fetch so many groups before the present one."),
     ] = None,
-    lines: Lines = False,
+    lines: Lines = None,
     count: Count = None,
     seconds: Limit = None,
     wait: Wait = None,
@@ -74,7 +74,7 @@ def sub(
     """
     track = track_of(namespace, name)
     voice = Voice(as_json=as_json, quiet=quiet)
-    show = Show(voice, track, lines=lines, count=count, wait=wait)
+    show = Show(voice, track, lines=voice.lines(lines), count=count, wait=wait)
     options = SubOptions(start_of(start), join, seconds, must_exist)
     run(_sub(link, show, options))
 
@@ -102,12 +102,15 @@ class Show:
         """Until there are no more, or enough."""
         began = time.monotonic()
         while self.count is None or self.received < self.count:
+            limit = asyncio.timeout(self.wait)
             try:
-                async with asyncio.timeout(self.wait):
+                async with limit:
                     obj = await anext(objects)
             except StopAsyncIteration:
                 return
             except TimeoutError:
+                if not limit.expired():
+                    raise  # a request of the subscription's own
                 raise NothingCameError(
                     f"{track_path(self.track)}: nothing arrived for {self.wait:g} s"
                 ) from None
