@@ -8,16 +8,19 @@ nox.options.sessions = ["demo"]
 nox.options.reuse_existing_virtualenvs = True
 
 WIRE = ("-e", "packages/laps-wire")
-ALL = (*WIRE, "-e", "packages/laps-sdk[turbo]", "-e", "packages/laps-relay")
+ALL = (*WIRE, "-e", "packages/laps-sdk[turbo,uvloop,plot]", "-e", "packages/laps-relay")
+
+
+def groups(*names: str) -> list[str]:
+    """What the dependency groups of pyproject.toml hold."""
+    return nox.project.dependency_groups(nox.project.load_toml(), *names)
 
 
 @nox.session
 def demo(session: nox.Session) -> None:
     """What ``make demo`` shows."""
-    session.install(*WIRE)
-    session.run(
-        "python", "-m", "laps_wire", "decode", "--conversation", "demo/peering-conversation.jsonl"
-    )
+    session.install(*ALL)
+    session.run("python", "demo/first_light.py")
 
 
 @nox.session
@@ -27,44 +30,72 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/wire.py", *session.posargs)
 
 
+@nox.session(name="bench-relay")
+def bench_relay(session: nox.Session) -> None:
+    """Our relay, a plain one and moq-rs in one run; ``-- --limit --shapes``. Wants quiet."""
+    session.install(*ALL, *groups("interop"))
+    session.chdir("benchmarks")
+    session.run("python", "-m", "relay.run", *session.posargs)
+
+
+@nox.session(name="bench-growth")
+def bench_growth(session: nox.Session) -> None:
+    """CPU for each object against subscribers and tracks, memory for each session."""
+    session.install(*ALL)
+    session.chdir("benchmarks")
+    session.run("python", "-m", "relay.growth", *session.posargs)
+
+
+@nox.session(name="bench-plane")
+def bench_plane(session: nox.Session) -> None:
+    """The forwarding plane alone, and the 1-RTT fast path against stock aioquic."""
+    session.install(*ALL)
+    session.run("python", "benchmarks/plane.py")
+    session.run("python", "benchmarks/fastpath.py")
+
+
+@nox.session
+def abuse(session: nox.Session) -> None:
+    """Floods and churn against a relay of our own on loopback, with figures; ``-- churn``."""
+    session.install(*ALL)
+    session.run("python", "scripts/abuse.py", *(session.posargs or ["all"]))
+
+
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Every target with atheris; ``nox -s fuzz -- --seconds 600 --keep laps2_control``."""
-    session.install(*ALL, *nox.project.dependency_groups(nox.project.load_toml(), "fuzz", "test"))
+    session.install(*ALL, *groups("fuzz", "test"))
     session.run("python", "scripts/fuzz.py", *session.posargs)
 
 
 @nox.session
 def thorough(session: nox.Session) -> None:
     """The tests with two thousand examples for each property, and fresh randomness."""
-    session.install(*ALL, *nox.project.dependency_groups(nox.project.load_toml(), "test"))
+    session.install(*ALL, *groups("test"))
     session.run(
         "pytest", "-q", "-n", "auto", "tests/unit", "--timeout=1800", *session.posargs,
         env={"LAPS_HYPOTHESIS": "thorough"},
     )  # fmt: skip
 
 
-@nox.session
+@nox.session(python="3.12")
 def interop(session: nox.Session) -> None:
-    """Our codecs against byte vectors made by others (../shared/vectors); fails where absent."""
-    session.install(*WIRE, *nox.project.dependency_groups(nox.project.load_toml(), "test"))
-    session.run(
-        "pytest", "-q", "-m", "foreign", "tests", *session.posargs,
-        env={"LAPS_REQUIRE_VECTORS": "1"},
-    )  # fmt: skip
+    """Other people's MoQT against our relay, and their byte vectors."""
+    session.install(*ALL, *groups("interop", "test"))
+    session.run("pytest", "-q", "tests/interop", *session.posargs)
+    session.run("pytest", "-q", "-m", "foreign", "tests/unit", env={"LAPS_REQUIRE_VECTORS": "1"})
 
 
 @nox.session(name="docs-live")
 def docs_live(session: nox.Session) -> None:
     """The documentation, rebuilt and reloaded in the browser while you write."""
-    groups = nox.project.dependency_groups(nox.project.load_toml(), "docs")
-    session.install(*WIRE, *groups, "sphinx-autobuild>=2024.10")
+    session.install(*WIRE, *groups("docs"), "sphinx-autobuild>=2024.10")
     session.run("sphinx-autobuild", "-n", "docs", "docs/_build/live", *session.posargs)
 
 
 @nox.session
 def changelog(session: nox.Session) -> None:
     """What CHANGELOG.md will say; ``nox -s changelog -- --version 0.2.0`` writes it."""
-    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "release"))
+    session.install(*groups("release"))
     arguments = session.posargs or ["--draft", "--version", "unreleased"]
     session.run("towncrier", "build", *arguments)
