@@ -1,4 +1,4 @@
-"""Write ``demo/peering-conversation.jsonl``: what ``make demo`` shows.
+"""Write ``demo/peering-conversation.jsonl``: two peering conversations to decode.
 
 Two scenes. In the first one two relays of ours meet over ``laps-2``: they prove that they know the
 network's key, tell each other what they have, and carry one track; all of it is written by the

@@ -62,7 +62,7 @@ def check_named(words: list[str]) -> bool:
             assert (ROOT / "noxfile.py").exists()
         case ["nox", "-s", session, *_]:
             source = (ROOT / "noxfile.py").read_text(encoding="utf-8")
-            names = re.findall(r'@nox\.session(?:\(name="([^"]+)"\))?\ndef (\w+)', source)
+            names = re.findall(r'@nox\.session(?:\((?:name="([^"]+)")?.*\))?\ndef (\w+)', source)
             assert session in {given or function for given, function in names}
         case [".venv/bin/tox" | "tox", "run", "-e", environment, *_]:
             assert f"[testenv:{environment}]" in (ROOT / "tox.ini").read_text(encoding="utf-8")
