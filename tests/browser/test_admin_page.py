@@ -9,7 +9,7 @@ import pytest
 import laps_sdk
 from testkit.browser import Browser
 from testkit.page_feed import page_feed
-from testkit.relay_process import RunningRelay
+from testkit.relay_process import RunningRelay, relay_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -49,3 +49,32 @@ async def test_sessions_tracks_and_throughput(browser: Browser, relay: RunningRe
             assert not player.said
 
         await asyncio.to_thread(look)
+
+
+async def test_with_a_token_the_page_asks_for_it(browser: Browser) -> None:
+    word = "0123456789abcdef"
+
+    def look(relay: RunningRelay) -> None:
+        page = browser.open(f"{relay.admin}/")
+        page.wait_for("document.querySelector('#access input')")
+        assert page.evaluate("document.getElementById('info').textContent") == ""
+        for typed, seen in (
+            ("a-wrong-one", "document.querySelector('#access p.bad')?.textContent"),
+            (word, "document.getElementById('state').textContent === 'live'"),
+        ):
+            page.evaluate(
+                f"document.querySelector('#access input').value = '{typed}';"
+                "document.querySelector('#access').requestSubmit()"
+            )
+            page.wait_for(seen)
+        page.wait_for("document.getElementById('info').textContent.includes('moqt-18')")
+        # The document that a link to data leads to is caught before the page goes there.
+        page.evaluate(
+            "URL.createObjectURL = (blob) => {"
+            "  blob.text().then((text) => { window.caught = text; }); return '#caught'; };"
+            "document.querySelector('a.data').click()"
+        )
+        page.wait_for("window.caught?.includes('laps_relay_ready 1.0')")
+
+    with relay_process(LAPS_ADMIN__TOKEN=word) as relay:
+        await asyncio.to_thread(look, relay)

@@ -18,7 +18,11 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def ask(
-    token: str | None, path: str = "/v1/info", kind: str = "http", **headers: str
+    token: str | None,
+    path: str = "/v1/info",
+    kind: str = "http",
+    method: str = "GET",
+    **headers: str,
 ) -> tuple[int, dict[bytes, bytes]]:
     sent: list[Message] = []
 
@@ -31,9 +35,12 @@ def ask(
     scope: dict[str, Any] = {
         "type": kind,
         "path": path,
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "method": method,
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ],
     }
-    asyncio.run(Guard(answer, token)(scope, receive, send))
+    asyncio.run(Guard(answer, token, frozenset({"/", "/app.js"}))(scope, receive, send))
     return sent[0]["status"], dict(sent[0]["headers"])
 
 
@@ -94,11 +101,37 @@ def test_pages_of_other_origins_are_refused(origin: str, status: int) -> None:
     assert ask(None, host="127.0.0.1:33480", origin=origin)[0] == status
 
 
+@pytest.mark.parametrize(
+    ("site", "mode", "status"),
+    [
+        ("same-origin", "cors", 200),
+        ("none", "navigate", 200),
+        ("cross-site", "navigate", 200),
+        ("cross-site", "no-cors", 403),
+        ("same-site", "no-cors", 403),
+    ],
+)
+def test_what_other_pages_embed_is_refused(site: str, mode: str, status: int) -> None:
+    found, _ = ask(None, host="127.0.0.1:1", sec_fetch_site=site, sec_fetch_mode=mode)
+    assert found == status
+
+
+def test_pages_are_read_without_a_token_and_nothing_else_is() -> None:
+    for path in ("/", "/app.js"):
+        assert ask(WORD, path, host="relay.example")[0] == 200
+        assert ask(WORD, path, method="POST", host="relay.example")[0] == 401
+        assert ask(None, path, host="rebound.example")[0] == 421
+    for path in ("/app.js/", "//", "/app.js/../v1/info", "/APP.JS", "/v1/live"):
+        assert ask(WORD, path, host="relay.example")[0] == 401
+
+
 def test_headers_are_added_and_not_replaced() -> None:
     _, headers = ask(None, host="localhost")
     assert headers[b"cache-control"] == b"max-age=5"
     assert headers[b"x-frame-options"] == b"DENY"
 
 
-def test_what_is_not_http_is_passed_on() -> None:
+def test_what_nothing_guards_is_not_passed_on() -> None:
     assert ask(WORD, kind="lifespan")[0] == 200
+    with pytest.raises(RuntimeError, match="does not serve websocket"):
+        ask(WORD, kind="websocket")

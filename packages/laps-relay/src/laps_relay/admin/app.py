@@ -78,7 +78,7 @@ def make_app(
         docs_url=None,  # its pages load scripts from elsewhere, which our policy forbids
         redoc_url=None,
     )
-    app.add_middleware(Guard, token=token)
+    app.add_middleware(Guard, token=token, pages=_pages(static))
     _add_state(app, view)
     _add_tables(app, view, page_limit)
     _add_orders(app, view)
@@ -86,6 +86,12 @@ def make_app(
     if static.is_dir():
         app.mount("/", StaticFiles(directory=static, html=True), name="pages")
     return app
+
+
+def _pages(static: Path) -> frozenset[str]:
+    """The paths under which the static files are served."""
+    files = {f"/{file.relative_to(static).as_posix()}" for file in static.rglob("*.*")}
+    return frozenset(files | {"/"})
 
 
 def _add_state(app: FastAPI, view: RelayView) -> None:

@@ -2,6 +2,9 @@
 
 There are no cookies, so no other page can make a browser act here. A page on another host name
 that resolves to loopback cannot either: without a token only loopback names are served.
+
+Our own pages come without a token, since a browser has none before its reader typed it. They hold
+no data: what they show they ask for with the token.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ OPEN_PATHS: Final = frozenset({"/healthz"})
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 
-# 'wasm-unsafe-eval' and blob: are for players that decode in workers.
+# blob: is for pictures that the player received; https: for WebTransport to any relay.
 _HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'self'; connect-src 'self' https:; img-src 'self' data: blob:;"
@@ -39,15 +42,22 @@ _HEADERS: Final = {
 class Guard:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str | None, pages: frozenset[str] = frozenset()
+    ) -> None:
+        """``pages`` are paths of static files, which anybody may read."""
         self._app = app
+        self._pages = pages
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401, 403 or 421."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        if scope["type"] != "http":
+            # WebSockets and whatever comes next: nothing here uses them, and nothing guards them.
+            raise RuntimeError(f"the admin does not serve {scope['type']}")
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -59,16 +69,20 @@ class Guard:
         headers = Headers(scope=scope)
         if scope["path"] not in OPEN_PATHS:
             if self._token is not None:
-                if not self._knows(headers.get("authorization", "")):
+                known = self._knows(headers.get("authorization", ""))
+                if not known and not self._is_page(scope):
                     await _refuse(with_headers, 401, "a bearer token is needed")
                     return
             elif not _is_loopback(headers.get("host", "")):
                 await _refuse(with_headers, 421, "use a loopback name such as 127.0.0.1")
                 return
-            if _is_foreign(headers.get("origin"), headers.get("host", "")):
+            if _is_foreign(headers):
                 await _refuse(with_headers, 403, "pages of other origins may not use this")
                 return
         await self._app(scope, receive, with_headers)
+
+    def _is_page(self, scope: Scope) -> bool:
+        return scope["method"] in ("GET", "HEAD") and scope["path"] in self._pages
 
     def _knows(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
@@ -82,9 +96,14 @@ def _is_loopback(host: str) -> bool:
     return name in _LOOPBACK
 
 
-def _is_foreign(origin: str | None, host: str) -> bool:
-    """Browsers say which page asks, where it could do harm; other programs say nothing."""
-    return origin is not None and origin.partition("://")[2] != host
+def _is_foreign(headers: Headers) -> bool:
+    """Browsers say which page asks; other programs say nothing. Links to us may be followed."""
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
+        return True
+    # Pictures and scripts of other pages come without Origin, but not without these.
+    site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
+    return site in ("cross-site", "same-site") and mode != "navigate"
 
 
 async def _refuse(send: Send, status: int, words: str) -> None:

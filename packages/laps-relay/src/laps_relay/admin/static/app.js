@@ -3,6 +3,7 @@
 // Everything that came over the network goes into textContent or into an encoded URL, never into
 // markup.
 
+import {ask, events, openWithToken} from './admin.js';
 import {fromTextForm, webUrl} from './moqt.js';
 
 const HISTORY = 180;  // snapshots in the plot
@@ -212,14 +213,8 @@ function plot(canvas) {
 
 // The parts that are asked for
 
-async function getJson(path) {
-  const answer = await fetch(path);
-  if (!answer.ok) throw new Error(`${path}: status ${answer.status}`);
-  return answer.json();
-}
-
 async function refreshInfo() {
-  const info = await getJson('/v1/info');
+  const info = await (await ask('/v1/info')).json();
   relayUrl = webUrl(info.url);
   byId('info').textContent = [
     `laps-relay ${info.version}`, info.url, `transport ${info.transport}`,
@@ -229,7 +224,7 @@ async function refreshInfo() {
 }
 
 async function refreshSubscriptions() {
-  const page = await getJson('/v1/subscriptions');
+  const page = await (await ask('/v1/subscriptions')).json();
   fillTable('subscriptions', page.items, page.total);
 }
 
@@ -238,12 +233,20 @@ function setState(text, good) {
   byId('state').className = good ? 'good' : 'bad';
 }
 
+async function watch() {
+  for await (const live of events('/v1/live')) {
+    takeSnapshot(live);
+    if (byId('state').textContent !== 'live') setState('live', true);
+  }
+  throw new Error('the relay ended the stream; trying again');
+}
+
 async function everySoOften(work, milliseconds) {
   for (;;) {
     try {
       await work();
     } catch (error) {
-      setState(error.message, false);
+      setState(error instanceof TypeError ? 'the relay does not answer' : error.message, false);
     }
     await new Promise((resolve) => setTimeout(resolve, milliseconds));
   }
@@ -251,9 +254,5 @@ async function everySoOften(work, milliseconds) {
 
 everySoOften(refreshInfo, 10000);
 everySoOften(refreshSubscriptions, 2000);
-const source = new EventSource('/v1/live');
-source.addEventListener('live', (event) => {
-  takeSnapshot(JSON.parse(event.data));
-  if (byId('state').textContent !== 'live') setState('live', true);
-});
-source.addEventListener('error', () => setState('the relay does not answer; trying again', false));
+everySoOften(watch, 2000);
+document.querySelectorAll('a.data').forEach(openWithToken);

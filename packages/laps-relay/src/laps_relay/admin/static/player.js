@@ -3,6 +3,7 @@
 // What arrives is drawn as an image (JPEG, PNG, SVG in an <img>, where no script of it runs), as
 // text, or as a hex dump; text only ever goes into textContent.
 
+import {ask} from './admin.js';
 import {FILTER, webUrl} from './moqt.js';
 import {Subscriber} from './session.js';
 
@@ -185,8 +186,7 @@ function schedule() {
 // Subscribing
 
 async function certificateHash() {
-  const answer = await fetch('/certificate.sha256');
-  if (!answer.ok) throw new Error(`no certificate hash: status ${answer.status}`);
+  const answer = await ask('/certificate.sha256');
   const digits = (await answer.text()).trim().replaceAll(':', '');
   if (!/^[0-9a-fA-F]{64}$/.test(digits)) throw new Error('no certificate hash: not 64 hex digits');
   return Uint8Array.from(digits.match(/../g), (byte) => parseInt(byte, 16));
@@ -247,7 +247,7 @@ async function play() {
 /** The relay beside this page, if it tells where it listens. */
 async function suggestUrl() {
   try {
-    return webUrl((await (await fetch('/v1/info')).json()).url);
+    return webUrl((await (await ask('/v1/info')).json()).url);
   } catch {
     return '';
   }
