@@ -16,6 +16,7 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.plane.plane import Plane
+from laps_relay.io.collector import rare_collections
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
 from laps_sdk.transport.endpoint import Backend
 from laps_sdk.transport.engine import EngineOptions, Tls
@@ -53,7 +54,8 @@ async def main(certificate: str, key: str, backend: Backend) -> None:
     )
     await server.start()
     print(server.address[1], flush=True)
-    await asyncio.Future()
+    with rare_collections():
+        await asyncio.Future()
 
 
 if __name__ == "__main__":

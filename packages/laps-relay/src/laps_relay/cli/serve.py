@@ -18,6 +18,7 @@ from laps_relay.app import RelayApp
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
 from laps_relay.cli.systemd import notify, take_sockets
 from laps_relay.config import Loaded, load
+from laps_relay.io.collector import rare_collections
 from laps_relay.observe.logs import configure
 
 __all__ = ["serve"]
@@ -88,7 +89,8 @@ async def _serve(loaded: Loaded, reread: Callable[[], Loaded], *, as_json: bool)
     try:
         _announce(app, as_json=as_json)
         notify("READY=1", os.environ)
-        await app.run()
+        with rare_collections():
+            await app.run()
         notify("STOPPING=1", os.environ)
     finally:
         await app.stop(drain=True)
