@@ -65,6 +65,7 @@ class Dispatcher:
         self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
         self._timers = Timers()
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._soon: asyncio.Handle | None = None
         self._stopped = False
         self.refused: dict[str, int] = {}
@@ -357,9 +358,10 @@ class Dispatcher:
         if when is None:
             return
         if alarm is not None:
-            if alarm.when() <= when:
+            if self._alarm_at <= when:  # not when(): uvloop's handles need not have it
                 return  # it comes early enough, and looks again then
             alarm.cancel()
+        self._alarm_at = when
         self._alarm = self._loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
