@@ -96,6 +96,7 @@ async def start_relay(state: str) -> tuple[asyncio.subprocess.Process, dict[str,
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).parent / "laps-relay"),
         "serve", "--port", "0", "--admin-port", "0", "--state-dir", state, "--json",
+        "--log-level", "warning",
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "LAPS_STATE_DIR": state},
     )  # fmt: skip
