@@ -270,6 +270,24 @@ async def test_a_code_that_would_only_come_again_is_final(draft: str) -> None:
             await session.publish(VIDEO)
 
 
+async def test_an_expired_token_is_replaced_by_a_fresh_one(draft: str) -> None:
+    """As long as whoever gives tokens has a new one."""
+    fresh = iter([b"first", b"?", b"second"])
+    async with joined(draft, token=lambda: next(fresh, b"the same"), token_type=9) as (
+        session,
+        first,
+        server,
+    ):
+        peer = first
+        for count in (1, 2):
+            peer.do(lambda s: s.close(SessionCode.EXPIRED_AUTH_TOKEN, "too old"))
+            peer = await server.session()
+            await eventually(lambda count=count: session.connected and session.reconnects == count)  # type: ignore[misc] # the default binds the loop's variable
+        peer.do(lambda s: s.close(SessionCode.EXPIRED_AUTH_TOKEN, "too old"))
+        await eventually(lambda: session._hub.error is not None)
+        assert session.reconnects == 2
+
+
 async def test_a_relay_that_is_down_is_tried_until_it_is_back(draft: str) -> None:
     async with joined(draft) as (session, _, server):
         hurry(session, timeout=0.5)

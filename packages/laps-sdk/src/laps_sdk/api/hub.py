@@ -105,6 +105,7 @@ class Hub:
     __slots__ = (
         "_changed",
         "_durables",
+        "_expired",
         "_line",
         "_supervisor",
         "_tasks",
@@ -128,6 +129,7 @@ class Hub:
         """Who may want a PUBLISH of the relay."""
         self._line: Line | None = None
         self._durables: dict[Durable, None] = {}
+        self._expired: bytes | None = None
         self._changed = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -288,7 +290,7 @@ class Hub:
                 for durable in list(self._durables):
                     durable.detach(old.link)
                 await old.endpoint.close()
-                if not self.options.reconnect or lost.code in _FINAL:
+                if not self.options.reconnect or self._is_final(lost.code):
                     self._finish(lost)
                     return
                 self._line = await self._redial(self.address)
@@ -302,6 +304,13 @@ class Hub:
                 for durable in list(self._durables):
                     durable.detach(old.link)
                 await old.close(SessionCode.NO_ERROR, "moved")
+
+    def _is_final(self, code: int) -> bool:
+        """Whether another try would only meet this code again."""
+        if code == SessionCode.EXPIRED_AUTH_TOKEN and callable(self.options.token):
+            before, self._expired = self._expired, self.options.token_value()
+            return self._expired == before  # unless there is a fresh token
+        return code in _FINAL
 
     async def _trouble(self) -> None:
         """Wait until the link is lost or leaves."""
