@@ -268,11 +268,10 @@ async function start() {
   if (!('WebTransport' in window)) {
     showError('This browser has no WebTransport, or the page is not from a secure origin.');
     byId('play').disabled = true;
-  } else if (given.has('url') && given.has('namespace')) {
-    play();
-  } else if (!given.has('url')) {
-    form.elements.url.value = await suggestUrl();
+    return;
   }
+  if (!given.has('url')) form.elements.url.value = await suggestUrl();
+  if (form.elements.url.value && given.has('namespace')) play();
 }
 
 start();
