@@ -59,8 +59,8 @@ def groups(where: Track) -> list[int]:
     [
         (CacheLimits(max_groups=2), [3, 4]),
         (CacheLimits(max_objects=4), [3, 4]),
-        (CacheLimits(max_track_bytes=2500), [3, 4]),
-        (CacheLimits(max_bytes=2500), [3, 4]),
+        (CacheLimits(max_track_bytes=3000), [3, 4]),
+        (CacheLimits(max_bytes=3000), [3, 4]),
         (CacheLimits(), [0, 1, 2, 3, 4]),
     ],
 )

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.core.interfaces import CacheLimits, Subscription
-from laps_wire.moqt.data import ObjectDatagram
+from laps_relay.core.interfaces import CacheLimits, FetchRange, Subscription
+from laps_relay.core.plane.segment import Segment
+from laps_wire.moqt.data import FetchHeader, FetchWriter, ObjectDatagram, ObjectHeader, StreamKind
+from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, Net, bodies, subgroup
 
@@ -155,8 +157,12 @@ def test_nothing_is_left_to_send() -> None:
     assert len(segment) == 1
     net.open(two, subgroup(D16, {1: b"x" * 50})[:-10])
     net.plane._state.tracks[1].feeds()[0].segment = None
-    receiver = net.receiver(start=(0, 0))
-    assert net.egress[receiver].streams == []
+    assert net.egress[net.receiver(start=(0, 1))].streams == []
+    # What an older stream could carry is not left out because a newer one cannot.
+    (told,) = net.egress[net.receiver(start=(0, 0))].subgroups()
+    assert [(item.header.object_id, item.header.extensions) for item in told.objects] == [
+        (0, b"\x02\x07")
+    ]
 
 
 def test_cached_datagrams() -> None:
@@ -207,3 +213,43 @@ def test_what_is_too_old_is_not_sent() -> None:
     net.now += 6
     receiver = net.receiver(start=(0, 0))
     assert net.egress[receiver].streams == []
+
+
+@drafts
+def test_what_was_fetched_goes_before_what_comes(source: Draft, target: Draft) -> None:
+    """A FETCH filled in the beginning of a subgroup that the relay joined in the middle."""
+    net = Net()
+    publisher, asker = net.publisher(source), net.session(target)
+    payloads = bodies(6, 30)
+    later = dict(list(enumerate(payloads))[3:])
+    data = subgroup(source, later, priority=9)
+    stream = net.open(publisher, data[:-40])
+    wanted = FetchRange(track=1, start=Location(0, 0), end=Location(0, 2))
+    net.plane.relay_fetch(publisher, 4, Subscription(asker, 8), wanted)
+    writer = FetchWriter(FetchHeader(4), source)
+    answer = writer.start
+    for index in range(3):
+        answer += writer.object(ObjectHeader(0, index, 0, 9, 30), payloads[index])
+    net.plane.stream_opened(net.now, publisher, 3, StreamKind.FETCH, answer, True)
+    receiver = net.receiver(target, start=(0, 0))
+    net.more(publisher, stream, data[-40:], fin=True)
+    (told,) = net.egress[receiver].subgroups()
+    assert told.ids == list(range(6))
+    assert told.payloads == payloads
+    assert told.stream.fin
+    # Nothing is left of the subgroup that could come: its end is known to who comes later too.
+    (again,) = net.egress[net.receiver(target, start=(0, 0))].subgroups()
+    assert again.payloads == payloads
+
+
+def test_a_join_at_the_live_edge_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wants only what comes must not cost more in a long group than in a short one."""
+    net = Net()
+    publisher = net.publisher()
+    data = subgroup(D16, bodies(50))
+    stream = net.open(publisher, data[:-11])
+    monkeypatch.setattr(Segment, "objects", None)
+    receiver = net.receiver(start=(0, 49))
+    monkeypatch.undo()
+    net.more(publisher, stream, data[-11:], fin=True)
+    assert sorted(net.egress[receiver].objects()) == [(0, 49)]

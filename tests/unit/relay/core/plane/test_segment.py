@@ -80,3 +80,29 @@ def test_whole_objects_may_be_appended() -> None:
 
 def test_an_empty_one() -> None:
     assert list(make().objects()) == []
+
+
+def test_ids_are_known_without_reading() -> None:
+    segment = make()
+    data = subgroup(D16, {0: b"a", 1: b"bb", 5: b"c", 9: b"dddd"})
+    fill(segment, data[:-2], [])
+    assert list(segment.ids) == [(0, 1), (5, 5), (9, 9)]
+    assert list(segment.whole_ids) == [(0, 1), (5, 5)]
+    assert segment.memory > SEGMENT_COST + segment.size + CHUNK_COST * len(segment.chunks)
+    segment.append(data[-2:], [])
+    assert list(segment.whole_ids) == [(0, 1), (5, 5), (9, 9)]
+    segment.cut()
+    assert (segment.last_id, list(segment.whole_ids)) == (5, [(0, 1), (5, 5)])
+    for left in (1, 0, -1):
+        segment.last_start = 0
+        segment.cut()
+        assert segment.last_id == left
+
+
+def test_who_reads_slowly_keeps_nothing() -> None:
+    segment = make()
+    fill(segment, subgroup(D16, bodies(4, 50)), [60, 120, 180])
+    reading = segment.objects()
+    assert next(reading).head.object_id == 0
+    segment.release()
+    assert [item.whole for item in reading] == [False]

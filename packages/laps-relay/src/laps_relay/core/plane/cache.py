@@ -10,7 +10,7 @@ track, which loses its oldest segment. What is too old goes by :meth:`Cache.expi
 newest segment, with its latest object, stays longer if the age is our own limit and not the
 publisher's: it is what a late subscriber to a quiet track asks for.
 
-Every step is O(1) for each segment that goes; a segment knows nothing of its objects.
+Every step is O(1) for each segment that goes. Its bytes go with it: answers that still read it end.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class Cache:
         track.cached_bytes -= cost
         track.cached_objects -= segment.count
         segment.cost = 0
+        segment.release()
         return cost
 
     def remove_group(self, group: Group) -> int:

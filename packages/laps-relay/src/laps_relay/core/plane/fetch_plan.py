@@ -50,7 +50,8 @@ class GroupSpan(NamedTuple):
         """All that is known, ascending."""
         group = self.group
         pos = self.start
-        for item in merged(self.segments):
+        wanted = [each for each in self.segments if each.ids.meets(self.start, self.end)]
+        for item in merged(wanted):
             object_id = item.head.object_id
             if object_id < pos or not item.whole or item.head.status is not ObjectStatus.NORMAL:
                 continue
@@ -62,9 +63,13 @@ class GroupSpan(NamedTuple):
         yield from _between(group, pos, self.end)
 
     @property
-    def order_key(self) -> int:
-        """Where it stands in the plan."""
-        return self.group.group_id
+    def is_covered(self) -> bool:
+        """Whether nothing of it is unknown; no object is read for that."""
+        known = self.group.known_absent()
+        for segment in self.segments:
+            for first, last in segment.whole_ids:
+                known.add_range(first, last)
+        return not any(known.gaps(self.start, self.end))
 
 
 Span: TypeAlias = GroupSpan | RangeEnd
@@ -148,8 +153,7 @@ def _needed(held: list[RangeEnd]) -> list[RangeEnd]:
 
 def is_covered(spans: list[Span]) -> bool:
     """Whether nothing in a plan is unknown."""
-    return not any(
-        isinstance(item, RangeEnd) and item.kind is _UNKNOWN
+    return all(
+        span.is_covered if isinstance(span, GroupSpan) else span.kind is not _UNKNOWN
         for span in spans
-        for item in (span.items() if isinstance(span, GroupSpan) else (span,))
     )

@@ -6,7 +6,6 @@ from laps_relay.core.interfaces import FetchRange, UpstreamEnded
 from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, integers_of, mirrored_code
 from laps_relay.core.plane.fetch_answer import FetchOut
 from laps_relay.core.plane.fetch_plan import LAST_OBJECT
-from laps_relay.core.plane.late import merged
 from laps_relay.core.plane.ranges import Ranges
 from laps_relay.core.plane.segment import Segment
 from laps_relay.core.plane.state import Session
@@ -185,24 +184,25 @@ class FetchRelay:
         have = self._have.get(head.group_id)
         if have is None:
             have = self._have[head.group_id] = Ranges()
-            for item in merged(group.segments):
-                have.add(item.head.object_id)
+            for segment in group.segments:
+                for first, last in segment.ids:
+                    have.add_range(first, last)
         feed = None if head.subgroup_id is None else group.feeds.get(head.subgroup_id)
         if (feed is not None and head.object_id > feed.last_id) or not have.add(head.object_id):
             return
         cache = self.session.state.cache
         key = (head.group_id, head.subgroup_id)
-        segment = self._segments.get(key)
+        kept = self._segments.get(key)
         if (
-            segment is None
-            or not segment.cost
-            or segment.header.priority != head.priority
-            or cache.is_closed(now, segment)
+            kept is None
+            or not kept.cost
+            or kept.header.priority != head.priority
+            or cache.is_closed(now, kept)
         ):
             header = SubgroupHeader(
                 0, head.group_id, head.subgroup_id or 0, head.priority, has_extensions=True
             )
-            segment = self._segments[key] = Segment(
+            kept = self._segments[key] = Segment(
                 group,
                 header,
                 head.subgroup_id,
@@ -211,10 +211,10 @@ class FetchRelay:
                 default_priority=128,
                 born=now,
             )
-            segment.live = False
-            cache.add(segment)
-        segment.append_object(head, b"".join(pieces))
-        cache.grew(segment, 1)
+            kept.live = False
+            cache.add(kept)
+        kept.append_object(head, b"".join(pieces))
+        cache.grew(kept, 1)
 
     def _passed(self, group_id: int, object_id: int, *, absent: bool) -> None:
         """Up to this location nothing came: it does not exist, or the upstream does not know."""

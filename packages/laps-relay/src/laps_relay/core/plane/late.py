@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import merge
+from itertools import chain, pairwise
 from typing import Final
 
 from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, object_header
@@ -24,10 +26,21 @@ _WRITE: Final = 64 * 1024
 def merged(segments: Iterable[Segment]) -> Iterator[CachedObject]:
     """The objects of some segments, by ascending id, each once."""
     last = -1
-    for item in merge(*(segment.objects() for segment in segments), key=_object_id):
+    found: Iterable[CachedObject]
+    ordered = sorted(segments, key=_first_id)
+    runs = (segment.objects() for segment in ordered)
+    if all(one.ids.last < two.ids.first for one, two in pairwise(ordered)):
+        found = chain.from_iterable(runs)  # none is begun before the one in front is read
+    else:
+        found = merge(*runs, key=_object_id)
+    for item in found:
         if item.head.object_id != last:
             last = item.head.object_id
             yield item
+
+
+def _first_id(segment: Segment) -> int:
+    return segment.ids.first
 
 
 def _object_id(item: CachedObject) -> int:
@@ -41,9 +54,10 @@ def replay(now: float, receiver: Receiver) -> None:
     for group in groups:
         if not receiver.wants_group(group.group_id):
             continue
+        first = receiver.start_object if group.group_id == receiver.start_group else 0
         subgroups: dict[int | None, list[Segment]] = {}
         for segment in group.segments:
-            if cache.is_fresh(now, segment):
+            if segment.ids.last >= first and cache.is_fresh(now, segment):
                 subgroups.setdefault(segment.subgroup_id, []).append(segment)
         for subgroup_id, segments in subgroups.items():
             objects = [
@@ -91,17 +105,23 @@ def _send_subgroup(
     )
     if not joins and not objects[-1].whole:
         objects = objects[:-1]
-    header = segments[-1].header
-    if not header.has_extensions:
-        # The stream that goes on cannot carry what an older one could.
-        objects = [item for item in objects if not item.head.extensions]
+    if joins and feed is not None:
+        # The bytes that follow are the feed's: its header says how to read them.
+        header, priority = feed.header, feed.priority
+        if not header.has_extensions:
+            objects = [item for item in objects if not item.head.extensions]
+    else:
+        extended = any(segment.header.has_extensions for segment in segments)
+        header, priority = segments[-1].header, segments[-1].priority
+        header = replace(header, has_extensions=extended)
     if not objects:
         return
-    first = segments[0]
-    begins = first.base < 0 and next(first.objects()).head == objects[0].head
+    first_id = objects[0].head.object_id
+    origin = next(segment for segment in segments if first_id in segment.ids)
+    begins = origin.base < 0 and first_id == origin.ids.first
+    header = replace(header, first_object=begins and origin.header.first_object)
     # A header without subgroup id is only good before the object that has this id.
-    named = header.subgroup_id is not None or objects[0].head.object_id == subgroup_id
-    priority = segments[-1].priority
+    named = header.subgroup_id is not None or first_id == subgroup_id
     out = receiver.open(header, subgroup_id, priority, whole=begins and named)
     if out is None:
         return

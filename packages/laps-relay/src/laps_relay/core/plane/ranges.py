@@ -33,6 +33,11 @@ class Ranges:
         return index >= 0 and value <= self._ends[index]
 
     @property
+    def first(self) -> int:
+        """The smallest value; -1 if there is none."""
+        return self._starts[0] if self._starts else -1
+
+    @property
     def last(self) -> int:
         """The largest value; -1 if there is none."""
         return self._ends[-1] if self._ends else -1

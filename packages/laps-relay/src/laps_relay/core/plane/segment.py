@@ -1,7 +1,8 @@
 """What the cache is made of: a run of objects of one subgroup, as the bytes that were forwarded.
 
-Nothing is done for an object that is cached: the chunk that went to the receivers is appended to a
-list, by reference. Objects are read out of it again when somebody asks for them.
+Little is done for an object that is cached: the chunk that went to the receivers is appended to a
+list, by reference, and the ids that begin in it are added to a set of ranges. Objects are read out
+again when somebody asks for them; the ids tell without reading what is there.
 
 ::
 
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from laps_relay.core.plane.coding import Mark, object_header
+from laps_relay.core.plane.ranges import Ranges
 from laps_relay.core.plane.scan import RunParser
 from laps_wire.moqt.data.types import ObjectHeader, SubgroupHeader
 from laps_wire.moqt.versions import Draft
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK_COST", "SEGMENT_COST", "CachedObject", "Segment"]
 
-SEGMENT_COST: Final = 640
+SEGMENT_COST: Final = 960
 """Bytes that a segment takes besides its chunks."""
+_RANGE_COST: Final = 80
+"""Bytes that one more range of ids takes."""
 CHUNK_COST: Final = 56
 """Bytes that a chunk takes besides its length: its object's head and the list's entry."""
 
@@ -48,6 +52,7 @@ class Segment:
     """A run of objects with ascending ids."""
 
     __slots__ = (
+        "_last_end",
         "base",
         "born",
         "chunks",
@@ -59,6 +64,7 @@ class Segment:
         "finished",
         "group",
         "header",
+        "ids",
         "last_id",
         "last_start",
         "live",
@@ -96,10 +102,13 @@ class Segment:
         """What the cache counted for it; 0 if it is not in the cache."""
         self.count = 0
         """Objects that begin in it."""
+        self.ids = Ranges()
+        """Which ones."""
         self.last_id = base
-        """The last of them; kept only by :meth:`append_object`."""
+        """The last of them."""
         self.last_start = 0
         """Where the last of them does."""
+        self._last_end = 0  # and where it ends, once all of it is here
         self.live = True
         """Whether its last object may still grow."""
         self.finished = False
@@ -114,12 +123,31 @@ class Segment:
     @property
     def memory(self) -> int:
         """What it takes."""
-        return SEGMENT_COST + self.size + CHUNK_COST * len(self.chunks)
+        ranges = _RANGE_COST * max(len(self.ids) - 1, 0)
+        return SEGMENT_COST + self.size + CHUNK_COST * len(self.chunks) + ranges
+
+    @property
+    def whole_ids(self) -> Ranges:
+        """The objects of which every byte is here."""
+        if self.size >= self._last_end:
+            return self.ids
+        whole = self.ids.union(Ranges())
+        whole.discard(self.last_id)
+        return whole
 
     def append(self, body: bytes, marks: list[Mark]) -> None:
         """Keep more bytes; ``marks`` are the objects that begin in them."""
         if marks:
-            self.last_start = self.size + marks[-1][1]
+            last, start, payload = marks[-1]
+            first_id, last_id = marks[0][0].object_id, last.object_id
+            if last_id - first_id + 1 == len(marks):
+                self.ids.add_range(first_id, last_id)
+            else:
+                for mark in marks:
+                    self.ids.add(mark[0].object_id)
+            self.last_id = last_id
+            self.last_start = self.size + start
+            self._last_end = self.size + payload + last.payload_length
             self.count += len(marks)
         self.chunks.append(body)
         self.size += len(body)
@@ -129,7 +157,6 @@ class Segment:
         start = object_header(
             head, self.last_id, self.header.has_extensions, self.draft, self.draft
         )
-        self.last_id = head.object_id
         self.append(start + payload, [(head, 0, len(start))])
 
     def cut(self) -> None:
@@ -143,15 +170,28 @@ class Segment:
                 chunks.append(last[:keep])
                 self.size += keep
         self.count -= 1
+        self.ids.discard(self.last_id)
+        self.last_id = self.ids.last if self.count else self.base
+        self._last_end = self.size
+
+    def release(self) -> None:
+        """Give the bytes back: whoever is still reading finds nothing more."""
+        self.chunks = []
 
     def objects(self) -> Iterator[CachedObject]:
-        """All objects; the last one may not be whole."""
+        """All objects; the last one may not be whole.
+
+        Between two of them the segment may lose its bytes (:meth:`release`): who reads slowly must
+        not keep in memory what the cache has let go.
+        """
         parser = RunParser.behind(self.header, self.draft, self.base)
         head: ObjectHeader | None = None
         pieces: list[memoryview] = []
-        for chunk in tuple(self.chunks):
+        index = 0
+        while index < len(self.chunks):
             marks: list[Mark] = []
-            data, end = parser.scan(chunk, marks)
+            data, end = parser.scan(self.chunks[index], marks)
+            index += 1
             view = memoryview(data)
             pos = 0
             for mark in marks:
