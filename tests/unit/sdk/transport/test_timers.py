@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.transport.timers import Timers
+from laps_sdk.transport.timers import Entry, Timers
 
 
 class Owner:
     def __init__(self) -> None:
         self.timer: float | None = None
-        self.timer_entry: float | None = None
+        self.timer_entry: Entry | None = None
 
 
 def test_what_is_due_comes_once_in_order() -> None:
@@ -45,6 +47,31 @@ def test_moving_earlier_is_heeded_and_the_old_entry_finds_nothing() -> None:
     assert timers.next() == 3.0
     assert timers.due(3.0) == [owner]
     assert timers.due(9.0) == []
+
+
+def test_what_is_over_is_not_kept_in_memory() -> None:
+    timers = Timers()
+    owner = Owner()
+    timers.set(owner, 9.0)
+    timers.set(owner, 3.0)
+    gone = weakref.ref(owner)
+    timers.forget(owner)
+    timers.forget(owner)
+    del owner
+    assert gone() is None
+    assert timers.due(10.0) == []
+
+
+def test_empty_entries_are_swept_out() -> None:
+    timers = Timers()
+    stays = Owner()
+    timers.set(stays, 5.0)
+    for number in range(1000):
+        owner = Owner()
+        timers.set(owner, 30.0 + number)
+        timers.forget(owner)
+        assert len(timers) <= 140
+    assert timers.due(2000.0) == [stays]
 
 
 def test_a_loop_that_calls_a_little_early_is_served() -> None:

@@ -30,6 +30,7 @@ from laps_sdk.transport.events import (
     StreamsAvailable,
 )
 from laps_sdk.transport.out_stream import EgressStream
+from laps_sdk.transport.timers import Entry
 
 __all__ = ["INTERNAL_ERROR", "QuicTransportConnection", "Shell"]
 
@@ -106,7 +107,7 @@ class QuicTransportConnection(Connection):
         """The id that a client chose for us before it had one of ours."""
         self.dirty = False
         self.timer: float | None = None
-        self.timer_entry: float | None = None
+        self.timer_entry: Entry | None = None
         self.close_request: Closed | None = None
         """We closed; the engine is told at the end of the turn, behind what was written before."""
         self.closed_told = False

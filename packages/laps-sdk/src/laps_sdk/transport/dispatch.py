@@ -146,7 +146,7 @@ class Dispatcher:
             return
         del self.connections[connection]
         self._settled(connection)
-        self._timers.set(connection, None)
+        self._timers.forget(connection)
         self._routes.remove(connection)
         if not connection.closed_told:
             self._tell(connection, [connection.end(_gone())])
