@@ -64,7 +64,7 @@ class EdgeThread(LoopThread):
 
     def client(self) -> laps_sdk.Session:
         """A session to be entered in the loop."""
-        return laps_sdk.connect(self.url(), ca_file=self.ca_file)
+        return laps_sdk.connect(self.url(), ca_file=self.ca_file, timeout=LIMIT)
 
 
 @contextmanager

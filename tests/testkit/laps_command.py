@@ -13,13 +13,13 @@ from typer.testing import CliRunner, Result
 
 from laps_sdk.cli import app
 
-__all__ = ["LIMIT", "laps", "laps_process", "one_fault"]
+__all__ = ["LIMIT", "laps", "laps_process", "next_line", "one_fault"]
 
 LIMIT = 60.0
 """Seconds in which a process must have done what a test waits for."""
 
-PLAIN = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
-"""No markup, no wrapping."""
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb", "LAPS_TIMEOUT": f"{LIMIT:g}"}
+"""No markup, no wrapping, and patience: what is to take a short time says so itself."""
 
 NOTHING_SET = dict.fromkeys(
     "LAPS_" + name
@@ -53,6 +53,16 @@ def laps_process(*arguments: object, **environment: str) -> Generator[subprocess
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def next_line(process: subprocess.Popen[bytes]) -> bytes:
+    """The next line of its stdout; why there is none, if it has ended."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        _, words = process.communicate(timeout=LIMIT)
+        raise AssertionError(f"it ended with {process.returncode}: {words.decode()}")
+    return line
 
 
 def one_fault(result: Result, code: int, *words: str | Path) -> None:

@@ -12,7 +12,7 @@ from laps_sdk.api.errors import RequestTimeoutError
 from laps_sdk.cli.ls import _tell
 from laps_sdk.cli.output import Voice
 from testkit.edge_thread import LIMIT, EdgeThread
-from testkit.laps_command import laps, laps_process
+from testkit.laps_command import laps, laps_process, next_line
 
 SETTLE = 3.0
 """Seconds: a relay on the same machine has told everything long before."""
@@ -69,11 +69,10 @@ def test_follow(edge: EdgeThread, flag: str, shown: str) -> None:
         with laps_process(
             "ls", edge.url(), "follow", "--follow", flag, LAPS_CA_FILE=edge.ca_file
         ) as process:
-            assert process.stdout is not None
             track = edge.do(session.publish("follow/me", "t", announce=flag == "--quiet"))
-            assert process.stdout.readline() == f"+ {shown}\n".encode()
+            assert next_line(process) == f"+ {shown}\n".encode()
             edge.do(track.end())
-            assert process.stdout.readline() == f"- {shown}\n".encode()
+            assert next_line(process) == f"- {shown}\n".encode()
             process.send_signal(signal.SIGTERM)
             assert process.wait(LIMIT) == 143
     finally:

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from laps_sdk.cli import main
-from testkit.laps_command import laps, laps_process
+from testkit.laps_command import laps
 
 
 def test_help_names_every_command_and_the_exit_codes() -> None:
@@ -48,10 +48,3 @@ def test_libraries_do_not_speak_beside_us(monkeypatch: pytest.MonkeyPatch) -> No
     assert laps("doctor", "--offline").exit_code == 0
     assert laps("doctor", "--offline").exit_code == 0
     assert [type(handler) for handler in handlers] == [logging.NullHandler]
-
-
-def test_a_process_of_its_own() -> None:
-    with laps_process("doctor", "--offline", "--json") as process:
-        out, err = process.communicate(b"", 30)
-    assert (process.returncode, err) == (0, b"")
-    assert out.count(b"\n") > 5
