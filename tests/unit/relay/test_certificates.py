@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from laps_relay.certificates import DEV_CERTIFICATE, DEV_KEY, RENEW_BEFORE, obtain
 from laps_relay.config.model import TlsFiles
 from laps_sdk.transport.tls import CertificateError
+from testkit.disk import full_disk
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -71,3 +73,41 @@ def test_a_state_directory_that_cannot_be_written(tmp_path: Path) -> None:
     blocked.write_text("", encoding="ascii")
     with pytest.raises(CertificateError, match="choose another one with --state-dir"):
         obtain(TlsFiles(), blocked / "state", now=NOW)
+
+
+def test_a_key_that_others_may_read_is_replaced(tmp_path: Path) -> None:
+    first = obtain(TlsFiles(), tmp_path)
+    assert not first.exposed
+    (tmp_path / DEV_KEY).chmod(0o644)
+    second = obtain(TlsFiles(), tmp_path)
+    assert second.sha256 != first.sha256
+    assert (tmp_path / DEV_KEY).stat().st_mode & 0o777 == 0o600
+    assert obtain(TlsFiles(), tmp_path) == second
+
+
+def test_an_operators_key_that_others_may_read_is_told(tmp_path: Path) -> None:
+    obtain(TlsFiles(), tmp_path)
+    files = TlsFiles(certificate=tmp_path / DEV_CERTIFICATE, private_key=tmp_path / DEV_KEY)
+    assert not obtain(files, tmp_path).exposed
+    (tmp_path / DEV_KEY).chmod(0o644)
+    assert obtain(files, tmp_path).exposed
+
+
+def test_links_are_not_written_through(tmp_path: Path) -> None:
+    state, victim = tmp_path / "state", tmp_path / "victim"
+    state.mkdir()
+    victim.write_text("precious", encoding="ascii")
+    for name in (DEV_KEY, DEV_CERTIFICATE, f".{DEV_KEY}.{os.getpid()}"):
+        (state / name).symlink_to(victim)
+    obtain(TlsFiles(), state)
+    assert victim.read_text(encoding="ascii") == "precious"
+    assert not (state / DEV_KEY).is_symlink()
+
+
+def test_a_full_disk_leaves_the_old_pair(tmp_path: Path) -> None:
+    first = obtain(TlsFiles(), tmp_path)
+    before = sorted(tmp_path.iterdir())
+    with full_disk(), pytest.raises(CertificateError, match="cannot be written: File too large"):
+        obtain(TlsFiles(), tmp_path, renew=True)
+    assert sorted(tmp_path.iterdir()) == before
+    assert obtain(TlsFiles(), tmp_path) == first

@@ -8,6 +8,8 @@ hash, so it lives less than two weeks.
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +44,8 @@ class Certificate:
     """Of the leaf, in hex: what clients pin."""
     not_after: datetime
     development: bool
+    exposed: bool
+    """Whether everybody on this machine may read the private key."""
 
 
 def obtain(
@@ -67,18 +71,24 @@ def obtain(
 
 
 def _described(tls: Tls, found: ServerCertificate, *, development: bool) -> Certificate:
+    key = Path(tls.private_key or tls.certificate or "")
     return Certificate(
         tls=tls,
         sha256=fingerprint(found.leaf).hex(),
         not_after=found.leaf.not_valid_after_utc,
         development=development,
+        exposed=bool(key.stat().st_mode & stat.S_IROTH),
     )
 
 
 def _usable(tls: Tls, files: TlsFiles, now: datetime) -> ServerCertificate | None:
     try:
         found = read_server_certificate(tls, now=now)
-    except CertificateError:
+        key = Path(tls.private_key or "").stat()
+    except (CertificateError, OSError):
+        return None
+    # One that others could have put there, or have read, is not ours.
+    if key.st_uid != os.geteuid() or key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return None
     fresh = found.leaf.not_valid_after_utc - now > RENEW_BEFORE
     return found if fresh and _names(found.leaf) == set(files.dev_names) else None
@@ -108,8 +118,14 @@ def _make(state_dir: Path, names: list[str], now: datetime) -> None:
 
 def _write(path: Path, data: bytes, mode: int) -> None:
     """All or nothing: readers see the old file or the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    beside.replace(path)
+    # A name that nobody can guess and nobody has taken: nothing is written through a link.
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

@@ -13,9 +13,11 @@ import httpx
 import pytest
 
 import laps_sdk
+from laps_relay import certificates
 from laps_relay.app import RelayApp, StartError, admin_token
 from laps_relay.certificates import DEV_CERTIFICATE
 from laps_relay.config import Loaded, RelayConfig, load
+from laps_relay.config.model import TlsFiles
 from laps_relay.observe.logs import configure
 from laps_sdk import tokens
 from laps_sdk.transport.tls import CertificateError
@@ -431,3 +433,85 @@ def test_the_admins_token(tmp_path: Path) -> None:
         token_of(token_file=file)
     file.write_text(f"{word}\n", encoding="ascii")
     assert token_of(token_file=file) == word
+
+
+def test_a_socket_from_outside_needs_a_token(tmp_path: Path) -> None:
+    async def test() -> None:
+        with socket.create_server(("0.0.0.0", 0)) as admin:  # noqa: S104 - refused
+            relay = Relay(loaded(tmp_path), admin_socket=admin)
+            with pytest.raises(StartError, match=r"0\.0\.0\.0, which is not loopback"):
+                await relay.app.start()
+
+    in_loop(test)
+
+
+def test_a_reload_while_starting_or_stopping_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        relay = Relay(loaded(tmp_path))
+        assert not relay.app.reload()
+        await relay.app.start()
+        assert relay.app.reload()
+        await relay.app.stop()
+        assert not relay.app.reload()
+        assert len(relay.logged("reload refused, the relay is starting or stopping")) == 2
+
+    in_loop(test)
+
+
+def test_a_second_stop_waits_for_nobody(tmp_path: Path) -> None:
+    async def test() -> None:
+        given = loaded(tmp_path, listen={"drain_timeout": "1h"})
+        async with running(given) as relay, relay.connect():
+            relay.app.request_stop()
+            await relay.app.run()
+            stopping = asyncio.create_task(relay.app.stop(drain=True))
+            await until(lambda: relay.logged("draining"))
+            relay.app.request_stop()
+            await stopping
+
+    in_loop(test)
+
+
+def test_a_part_that_fails_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay:
+
+            async def fail() -> None:
+                raise ValueError("unforeseen")
+
+            task = asyncio.create_task(fail(), name="laps-sampler")
+            task.add_done_callback(relay.app._task_ended)
+            relay.app._tasks.append(task)
+            await until(lambda: relay.logged("a part of the relay failed"))
+            assert relay.logged("a part of the relay failed")[0]["part"] == "laps-sampler"
+        assert relay.app.admin_url is None
+
+    in_loop(test)
+
+
+def test_lost_traces_are_said_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        relay = Relay(loaded(tmp_path, observe={"mlog_dir": tmp_path / "m"}))
+        assert relay.app._mlog is not None
+        (tmp_path / "m").rmdir()
+        relay.app._mlog._write(1, 0.0, [])
+        for _ in range(2):
+            relay.app._tell_losses()
+        (line,) = relay.logged("traces were lost")
+        assert line["disk"] == 1
+        relay.app._mlog.close()
+
+    in_loop(test)
+
+
+def test_a_private_key_that_everybody_may_read_is_told(tmp_path: Path) -> None:
+    made = certificates.obtain(TlsFiles(), tmp_path)
+    (tmp_path / certificates.DEV_KEY).chmod(0o644)
+    files = {"certificate": made.tls.certificate, "private_key": made.tls.private_key}
+
+    async def test() -> None:
+        async with running(loaded(tmp_path, tls=files)) as relay:
+            (line,) = relay.logged("everybody may read the private key")
+            assert line["file"] == made.tls.private_key
+
+    in_loop(test)

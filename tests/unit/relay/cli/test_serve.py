@@ -46,11 +46,31 @@ def serving(state: Path, *flags: str, **environment: str) -> Iterator[subprocess
 def test_without_a_configuration_it_says_how_to_try_it(tmp_path: Path) -> None:
     with serving(tmp_path) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(4)]
+        lines = [process.stdout.readline() for _ in range(5)]
         words = [line.split() for line in lines]
-        assert [line[0] for line in words] == ["relay", "certificate", "admin", "try"]
+        assert [line[0] for line in words] == ["relay", "certificate", "admin", "try", "with"]
         url, digest = words[0][1], words[1][2]
         assert lines[3] == f"try          laps sub {url} demo clock --pin {digest}\n"
+        assert lines[4].startswith(f"with         laps pub {url} demo clock -m hello --wait-")
+        # Both work as printed, on a terminal each.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        sub = subprocess.Popen(
+            [*words[3][1:], "--count", "1"],
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+        )
+        try:
+            subprocess.run(
+                words[4][1:],
+                env={**os.environ, "PATH": path},
+                timeout=2 * LIMIT,
+                check=True,
+            )
+            said, _ = sub.communicate(timeout=LIMIT)
+        finally:
+            sub.kill()
+            sub.wait()
+        assert said == b"hello"
         assert httpx.get(f"{words[2][1]}readyz", timeout=LIMIT).text == "ready\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT) == 0

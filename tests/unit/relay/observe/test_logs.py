@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
@@ -60,8 +61,12 @@ def test_libraries_are_heard_in_the_same_form() -> None:
     configure("json", "info", io.StringIO())
     configure("json", "info", out)
     library = logging.getLogger("some.library")
-    library.info("from %s", "elsewhere")
+    library.info("all is well")
+    library.warning("from %s", "elsewhere")
+    set_level("debug")
     library.debug("not this")
+    set_level("info")
+    logging.getLogger("other").info("nor this")
     try:
         raise ValueError("inside")
     except ValueError:
@@ -72,3 +77,37 @@ def test_libraries_are_heard_in_the_same_form() -> None:
     assert second["level"] == "error"
     assert "inside" in second["exception"]
     assert third["level"] == "error"
+
+
+def test_what_libraries_say_when_all_is_well_is_for_debugging() -> None:
+    out = io.StringIO()
+    configure("json", "debug", out)
+    logging.getLogger("some.library").info("negotiated")
+    assert [line["event"] for line in lines(out)] == ["negotiated"]
+
+
+def test_a_full_disk_costs_lines_and_nothing_else() -> None:
+    with open("/dev/full", "w", encoding="ascii", buffering=1) as full:  # noqa: PTH123
+        logger = configure("json", "info", full)
+        logger.info("lost")
+        logging.getLogger("some.library").error("lost too")
+        with contextlib.suppress(OSError):
+            full.close()
+    logger.info("closed")
+
+
+def test_a_traceback_keeps_its_end() -> None:
+    out = io.StringIO()
+    logger = configure("json", "info", out)
+
+    def deep(left: int) -> None:
+        if left:
+            deep(left - 1)
+        raise ValueError("the end")
+
+    try:
+        deep(60)
+    except ValueError:
+        logger.exception("failed")
+    (line,) = lines(out)
+    assert line["exception"].endswith("ValueError: the end")

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Final
 
 from laps_relay.admin.app import make_app
@@ -74,7 +75,7 @@ class RelayApp:
         self._tasks: list[asyncio.Task[None]] = []
         self._admin: AdminServer | None = None
         self._connections: dict[int, Connection] = {}
-        self._losses = 0
+        self._losses = self._traces_lost = 0
         self.metrics = Metrics()
         config = loaded.config
         observe = config.observe
@@ -147,6 +148,8 @@ class RelayApp:
             asyncio.create_task(self._sample_for_ever(), name="laps-sampler"),
             asyncio.create_task(self._renew_for_ever(), name="laps-certificate"),
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
         self.logger.info(
             "relay started",
             url=self.url,
@@ -169,10 +172,13 @@ class RelayApp:
         admin = config.admin
         if not admin.enabled:
             return
+        token = admin_token(config)
+        if token is None and self._admin_socket is not None:
+            _check_loopback(self._admin_socket)
         feed = LiveFeed(self.view)
         app = make_app(
             self.view,
-            token=admin_token(config),
+            token=token,
             page_limit=admin.page_limit,
             version=VERSION,
             feed=feed,
@@ -192,7 +198,9 @@ class RelayApp:
         await self._stopping.wait()
 
     def request_stop(self) -> None:
-        """End :meth:`run`."""
+        """End :meth:`run`; a second time: wait for nobody."""
+        if self._stopping.is_set():
+            self._empty.set()
         self._stopping.set()
 
     async def stop(self, *, drain: bool = False) -> None:
@@ -202,9 +210,7 @@ class RelayApp:
         self.view.taking_clients = False
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         await self.server.stop()
         if self._admin is not None:
@@ -214,6 +220,11 @@ class RelayApp:
             self._telemetry.stop()
         if self._mlog is not None:
             self._mlog.close()
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.logger.error("a part of the relay failed", part=task.get_name(), exc_info=error)
 
     async def _drain(self) -> None:
         if not self.server.ports:
@@ -231,6 +242,9 @@ class RelayApp:
 
     def reload(self) -> bool:
         """Read the configuration again and apply what can be; False: the old one stays."""
+        if not self.view.taking_clients:
+            self.logger.warning("reload refused, the relay is starting or stopping")
+            return False
         try:
             loaded = self.loaded if self._reread is None else self._reread()
             settings = auth_settings(loaded.config)
@@ -273,6 +287,12 @@ class RelayApp:
         return True
 
     def _show_certificate(self, certificate: Certificate) -> None:
+        if certificate.exposed:
+            self.logger.warning(
+                "everybody may read the private key",
+                file=certificate.tls.private_key or certificate.tls.certificate,
+                advice="chmod o-r",
+            )
         self.certificate = self.view.certificate = certificate
         self.metrics.certificate_seconds.set(certificate.not_after.timestamp())
 
@@ -306,7 +326,12 @@ class RelayApp:
             self._tell_losses()
 
     def _tell_losses(self) -> None:
-        """Say once for each time that telemetry was lost."""
+        """Say once for each time that telemetry or traces were lost."""
+        if self._mlog is not None and self._mlog.counters.failed > self._traces_lost:
+            self._traces_lost = self._mlog.counters.failed
+            self.logger.warning(
+                "traces were lost", disk=self._traces_lost, reason=self._mlog.counters.last_error
+            )
         if self._telemetry is None:
             return
         counters = self._telemetry.counters
@@ -333,3 +358,13 @@ class RelayApp:
             self._reload_certificate(obtain(config.tls, config.state_dir))
         except LapsError as error:
             self.logger.warning("no new development certificate", reason=str(error))
+
+
+def _check_loopback(sock: socket.socket) -> None:
+    """A socket that was handed over is not where the configuration says: see for ourselves."""
+    host = str(sock.getsockname()[0])
+    if not ip_address(host).is_loopback:
+        raise StartError(
+            f"the admin's socket was opened on {host}, which is not loopback, so a token is"
+            " needed: set admin.token_file"
+        )

@@ -98,8 +98,11 @@ async def _serve(loaded: Loaded, reread: Callable[[], Loaded], *, as_json: bool)
 
 def _reload(app: RelayApp) -> None:
     notify("RELOADING=1", os.environ)
-    app.reload()
-    notify("READY=1", os.environ)
+    try:
+        app.reload()
+    finally:
+        # Whatever happened: the relay goes on, with the old configuration or the new one.
+        notify("READY=1", os.environ)
 
 
 def _announce(app: RelayApp, *, as_json: bool) -> None:
@@ -117,6 +120,8 @@ def _announce(app: RelayApp, *, as_json: bool) -> None:
         typer.echo(f"certificate  sha256 {app.certificate.sha256}")
         if app.admin_url is not None:
             typer.echo(f"admin        {app.admin_url}/")
-        pin = f" --pin {app.certificate.sha256}" if app.certificate.development else ""
-        typer.echo(f"try          laps sub {app.url} demo clock{pin}")
+        how = f" --pin {app.certificate.sha256}" if app.certificate.development else ""
+        how += "" if app.authorizer.open else " --token-file FILE"
+        typer.echo(f"try          laps sub {app.url} demo clock{how}")
+        typer.echo(f"with         laps pub {app.url} demo clock -m hello --wait-subscriber 20{how}")
     sys.stdout.flush()

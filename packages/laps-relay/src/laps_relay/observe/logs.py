@@ -2,15 +2,19 @@
 
 Whatever a peer chose (reasons, implementation strings) is escaped and cut here, in one place, so
 that no line can be faked and no terminal be driven. What libraries log through :mod:`logging`
-(asyncio, uvicorn) comes out in the same form.
+(asyncio, uvicorn) comes out in the same form, from warnings on; what they say when all is well
+only with the level ``debug``.
+
+A line that cannot be written is lost: a full disk must not stop a relay.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, TextIO, cast
 
 import structlog
 
@@ -22,12 +26,32 @@ Logger = structlog.typing.FilteringBoundLogger
 Format = Literal["auto", "json", "console"]
 
 _MAX_TEXT: Final = 512
+_MAX_TRACE: Final = 8192
+"""Of a traceback, whose end says what happened."""
 _LEVELS: Final = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+
+
+class _Output:
+    """A stream whose faults stay here."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, if it can be done. ValueError: the stream was closed."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, if it can be done."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class _Level:
@@ -47,7 +71,7 @@ def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
     )
     set_level(level)
     logger = structlog.wrap_logger(
-        structlog.PrintLogger(out),
+        structlog.PrintLogger(cast("TextIO", _Output(out))),
         processors=[
             _drop_below_level,
             structlog.processors.add_log_level,
@@ -73,7 +97,8 @@ def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
 def set_level(level: str) -> None:
     """Change what is logged, at once."""
     _Level.now = _LEVELS[level]
-    logging.getLogger().setLevel(max(_Level.now, logging.INFO))
+    debugging = _Level.now == logging.DEBUG
+    logging.getLogger().setLevel(logging.INFO if debugging else max(_Level.now, logging.WARNING))
 
 
 def _drop_below_level(
@@ -85,7 +110,11 @@ def _drop_below_level(
 
 
 def _escape(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    return {safe_text(str(name), 64): _safe(value) for name, value in event.items()}
+    trace = event.pop("exception", None)
+    safe = {safe_text(str(name), 64): _safe(value) for name, value in event.items()}
+    if trace is not None:
+        safe["exception"] = safe_text(str(trace)[-_MAX_TRACE:], 2 * _MAX_TRACE)
+    return safe
 
 
 def _safe(value: object) -> object:
