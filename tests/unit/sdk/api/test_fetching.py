@@ -13,7 +13,7 @@ from laps_wire.moqt.data import FetchHeader, FetchWriter, ObjectHeader, RangeEnd
 from laps_wire.moqt.messages import Fetch, StandaloneFetch
 from laps_wire.moqt.session import RequestCancelled, RequestReceived
 from laps_wire.names import FullTrackName, Namespace
-from testkit.moqt_server import ServerPeer, joined, soon
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -157,3 +157,72 @@ async def test_a_malformed_object_ends_the_fetch(draft: str) -> None:
         with pytest.raises(laps_sdk.RequestError, match="reaches below 0"):
             await soon(anext(fetch))
         assert session.connected
+
+
+async def test_a_refusal_is_the_end(draft: str) -> None:
+    """Asking again for the next object must not wait for something that never comes."""
+    async with joined(draft) as (session, peer, _):
+        fetch = session.fetch(VIDEO, start=1, end=1)
+        task = asyncio.create_task(anext(fetch))
+        asked = await peer.request(Fetch)
+        peer.do(lambda s: s.reject(asked.request_id, RequestErrorCode.INVALID_RANGE, "empty"))
+        with pytest.raises(laps_sdk.RequestRefusedError):
+            await soon(task)
+        with pytest.raises(StopAsyncIteration):
+            await soon(anext(fetch))
+
+
+async def test_a_fetch_does_not_wait_forever_for_a_connection(draft: str) -> None:
+    async with joined(draft) as (session, _, server):
+        hurry(session, timeout=0.2)
+        await server.stop()
+        await eventually(lambda: not session.connected)
+        with pytest.raises(laps_sdk.RequestTimeoutError, match="still being tried"):
+            await soon(all_of(session.fetch(VIDEO, start=1, end=1)))
+        with pytest.raises(laps_sdk.RequestTimeoutError, match="still being tried"):
+            await soon(session.track_status(VIDEO))
+
+
+async def test_closing_while_the_rest_is_asked_for(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        fetch = session.fetch(VIDEO, start=1, end=2)
+        task = asyncio.create_task(anext(fetch))
+        asked = await first.request(Fetch)
+        accept(first, asked)
+        first.send_fetch(asked.request_id, [(1, 0, b"a")], fin=False)
+        await soon(task)
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        again = await second.request(Fetch)
+        await fetch.close()
+        accept(second, again)
+        await second.expect(RequestCancelled)
+        link = session._hub.link
+        assert link is not None
+        await eventually(lambda: not link.peer.session.open_requests)
+
+
+async def test_all_has_come_but_the_end_was_lost(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        task = asyncio.create_task(all_of(session.fetch(VIDEO, start=1, end=(1, 0))))
+        asked = await peer.request(Fetch)
+        accept(peer, asked)
+        peer.send_fetch(asked.request_id, [(1, 0, b"a")], fin=False)
+        link = session._hub.link
+        assert link is not None
+        await eventually(lambda: any(s.collector for s in link.incoming._streams.values()))
+        peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        assert [obj.payload for obj in await soon(task)] == [b"a"]
+
+
+async def test_a_fetch_that_is_not_read_ends_with_an_error_and_not_with_a_hole(draft: str) -> None:
+    """Where the transport cannot hold the relay back there is an end to what is kept."""
+    async with joined(draft) as (session, peer, _):
+        fetch = session.fetch(VIDEO, start=1, end=1, max_objects=2)
+        entering = asyncio.create_task(fetch.__aenter__())
+        asked = await peer.request(Fetch)
+        accept(peer, asked)
+        await soon(entering)
+        peer.send_fetch(asked.request_id, [(1, n, b"a") for n in range(20)])
+        with pytest.raises(laps_sdk.RequestError, match="taken fast enough"):
+            await soon(all_of(fetch))

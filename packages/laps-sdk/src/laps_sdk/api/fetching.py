@@ -172,7 +172,7 @@ class Fetch:
         """What the relay said about the range, once it has."""
 
     async def __aenter__(self) -> Self:
-        await self._begin()
+        await self._start()
         return self
 
     async def __aexit__(
@@ -188,7 +188,7 @@ class Fetch:
 
     async def __anext__(self) -> Object:
         if not self._started:
-            await self._begin()
+            await self._start()
         return await self._inbox.get()
 
     async def close(self) -> None:
@@ -198,20 +198,30 @@ class Fetch:
         if self._run is not None:
             self._run.cancel()
 
-    async def _begin(self) -> None:
-        """Ask for what has not come yet."""
+    async def _start(self) -> None:
         self._started = True
-        link = await self._hub.current()
+        try:
+            await self._ask(await self._hub.soon())
+        except BaseException:
+            self._inbox.end()
+            raise
+
+    async def _ask(self, link: Link) -> None:
+        """Ask for what has not come yet."""
+        if self._inbox.over:
+            return
         order = self._parameters.group_order or GroupOrder.ASCENDING
         self._run = FetchRun(
             link, f"FETCH {self._track}", take=self._arrived, over=self._over, order=order
         )
         target = StandaloneFetch(self._track, self._next, self._end)
         self.answer = await self._run.start(target, self._parameters, self._hub.options.timeout)
+        if self._inbox.over:
+            self._run.cancel()  # it was closed in the meantime
 
     async def _again(self) -> None:
         try:
-            await self._begin()
+            await self._ask(await self._hub.current())
         except LapsError as error:
             self._inbox.end(error)
 
@@ -226,8 +236,14 @@ class Fetch:
             return
         self._next = Location(item.header.group_id, item.header.object_id + 1)
         if item.header.status is ObjectStatus.NORMAL:
-            self._inbox.put(to_object(item, opened, received_at), len(item.payload))
-            if self._inbox.window.paused:
+            if not self._inbox.put(to_object(item, opened, received_at), len(item.payload)):
+                # The transport could not hold the relay back. A range with a hole is no range.
+                run.cancel()
+                words = f"FETCH {self._track}: {item.header.location} came and was not taken"
+                self._inbox.end(
+                    RequestError(f"{words} fast enough: read faster, or raise max_objects")
+                )
+            elif self._inbox.window.paused:
                 run.link.incoming.pause(run)
 
     def _resume(self) -> None:
@@ -237,7 +253,9 @@ class Fetch:
     def _over(self, error: Exception | None) -> None:
         ascending = self._parameters.group_order is not GroupOrder.DESCENDING
         lost = isinstance(error, ConnectionLostError)
-        if lost and ascending and self._hub.options.reconnect and self._hub.error is None:
+        if lost and ascending and self._end.object and self._next >= self._end:
+            self._inbox.end()  # all has come but the end of the stream
+        elif lost and ascending and self._hub.options.reconnect and self._hub.error is None:
             self._hub.spawn(asyncio.get_running_loop().create_task(self._again()))
         else:
             self._inbox.end(error)

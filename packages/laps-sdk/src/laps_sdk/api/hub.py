@@ -198,7 +198,7 @@ class Hub:
     async def join(self, durable: Durable) -> None:
         """Attach something for the first time: what the relay refuses is raised."""
         while True:
-            link = await self._within_reason()
+            link = await self.soon()
             self._durables[durable] = None
             try:
                 await durable.attach(link)
@@ -212,7 +212,7 @@ class Hub:
             else:
                 return
 
-    async def _within_reason(self) -> Link:
+    async def soon(self) -> Link:
         """The present link, or the next one if it comes soon."""
         seconds = self.options.timeout
         try:

@@ -277,7 +277,7 @@ class Session:
     ) -> TrackStatus:
         """What a subscription would find."""
         track = to_track(namespace, name)
-        link = await self._hub.current()
+        link = await self._hub.soon()
         what = f"TRACK_STATUS {track}"
         request = await link.ask(what, lambda session: session.track_status(track), _ignore)
         answer = await request.answered(self._hub.options.timeout)
