@@ -187,6 +187,7 @@ async def hostile(
     backend: Backend = "aioquic",
     limits: ConnectionLimits | None = None,
     webtransport: bool = False,
+    alpn: str | None = None,
 ) -> AsyncIterator[Hostile]:
     """Connect to the relay without saying anything."""
     made: list[Hostile] = []
@@ -204,7 +205,7 @@ async def hostile(
         await endpoint.connect(
             ("127.0.0.1", edge.port),
             handler=listener,
-            alpn=[draft.alpn],
+            alpn=[alpn or draft.alpn],
             server_name="localhost",
             webtransport_path="/" if webtransport else None,
             timeout=LIMIT,

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["RunningRelay", "relay_process"]
 
@@ -29,6 +30,17 @@ class RunningRelay:
     admin: str
     """``http://127.0.0.1:port``."""
     certificate_sha256: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    """What it writes to standard error."""
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """Wait for its end; the status."""
+        return self.process.wait(LIMIT)
 
     @property
     def web_url(self) -> str:
@@ -40,23 +52,27 @@ class RunningRelay:
 def relay_process(*flags: str, **environment: str) -> Generator[RunningRelay]:
     """A relay, for as long as the block lasts; keywords go into its environment."""
     with tempfile.TemporaryDirectory(prefix="laps-relay-") as state:
-        process = subprocess.Popen(
-            [*COMMAND, "--port", "0", "--admin-port", "0", "--state-dir", state, *flags],
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        log = Path(state, "relay.log")
+        with log.open("wb") as written:
+            process = subprocess.Popen(
+                [*COMMAND, "--port", "0", "--admin-port", "0", "--state-dir", state, *flags],
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=written,
+            )
         assert process.stdout is not None
         try:
             ready, _, _ = select.select([process.stdout], [], [], LIMIT)
             line = process.stdout.readline() if ready else b""
-            assert line, f"the relay did not start (status {process.poll()})"
+            assert line, f"the relay did not start (status {process.poll()}): {log.read_text()}"
             told = json.loads(line)
             yield RunningRelay(
                 url=told["url"],
                 admin=told["admin"],
                 certificate_sha256=told["certificate_sha256"],
+                process=process,
+                log=log,
             )
         finally:
             process.terminate()
