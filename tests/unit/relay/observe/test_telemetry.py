@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
 
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
-from laps_wire.telemetry import CacheStat, Event, load_line
+from laps_wire.telemetry import CacheStat, Event, UnknownBody, load_line
+from testkit.disk import full_disk
 
 BODY = CacheStat(
     window_ms=1, hit_bytes=2, miss_bytes=3, expired_bytes=4, evicted_bytes=5, fetch_joins=6
@@ -91,35 +91,52 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
         TelemetryWriter(settings(blocked / "x")).start()
 
 
-class FullDisk:
-    """A file on a disk without room."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def write(self, text: str) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    def flush(self) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    close = flush
-
-
-def test_a_full_disk_is_counted_and_the_next_file_tried(tmp_path: Path) -> None:
+def test_a_full_disk_is_counted_and_what_it_took_is_kept(tmp_path: Path) -> None:
     writer = TelemetryWriter(settings(tmp_path))
-    writer._open()
-    assert writer._file is not None
-    writer._file.close()
-    writer._file = FullDisk(writer._file.name)  # type: ignore[assignment]  # enough of a file
     writer._write("one")
-    assert writer.counters.failed == 1
-    assert "No space left" in writer.counters.last_error
     writer._write("two")
+    with full_disk(10):
+        writer._write("three")
+        assert writer.counters[:4] == (2, 0, 1, 1)
+        assert "File too large" in writer.counters.last_error
+    with full_disk():
+        writer._write("four")
+    assert writer.counters[:4] == (2, 0, 2, 1)
+    writer._write("five")
     writer._finish()
+    assert writer.counters[:4] == (3, 0, 2, 2)
+    found = [path.read_text(encoding="ascii") for path in sorted(tmp_path.iterdir())]
+    assert found == ["one\ntwo\n", "five\n"]
+
+
+def test_a_file_that_cannot_be_opened_is_counted(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path / "gone"))
+    writer._write("one")
+    assert writer.counters[:4] == (0, 0, 1, 0)
+
+
+def test_a_file_of_a_relay_that_lives_is_left_alone(tmp_path: Path) -> None:
+    first = TelemetryWriter(settings(tmp_path))
+    first._write("one")
+    second = TelemetryWriter(settings(tmp_path))
+    second._opened = 1
+    second._recover()
+    second._write("two")
+    second._finish()
+    first._write("three")
+    first._finish()
+    found = [path.read_text(encoding="ascii") for path in sorted(tmp_path.iterdir())]
+    assert found == ["two\n", "one\nthree\n"]
+    assert first.counters[:4] == (2, 0, 0, 1)
+
+
+def test_a_record_that_cannot_be_said_does_not_end_the_writer(tmp_path: Path) -> None:
+    writer = TelemetryWriter(settings(tmp_path, queue=3))
+    writer.start()
+    writer.put(UnknownBody("x", {"big": "y" * 2_000_000}))
+    writer.put(BODY)
+    writer.stop()
     assert writer.counters[:4] == (1, 0, 1, 1)
-    (path,) = tmp_path.glob("*.jsonl")
-    assert path.read_text(encoding="ascii") == "two\n"
 
 
 def test_a_file_that_cannot_be_finished_is_counted(tmp_path: Path) -> None:

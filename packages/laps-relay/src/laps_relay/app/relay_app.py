@@ -217,9 +217,9 @@ class RelayApp:
             await self._admin.stop()
             self._admin = None
         if self._telemetry is not None:
-            self._telemetry.stop()
+            await asyncio.to_thread(self._telemetry.stop)
         if self._mlog is not None:
-            self._mlog.close()
+            await asyncio.to_thread(self._mlog.close)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -5,11 +5,16 @@
     loop --put, never waits--> queue (bounded) --thread--> .open.jsonl --rename--> relay-...-7.jsonl
 
 Readers only ever see finished files: a file gets its name when it is complete. What does not fit
-the queue, and what the disk refuses, is counted; the relay goes on.
+the queue, and what the disk refuses, is counted; the relay goes on. What the disk took before it
+was full is kept. An unfinished file is locked, so that another relay that starts in the same
+directory finishes those of the dead only.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import queue
 import threading
 import time
@@ -18,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from laps_wire.errors import LapsError
 from laps_wire.telemetry import Body, Event, dump_line
 
 __all__ = ["TelemetryCounters", "TelemetrySettings", "TelemetryWriter"]
@@ -76,6 +82,9 @@ class TelemetryWriter:
         self._size = 0
         self._since = 0.0
         self._pending = 0
+        self._safe = (0, 0)
+        """Records and bytes of the file that the disk has taken."""
+        self._opened = 0
 
     @property
     def counters(self) -> TelemetryCounters:
@@ -110,10 +119,14 @@ class TelemetryWriter:
 
     def stop(self) -> None:
         """Write what is queued, finish the file, end the thread."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
+        if self._thread is None:
+            return
+        while self._thread.is_alive():
+            with contextlib.suppress(queue.Full):
+                self._queue.put(None, timeout=_POLL)
+                break
+        self._thread.join()
+        self._thread = None
 
     # The thread
 
@@ -127,7 +140,13 @@ class TelemetryWriter:
             if event is None:
                 self._finish()
                 return
-            self._write(dump_line(event))
+            try:
+                line = dump_line(event)
+            except LapsError as error:
+                self._failed += 1
+                self._error = str(error)
+            else:
+                self._write(line)
             self._rotate_if_due()
 
     def _write(self, line: str) -> None:
@@ -135,16 +154,18 @@ class TelemetryWriter:
             if self._file is None:
                 self._open()
             if self._file is not None:
-                self._file.write(line + "\n")
-                self._size += len(line) + 1
                 self._pending += 1
-                self._written += 1
+                self._file.write(line + "\n")
+                self._size += len(line.encode()) + 1
                 if self._queue.empty():
-                    self._file.flush()
+                    self._flush(self._file)
         except OSError as error:
-            self._written -= min(self._written, self._pending)
-            self._failed += max(self._pending, 1)
             self._give_up(error)
+
+    def _flush(self, file: IO[str]) -> None:
+        file.flush()
+        self._written += self._pending - self._safe[0]
+        self._safe = (self._pending, self._size)
 
     def _rotate_if_due(self) -> None:
         age = self._monotonic() - self._since
@@ -155,44 +176,66 @@ class TelemetryWriter:
 
     def _finish(self) -> None:
         """Close the file and give it its name; an empty one is removed."""
-        file, self._file = self._file, None
+        file = self._file
         if file is None:
             return
-        path = Path(file.name)
         try:
+            self._flush(file)
+            self._name(Path(file.name))
             file.close()
-            if self._pending:
-                path.rename(self._final_name())
-                self._files += 1
-            else:
-                path.unlink()
         except OSError as error:
-            self._failed += self._pending
             self._give_up(error)
-        self._pending = 0
+        self._forget()
+
+    def _name(self, path: Path) -> None:
+        """Readers may have it now. Under its lock until then: nobody else finishes it."""
+        if self._pending:
+            path.rename(self._final_name())
+            self._files += 1
+        else:
+            path.unlink()
 
     def _give_up(self, error: OSError) -> None:
-        """The disk is full or gone: forget the file's rest, try a new one with the next record."""
+        """The disk is full or gone: keep what it took, try a new file with the next record."""
         self._error = f"{self.settings.directory}: {error.strerror or error}"
-        self._pending = 0
-        file, self._file = self._file, None
+        records, size = self._safe
+        self._failed += max(1, self._pending - records)
+        file = self._file
         if file is not None:
-            try:
-                file.close()
-            except OSError:
+            path = Path(file.name)
+            with contextlib.suppress(OSError):
                 # Closing writes what was buffered, which is what failed already.
-                self._error = f"{self.settings.directory}: {error.strerror or error}"
+                file.close()
+            self._pending = records
+            try:
+                os.truncate(path, size)
+                self._name(path)
+            except OSError:
+                self._written -= records
+                self._failed += records - (1 if records else 0)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._file = None
+        self._pending = 0
+        self._safe = (0, 0)
 
     def _open(self) -> None:
+        self._opened += 1
         self._file = self._open_path().open("w", encoding="utf-8")
-        self._size = self._pending = 0
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._size = 0
         self._since = self._monotonic()
 
     def _open_path(self) -> Path:
-        return self.settings.directory / f".{self._stem()}.part"
+        return self.settings.directory / f".{self._stem()}-{os.getpid()}-{self._opened}.part"
 
     def _final_name(self) -> Path:
-        return self.settings.directory / f"{self._stem()}-{self._files:06d}.jsonl"
+        """A name that is free: a relay that starts twice in a second replaces nothing."""
+        number = self._files
+        while (path := self.settings.directory / f"{self._stem()}-{number:06d}.jsonl").exists():
+            number += 1
+        return path
 
     def _stem(self) -> str:
         relay = self.settings.relay.replace(":", "_")
@@ -201,7 +244,12 @@ class TelemetryWriter:
     def _recover(self) -> None:
         """What a relay that died left behind is finished now."""
         for left in self.settings.directory.glob(".telemetry-*.part"):
-            if left.stat().st_size == 0:
-                left.unlink()
-            else:
-                left.rename(left.with_name(f"{left.name[1:].removesuffix('.part')}-left.jsonl"))
+            with left.open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue  # its relay lives
+                if os.fstat(file.fileno()).st_size == 0:
+                    left.unlink()
+                else:
+                    left.rename(left.with_name(f"{left.name[1:].removesuffix('.part')}-left.jsonl"))
