@@ -33,6 +33,7 @@ from laps_wire.names import FullTrackName, Namespace
 __all__ = [
     "D16",
     "D18",
+    "NAME",
     "FakeEgress",
     "FakeStream",
     "Net",

@@ -87,6 +87,8 @@ class RecordingPlane:
         """Objects in the cache, by track."""
         self.streams: defaultdict[Subscription, int] = defaultdict(int)
         """Streams that were opened for a receiver."""
+        self.incoming: dict[tuple[int, int], tuple[int, int]] = {}
+        """Streams of a publisher that began, and those under way; else all came and are over."""
         self.notices: list[Notice] = []
         self.log: list[str] = []
         """The order of programming."""
@@ -142,6 +144,9 @@ class RecordingPlane:
         self.ingress.pop((session, alias), None)
 
     # Egress
+
+    def ingress_streams(self, session: int, alias: int) -> tuple[int, int]:
+        return self.incoming.get((session, alias), (1 << 62, 0))
 
     def add_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:
         assert subscription not in self.egress

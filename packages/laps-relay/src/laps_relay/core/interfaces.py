@@ -310,6 +310,9 @@ class ForwardingPlane(Protocol):
     def remove_ingress(self, now: float, session: int, alias: int) -> None:
         """No more objects with this alias; streams under way are still forwarded to their end."""
 
+    def ingress_streams(self, session: int, alias: int) -> tuple[int, int]:
+        """How many subgroup streams began with this alias, and how many are not over yet."""
+
     # Egress
 
     def add_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:

@@ -29,6 +29,7 @@ from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.events import (
     PublishEnded,
     RequestAccepted,
+    RequestCancelled,
     RequestReceived,
     RequestRejected,
     UpdateAccepted,
@@ -318,7 +319,8 @@ def test_the_last_group_was_sent(draft: Draft) -> None:
     done = peer.one(PublishEnded).message
     assert done.status_code == PUBLISH_DONE_CODES[draft].SUBSCRIPTION_ENDED
     assert done.stream_count == 3
-    assert net.plane.resets == [(key, None)]
+    # All are finished. One that were not would go on behind PUBLISH_DONE, which must not be.
+    assert net.plane.resets == [(key, 1)]
 
 
 @both
@@ -336,6 +338,29 @@ def test_the_end_of_a_track(draft: Draft) -> None:
     ok_of(late)
     net.advance(0.25)
     assert late.one(PublishEnded).message.status_code == PUBLISH_DONE_CODES[draft].TRACK_ENDED
+
+
+@both
+def test_the_end_of_a_track_waits_for_what_is_under_way(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer = net.subscriber(draft)
+    ((key, _),) = net.plane.ingress.items()
+    net.plane.incoming[key] = (3, 1)
+    net.notify(TrackEnded(1, Location(5, 5)))
+    net.advance(3.0)
+    assert peer.take(PublishEnded) == []
+    net.plane.incoming[key] = (3, 0)
+    net.advance(0.25)
+    assert peer.one(PublishEnded).message.status_code == PUBLISH_DONE_CODES[draft].TRACK_ENDED
+    assert publisher.take(RequestCancelled) == []
+    # Not for ever: a stream may hang.
+    net.plane.incoming[key] = (4, 1)
+    late = net.subscriber(draft)
+    net.advance(4.9)
+    assert late.take(PublishEnded) == []
+    net.advance(0.25)
+    late.one(PublishEnded)
 
 
 @both

@@ -428,6 +428,40 @@ def test_publish_done_is_passed_on(first: Draft, second: Draft) -> None:
 
 
 @both
+@pytest.mark.parametrize(
+    ("count", "came", "waits"),
+    [
+        (3, (2, 0), True),
+        (3, (3, 1), True),
+        (3, (3, 0), False),
+        (3, (4, 0), False),
+        (0, (1, 1), True),
+        (0, (0, 0), False),
+        ((1 << 62) - 1, (1, 0), False),
+        ((1 << 62) - 1, (1, 1), True),
+    ],
+)
+def test_streams_behind_publish_done_are_waited_for(
+    draft: Draft, count: int, came: tuple[int, int], waits: bool
+) -> None:
+    """Its stream count says what must come; data is slower than a control message."""
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer, stuck = net.subscriber(draft), net.subscriber(draft)
+    ((key, _),) = net.plane.ingress.items()
+    net.plane.incoming[key] = came
+    publisher.session.publish_done(publisher.request, 2, count, "")
+    net.settle()
+    net.advance(2.0)
+    assert (peer.take(PublishEnded) == []) is waits
+    assert (key in net.plane.ingress) is waits
+    # A stream that was reset before its header came is never seen: not for ever.
+    net.advance(3.25)
+    stuck.one(PublishEnded)
+    assert net.plane.ingress == {}
+
+
+@both
 def test_a_publisher_that_comes_back_at_once(draft: Draft) -> None:
     net = EdgeNet()
     publisher = net.publisher(draft)

@@ -34,7 +34,7 @@ from laps_wire.moqt.data import (
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
-from testkit.plane import D16, D18, Net, bodies, entry, subgroup
+from testkit.plane import D16, D18, NAME, Net, bodies, entry, subgroup
 
 DRAFTS = [D16, D18]
 PAIRS = [(source, target) for source in DRAFTS for target in DRAFTS]
@@ -561,3 +561,21 @@ def test_whatever_a_peer_sends_is_forwarded_or_told(
     net.plane.remove_session(net.now, publisher)
     net.plane.remove_track(net.now, 1)
     assert net.plane._state.cache.bytes == 0
+
+
+@drafts
+def test_incoming_streams_are_counted(draft: Draft) -> None:
+    net = Net()
+    publisher = net.session(draft)
+    assert net.plane.ingress_streams(publisher, 7) == (0, 0)
+    net.open(publisher, subgroup(draft, bodies(1)))  # before its alias is known
+    net.plane.add_track(1, NAME)
+    net.plane.add_ingress(net.now, publisher, 7, 1, 128)
+    assert net.plane.ingress_streams(publisher, 7) == (1, 1)
+    stream = net.open(publisher, subgroup(draft, bodies(1), group=1))
+    net.send(publisher, subgroup(draft, bodies(1), group=2))
+    net.open(publisher, subgroup(draft, bodies(1), alias=8))
+    assert net.plane.ingress_streams(publisher, 7) == (3, 2)
+    net.reset(publisher, stream)
+    assert net.plane.ingress_streams(publisher, 7) == (3, 1)
+    assert net.plane.ingress_streams(99, 7) == (0, 0)

@@ -15,15 +15,8 @@ from laps_relay.core.control.codes import done_code, properties_for, reset_code,
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.events import SubscriberAdded, SubscriberGone
 from laps_relay.core.control.ranges import after, window_of
-from laps_relay.core.control.records import (
-    Client,
-    Grant,
-    Load,
-    Receiver,
-    Stage,
-    Track,
-    Watch,
-)
+from laps_relay.core.control.records import Client, Grant, Load, Receiver, Stage, Track, Watch
+from laps_relay.core.control.sources import DONE_PATIENCE
 from laps_relay.core.interfaces import EgressEntry, SubscriptionCounters
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Subscribe
@@ -163,7 +156,7 @@ class Receivers:
             )
         )
         if track.final is not None:
-            context.timers.set((Due.FINISH, track), now + context.settings.done_delay)
+            self.ended(now, track, track.final)
         context.sources.sync(track)
 
     def _entry(self, receiver: Receiver) -> EgressEntry:
@@ -290,8 +283,14 @@ class Receivers:
         reset: int | None = None,
         code: RequestErrorCode = RequestErrorCode.INTERNAL_ERROR,
     ) -> None:
-        """End a receiver: PUBLISH_DONE, or REQUEST_ERROR if it had no answer yet."""
+        """End a receiver: PUBLISH_DONE, or REQUEST_ERROR if it had no answer yet.
+
+        PUBLISH_DONE comes behind the end of all streams (moq-transport-16, 9.15), so those that are
+        open are reset: they would go on, and to somebody who may not have them any more.
+        """
         client = receiver.client
+        if reset is None:
+            reset = reset_code(client.draft, "CANCELLED")
         if receiver.stage is Stage.PENDING and not receiver.pushed:
             self._refuse(now, receiver, code, reason)
         else:
@@ -370,8 +369,17 @@ class Receivers:
     def ended(self, now: float, track: Track, final: Location) -> None:
         """END_OF_TRACK has passed; streams of the track may still be under way."""
         track.final = final
-        timers = self._context.timers
-        timers.set((Due.FINISH, track), now + self._context.settings.done_delay)
+        delay = self._context.settings.done_delay
+        track.finish_by = now + delay * DONE_PATIENCE
+        self._context.timers.set((Due.FINISH, track), now + delay)
+
+    def over(self, now: float, track: Track) -> None:
+        """A track that ended is done, once what was under way has arrived."""
+        context = self._context
+        if now < track.finish_by and context.sources.is_arriving(track):
+            context.timers.set((Due.FINISH, track), now + context.settings.done_delay)
+        else:
+            self.finish(now, track, "TRACK_ENDED", "the track has ended")
 
 
 def note(receiver: Receiver, parameters: Parameters) -> None:

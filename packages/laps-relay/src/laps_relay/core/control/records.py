@@ -155,6 +155,8 @@ class Track:
     """The largest location that a publisher told."""
     final: Location | None = None
     """Where the track ends, once that is known."""
+    finish_by: float = 0.0
+    """How long streams are waited for that were under way then."""
     group_asked: tuple[int, int] | None = None
     """A NEW_GROUP_REQUEST under way: its value and the largest group then, -1 for none."""
     rank: int | None = None
@@ -196,6 +198,10 @@ class Source:
     status: str = ""
     """What its PUBLISH_DONE said."""
     reason: str = ""
+    promised: int = 0
+    """How many streams it said to have opened."""
+    done_by: float = 0.0
+    """How long the last of them are waited for."""
     grant: Grant | None = None
 
     @property

@@ -233,7 +233,7 @@ class EdgeRelay:
             case Due.DONE, Source():
                 context.sources.done_now(now, holder)
             case Due.FINISH, Track():
-                context.receivers.finish(now, holder, "TRACK_ENDED", "the track has ended")
+                context.receivers.over(now, holder)
             case Due.FORGET, Track():
                 context.tracks.forget(now, holder)
             case Due.FILL, FetchJob():

@@ -39,7 +39,8 @@ class EdgeSettings:
     upstream_timeout: float = 10.0
     """How long a publisher may take to answer a SUBSCRIBE, a FETCH or a TRACK_STATUS of ours."""
     done_delay: float = 0.25
-    """How long streams may still arrive behind PUBLISH_DONE, before it is passed on."""
+    """How long streams may still arrive behind PUBLISH_DONE, before it is passed on; up to twenty
+    times that if some are under way, or have not come that the publisher counted."""
     cache_linger: float = 30.0
     """How long a track's cache answers FETCH after its last publisher has left."""
     goaway_timeout: float = 10.0

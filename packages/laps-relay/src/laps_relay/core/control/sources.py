@@ -13,6 +13,8 @@ A track that has receivers is asked of every session that published a matching n
 
 from __future__ import annotations
 
+from typing import Final
+
 from laps_relay.core.control.codes import done_name, reset_code, upstream_code
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.events import PublisherAdded, PublisherGone
@@ -24,8 +26,12 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 
-__all__ = ["Sources"]
+__all__ = ["DONE_PATIENCE", "Sources"]
 
+DONE_PATIENCE: Final = 20
+"""Streams behind the end of a track are looked for every ``done_delay``, so often at most."""
+_UNCOUNTED: Final = (1 << 62) - 1
+"""The stream count of a publisher that does not know it (moq-transport-16, 9.15)."""
 _LARGEST = SubscriptionFilter(FilterType.LARGEST_OBJECT)
 
 
@@ -291,8 +297,10 @@ class Sources:
         source.stage = Stage.DONE
         source.status = done_name(client.draft, message.status_code)
         source.reason = message.reason
-        delay = context.settings.done_delay if message.stream_count else 0.0
-        context.timers.set((Due.DONE, source), now + delay)
+        source.promised = 0 if message.stream_count >= _UNCOUNTED else message.stream_count
+        delay = context.settings.done_delay
+        source.done_by = now + delay * DONE_PATIENCE
+        context.timers.set((Due.DONE, source), now + (delay if message.stream_count else 0.0))
 
     def ended(self, now: float, source: Source) -> None:
         """The publisher ended its request without a word (draft 18)."""
@@ -303,8 +311,22 @@ class Sources:
             self.gone(now, source, "INTERNAL_ERROR", reason)
 
     def done_now(self, now: float, source: Source) -> None:
-        """What was under way behind PUBLISH_DONE should be here."""
+        """What was under way behind PUBLISH_DONE should be here: wait for what is not."""
+        context = self._context
+        begun, under_way = context.plane.ingress_streams(source.client.id, source.alias)
+        if (under_way or begun < source.promised) and now < source.done_by:
+            context.timers.set((Due.DONE, source), now + context.settings.done_delay)
+            return
         self.gone(now, source, source.status, source.reason)
+
+    def is_arriving(self, track: Track) -> bool:
+        """Whether streams of a track are under way."""
+        streams = self._context.plane.ingress_streams
+        return any(
+            streams(source.client.id, source.alias)[1]
+            for source in track.sources.values()
+            if source.stage is not Stage.PENDING
+        )
 
     def drop(
         self, now: float, source: Source, reset: int | None, reason: str, *, status: str

@@ -93,6 +93,7 @@ class Arrival(NamedTuple):
 def begin(now: float, arrival: Arrival, source: Source, rest: bytes, fin: bool) -> None:
     """Forward a stream whose track is known."""
     session, stream_id, parser, header, subgroup_id = arrival
+    source.streams += 1
     if source.track in session.malformed:
         session.stop(stream_id, MALFORMED_TRACK)
         return

@@ -148,6 +148,15 @@ class Plane:
         if sender is not None:
             sender.sources.pop(alias, None)
 
+    def ingress_streams(self, session: int, alias: int) -> tuple[int, int]:
+        """How many subgroup streams began with this alias, and how many are not over yet."""
+        sender = self._sessions.get(session)
+        source = None if sender is None else sender.sources.get(alias)
+        if sender is None or source is None:
+            return 0, 0
+        track = source.track
+        return source.streams, sum(each.track is track for each in sender.streams.values())
+
     # Egress
 
     def add_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:

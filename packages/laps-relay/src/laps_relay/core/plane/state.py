@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from laps_relay.core.interfaces import CacheLimits, Egress, Notice, OutStream
 from laps_relay.core.plane.cache import Cache
@@ -41,12 +42,15 @@ class Owner(Protocol):
         """The stream was stopped or dropped."""
 
 
-class Source(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Source:
     """What an alias of a session stands for."""
 
     track: Track
     priority: int
     """Of objects that name none."""
+    streams: int = 0
+    """That began, to be compared with what PUBLISH_DONE says."""
 
 
 class State:
