@@ -158,7 +158,7 @@ def grown(before: Figures, after: Figures) -> dict[str, tuple[int, int]]:
     return {
         key: (before.get(key, 0), size)
         for key, size in after.items()
-        if key not in {"resident", "objects"} and size > before.get(key, 0)
+        if key not in {"resident", "objects"} and size > before.get(key, 0) + ROWS
     }
 
 
@@ -222,7 +222,7 @@ async def churn(found: Relay, cycles: int) -> bool:
             await asyncio.gather(writing, return_exceptions=True)
     more = after["resident"] - warm["resident"]
     print(f"{cycles} cycles in {took:.1f} s: {more / cycles:+.0f} bytes of memory for each")
-    larger = {key: sizes for key, sizes in grown(warm, after).items() if sizes[1] > sizes[0] + ROWS}
+    larger = grown(warm, after)
     for key, (was, is_now) in larger.items():
         print(f"  {key}: {was} -> {is_now}")
     return not larger and more < GROWTH + 64 * cycles
