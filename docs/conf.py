@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 
-_wire = Path(__file__).parent.parent / "packages" / "laps-wire"
-# autodoc reads laps_wire, which needs nothing else to be imported.
-sys.path.insert(0, str(_wire / "src"))
+_wire = Path(__file__).parent.parent / "packages" / "laps-wire" / "pyproject.toml"
 
 project = "LAPS for Python"
 author = "The LAPS for Python authors"
-release = tomllib.loads((_wire / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+release = tomllib.loads(_wire.read_text(encoding="utf-8"))["project"]["version"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
