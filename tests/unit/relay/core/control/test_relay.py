@@ -300,3 +300,11 @@ def test_every_timer(draft: Draft) -> None:
     net.advance(30.0)
     assert net.plane.tracks == {}
     assert net.relay.poll_timeout() is None
+
+
+def test_tracks_are_read_in_parts() -> None:
+    net = EdgeNet()
+    net.publisher(Draft.D18)
+    (number,) = net.relay.track_numbers()
+    assert net.relay.tracks([number, number + 1]) == net.relay.tracks()
+    assert net.relay.tracks([]) == []

@@ -15,6 +15,8 @@ shell carries out what those have to send (``poll_dirty``).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.dispatch import Dispatch
 from laps_relay.core.control.events import (
@@ -308,9 +310,15 @@ class EdgeRelay:
             for client in self._context.clients.values()
         ]
 
-    def tracks(self) -> list[TrackRow]:
-        """All tracks that the forwarding plane knows."""
+    def track_numbers(self) -> list[int]:
+        """Of all tracks, for those who read them in parts."""
+        return list(self._context.tracks.by_number)
+
+    def tracks(self, numbers: Iterable[int] | None = None) -> list[TrackRow]:
+        """All tracks that the forwarding plane knows, or those with ``numbers`` that are left."""
         context = self._context
+        known = context.tracks.by_number
+        chosen = known.values() if numbers is None else map(known.get, numbers)
         return [
             TrackRow(
                 track=track.name,
@@ -325,8 +333,8 @@ class EdgeRelay:
                 rank=track.rank,
                 counters=context.plane.track_counters(track.number),
             )
-            for track in context.tracks.by_number.values()
-            if track.installed
+            for track in chosen
+            if track is not None and track.installed
         ]
 
     def subscriptions(self) -> list[SubscriptionRow]:
