@@ -155,8 +155,6 @@ class FakeView:
             self.now,
             self.session_rows,
             self.track_rows,
-            self.subscription_rows,
-            self.namespace_rows,
             self.stats,
             self.auth,
         )

@@ -515,3 +515,18 @@ def test_a_private_key_that_everybody_may_read_is_told(tmp_path: Path) -> None:
             assert line["file"] == made.tls.private_key
 
     in_loop(test)
+
+
+def test_tracks_are_sampled_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laps_relay.admin.relay_view._PART", 1)
+
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay, relay.connect() as client:
+            for name in ("a", "b"):
+                await client.publish("demo", name)
+            await until(lambda: len(relay.app.view.tracks()) == 2)
+            whole, parts = relay.app.view.sample(), await relay.app.view.sample_in_parts()
+            assert parts.tracks == whole.tracks
+            assert parts._fields == whole._fields
+
+    in_loop(test)

@@ -34,6 +34,11 @@ def test_tables_become_gauges() -> None:
     assert 'laps_sessions_open{draft="moqt-16",transport="quic"} 2.0' in text
     assert 'laps_sessions_open{draft="moqt-18",transport="webtransport"} 1.0' in text
     assert "laps_cache_bytes 7.0" in text
+    expected = sum(row.subscribers + row.waiting for row in view.track_rows)
+    assert f"laps_subscriptions_open {float(expected)}" in text
+    assert (
+        f"laps_namespaces_published {float(sum(r.namespaces for r in view.session_rows))}" in text
+    )
     assert "laps_egress_queued_bytes 77.0" in text
     view.session_rows = []
     sampler = Sampler(view.sample, metrics, Names())

@@ -322,7 +322,7 @@ class RelayApp:
     async def _sample_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self.loaded.config.observe.sample_interval)
-            self._sampler.sample()
+            self._sampler.take(await self.view.sample_in_parts())
             self._tell_losses()
 
     def _tell_losses(self) -> None:

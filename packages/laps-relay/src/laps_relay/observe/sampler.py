@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from laps_relay.auth import AuthCounters
-from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_relay.core.control.views import SessionRow, TrackRow
 from laps_relay.core.interfaces import TrackCounters
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
@@ -28,8 +28,6 @@ class Sample(NamedTuple):
     now: float
     sessions: Sequence[SessionRow]
     tracks: Sequence[TrackRow]
-    subscriptions: Sequence[SubscriptionRow]
-    namespaces: Sequence[NamespaceRow]
     connections: dict[int, ConnectionStats]
     auth: AuthCounters
 
@@ -61,7 +59,10 @@ class Sampler:
 
     def sample(self, *, telemetry: bool = True) -> Sample:
         """Read everything once; telemetry records only if asked for."""
-        sample = self._read()
+        return self.take(self._read(), telemetry=telemetry)
+
+    def take(self, sample: Sample, *, telemetry: bool = True) -> Sample:
+        """Use what was read elsewhere."""
         # Scrapes come between two records, so each has a last look of its own.
         self._count(sample, _gains(sample.tracks, self._counted))
         self._counted = {row.number: row.counters for row in sample.tracks}
@@ -81,8 +82,9 @@ class Sampler:
         for (draft, transport), count in kinds.items():
             m.sessions.labels(draft, transport).set(count)
         m.tracks.set(len(sample.tracks))
-        m.subscriptions.set(len(sample.subscriptions))
-        m.namespaces.set(len(sample.namespaces))
+        # Summed up, not listed: there may be a million of them.
+        m.subscriptions.set(sum(row.subscribers + row.waiting for row in sample.tracks))
+        m.namespaces.set(sum(row.namespaces for row in sample.sessions))
         m.cache_bytes.set(sum(row.counters.cached_bytes for row in sample.tracks))
         m.cache_objects.set(sum(row.counters.cached_objects for row in sample.tracks))
         m.queued_bytes.set(sum(stats.queued_bytes for stats in sample.connections.values()))
