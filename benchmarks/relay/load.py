@@ -260,6 +260,7 @@ class Publisher:
         self.size = arguments.size
         self.per_group = arguments.per_group
         self.datagrams = arguments.datagrams
+        self.push = arguments.push
         self.filler = bytes(max(0, self.size - STAMP.size))
         self.written = 0
         self.writer: SubgroupWriter | None = None
@@ -294,8 +295,9 @@ class Publisher:
         loop = asyncio.get_running_loop()
         start = loop.time()
         while (passed := loop.time() - start) < seconds:
-            # Like any good publisher: what the relay does not take is not written.
-            while self.written < passed * rate and not self.connection.congested:
+            # Like any good publisher: what the relay does not take is not written, unless the
+            # load is to be more than the relay can take.
+            while self.written < passed * rate and (self.push or not self.connection.congested):
                 self.write()
             await asyncio.sleep(TICK)
         while self.written % self.per_group:
@@ -375,6 +377,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--per-group", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--datagrams", action="store_true")
+    parser.add_argument("--push", action="store_true", help="do not hold back when congested")
     return parser.parse_args()
 
 

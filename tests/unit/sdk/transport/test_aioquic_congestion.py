@@ -65,3 +65,16 @@ def test_a_window_that_was_used_once_grows_to_twice_its_use_at_most() -> None:
     for turn in range(2, 1000):
         fly(control, [packet(1200, turn) for _ in range(3)], turn + 0.5)
     assert control.congestion_window == grown == 20 * 1200
+
+
+def test_a_burst_counts_like_its_packets() -> None:
+    one_by_one, at_once = (CountingReno(max_datagram_size=1200) for _ in range(2))
+    packets = [packet(1200, 1.0) for _ in range(10)]
+    for each in packets:
+        one_by_one.on_packet_sent(packet=each)
+    at_once.on_bytes_sent(12_000)
+    for control in (one_by_one, at_once):
+        for each in packets:
+            control.on_packet_acked(now=2.0, packet=each)
+        assert control.bytes_in_flight == 0
+    assert one_by_one.congestion_window == at_once.congestion_window

@@ -140,6 +140,46 @@ def test_a_core_that_lost_frames_is_closed_at_once(
     link.run(lambda: link.server.closed)
 
 
+def test_events_wait_for_frames_that_the_core_holds_back_but_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = connected("aioquic", "qh3")
+    link.settle()
+    quic = server_of(link)
+    guarded = quic._guarded
+    core = guarded._require_core()
+    full = [True]
+
+    class Full:
+        """A core whose window is full, and that has repeated data."""
+
+        loss_total = 1
+
+        def __getattr__(self, name: str) -> object:
+            found: object = getattr(core, name)
+            return found
+
+        @property
+        def bytes_in_flight(self) -> int:
+            return core.congestion_window if full[0] else 0
+
+    monkeypatch.setattr(guarded, "_core", Full())
+    stream_id = link.client.quic.open_stream(UNI)
+    for number in (1, 2, 3):
+        full[0] = number != 2
+        link.client.quic.write(stream_id, bytes([number]), False)
+        packets = [data for burst in link.client.quic.flush(link.now) for data in burst.datagrams]
+        quic.feed(packets, link.client.address, link.now)
+        expected = [StreamData(stream_id, b"\x01\x02", False)] if number == 2 else []
+        joined = b"".join(e.data for e in quic.events() if isinstance(e, StreamData))
+        assert joined == b"".join(event.data for event in expected)
+    held_until = quic.next_timer()
+    assert held_until is not None
+    assert held_until <= link.now + 0.05
+    quic.flush(link.now + 0.051)
+    assert StreamData(stream_id, b"\x03", False) in quic.events()
+
+
 def test_an_error_of_the_core_while_receiving_ends_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -35,7 +35,11 @@ class CountingReno(RenoCongestionControl):
 
     def on_packet_sent(self, *, packet: QuicSentPacket) -> None:
         """As the parent; remembers how much of the window is used."""
-        in_flight = self.bytes_in_flight = self.bytes_in_flight + packet.sent_bytes
+        self.on_bytes_sent(packet.sent_bytes)
+
+    def on_bytes_sent(self, size: int) -> None:
+        """The same for a burst of packets: the fast path asks for it."""
+        in_flight = self.bytes_in_flight = self.bytes_in_flight + size
         self._peak = max(self._peak, in_flight)
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:

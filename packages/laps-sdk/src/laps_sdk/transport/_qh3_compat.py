@@ -194,7 +194,11 @@ class Guarded(QuicConnection):
         if core is not None and not self._repeats:
             timer = core.get_timer()
             self._repeats = timer is not None and timer[0] == "loss_detection"
-        super().handle_timer(now)
+        self._received_at = now
+        try:
+            super().handle_timer(now)
+        finally:
+            self._received_at = None
 
     def get_timer(self) -> float | None:
         """As the parent, but not later than events may wait."""

@@ -177,13 +177,18 @@ class SendSide(SentFrames):
         recovery = self._loss
         space = self._space
         sent_packets = cast("dict[int, Any]", space.sent_packets)
-        on_packet_sent = cast("Any", recovery._cc.on_packet_sent)
-        eliciting = 0
+        control = cast("Any", recovery._cc)
+        at_once = getattr(control, "on_bytes_sent", None)
+        eliciting = size = 0
         for packet in packets:
             sent_packets[packet.packet_number] = packet
             if packet.is_ack_eliciting:
                 eliciting += 1
-                on_packet_sent(packet=packet)
+                size += packet.sent_bytes
+                if at_once is None:
+                    control.on_packet_sent(packet=packet)
+        if at_once is not None:
+            at_once(size)
         if eliciting:
             space.ack_eliciting_in_flight += eliciting
             recovery._time_of_last_sent_ack_eliciting_packet = now
