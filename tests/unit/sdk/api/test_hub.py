@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import laps_sdk
-from laps_sdk import Gap, GapCause, Location, NamespaceAdded, NamespaceRemoved
+from laps_sdk import Gap, GapCause, Location, NamespaceAdded, NamespaceRemoved, Subscription
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
@@ -333,3 +333,84 @@ async def test_nothing_is_left_behind(draft: str) -> None:
     assert [o.payload for o in peer.objects] == [b"last words"]
     with pytest.raises(StateError, match="has ended"):
         await track.write(b"too late")
+
+
+async def reading(session: laps_sdk.Session, peer: ServerPeer, **options: object) -> Subscription:
+    """A subscription that the relay has accepted."""
+    subscription = session.subscribe(VIDEO, **options)  # type: ignore[arg-type] # options are as varied as their names
+    task = asyncio.create_task(subscription.__aenter__())
+    await accept_subscribe(peer)
+    return await soon(task)
+
+
+async def test_a_group_that_was_open_when_the_connection_was_lost(draft: str) -> None:
+    """What is missing of it is told when the next group comes, not when it is forgotten."""
+    async with joined(draft) as (session, first, server):
+        subscription = await reading(session, first)
+        first.send_group(ALIAS, 3, [b"a", b"b"], fin=False)
+        assert [(await soon(anext(subscription))).object for _ in range(2)] == [0, 1]
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        await accept_subscribe(second)
+        second.send_group(ALIAS, 3, [b"e"], first=4)
+        second.send_group(ALIAS, 4, [b"f"])
+        assert [(await soon(anext(subscription))).object for _ in range(2)] == [4, 0]
+        await eventually(lambda: bool(subscription.gaps))
+        assert list(subscription.gaps) == [Gap(first=Location(3, 2), last=Location(3, 3))]
+
+
+async def test_what_came_before_the_past_broke_off_is_not_missing(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = await reading(session, first)
+        first.send_group(ALIAS, 3, [b"a"])
+        await soon(anext(subscription))
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        await accept_subscribe(second, Location(3, 5))
+        fetch = await second.request(Fetch)
+        second.do(lambda s: s.accept_fetch(fetch.request_id, Location(3, 6)))
+        stream = second.send_fetch(fetch.request_id, [(3, 1, b"b"), (3, 2, b"c")], fin=False)
+        assert [(await soon(anext(subscription))).object for _ in range(2)] == [1, 2]
+        stream.reset(0)
+        await eventually(lambda: bool(subscription.gaps))
+        assert list(subscription.gaps) == [
+            Gap(first=Location(3, 3), last=Location(3, 5), cause=GapCause.RECONNECTED)
+        ]
+
+
+async def test_a_range_that_goes_on_stays_inside_its_end(draft: str) -> None:
+    async with joined(draft) as (session, first, server):
+        subscription = await reading(session, first, start=3, end=4)
+        first.send_group(ALIAS, 3, [b"a"])
+        await soon(anext(subscription))
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        await accept_subscribe(second, Location(9, 9))
+        fetch = await second.request(Fetch)
+        assert isinstance(fetch.message, Fetch)
+        assert fetch.message.target == StandaloneFetch(VIDEO, Location(3, 1), Location(4, 0))
+
+
+async def test_moving_while_the_past_is_under_way(draft: str) -> None:
+    async with (
+        joined(draft) as (session, first, server),
+        moqt_server(draft, network=server.network) as other,
+    ):
+        subscription = session.subscribe(VIDEO, join=1)
+        entering = asyncio.create_task(subscription.__aenter__())
+        await accept_subscribe(first, Location(5, 1))
+        fetch = await first.request(Fetch)
+        first.do(lambda s: s.accept_fetch(fetch.request_id, Location(5, 2)))
+        first.send_fetch(fetch.request_id, [(4, 0, b"a")], fin=False)
+        await soon(entering)
+        assert (await soon(anext(subscription))).payload == b"a"
+        first.do(lambda s: s.goaway(other.url))
+        second = await other.session()
+        await accept_subscribe(second, Location(5, 1))
+        rest = await second.request(Fetch)
+        assert isinstance(rest.message, Fetch)
+        assert rest.message.target == StandaloneFetch(VIDEO, Location(4, 1), Location(5, 2))
+        second.send_group(ALIAS, 5, [b"c"], first=2)
+        second.do(lambda s: s.accept_fetch(rest.request_id, Location(5, 2)))
+        second.send_fetch(rest.request_id, [(4, 1, b"b")])
+        assert [(await soon(anext(subscription))).payload for _ in range(2)] == [b"b", b"c"]

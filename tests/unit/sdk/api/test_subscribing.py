@@ -198,7 +198,7 @@ async def test_the_end_waits_for_streams_under_way(draft: str) -> None:
 
 
 async def test_the_end_does_not_wait_forever(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laps_sdk.api.subscribing._LINGER", 0.01)
+    monkeypatch.setattr("laps_sdk.api.ending._LINGER", 0.01)
     async with joined(draft) as (session, peer, _):
         subscription, request_id, _ = await subscribed(session, peer)
         peer.send_group(ALIAS, 0, [b"a"])
@@ -357,9 +357,9 @@ async def test_leaving_while_the_past_is_under_way(draft: str) -> None:
         peer.do(lambda s: s.accept_fetch(fetch.request_id, Location(5, 2)))
         items = [(4, index, b"x" * 2000) for index in range(6)]
         peer.send_fetch(fetch.request_id, items, fin=False)
-        peer.send_group(ALIAS, 5, [b"live"] * 4, first=2)
+        peer.send_group(ALIAS, 5, [b"live"] * 10, first=2)
         subscription = await soon(asked.task)
-        await eventually(lambda: subscription.objects == 10)
+        await eventually(lambda: subscription.objects == 16)
         # Two of the live objects found no room to wait for the past.
         assert subscription.dropped == 2
         for _ in range(5):
@@ -398,7 +398,7 @@ async def test_a_connection_that_is_lost_behind_the_last_word(draft: str) -> Non
         peer.send_group(ALIAS, 0, [b"a"])
         done(peer, request_id, 2)  # the second stream never comes
         assert await take(subscription, 1) == [b"a"]
-        await eventually(lambda: subscription._last_word is not None)
+        await eventually(lambda: subscription._ending.last_word is not None)
         peer.do(lambda s: s.close(1, "restart"))
         assert await rest(subscription) == []
         await server.session()
@@ -417,3 +417,83 @@ async def test_a_subscription_that_nobody_wakes(draft: str) -> None:
         hurry(session, timeout=0.05)
         with pytest.raises(laps_sdk.RequestTimeoutError, match="no answer in"):
             await session.subscribe("demo", "x").__aenter__()
+
+
+async def test_a_slow_reader_gets_all_of_a_track_that_has_ended(
+    draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end must not throw away what waits at the relay because the queue is full."""
+    monkeypatch.setattr("laps_sdk.api.ending._LINGER", 0.01)
+    limits = ConnectionLimits(max_stream_data=20_000)
+    async with joined(draft, limits=limits) as (session, peer, _):
+        hurry(session, timeout=0.01)
+        subscription, request_id, _ = await subscribed(session, peer, max_objects=10)
+        peer.send_group(ALIAS, 0, [b"x" * 1000] * 200)
+        done(peer, request_id, 1)
+        await eventually(lambda: subscription._ending.last_word is not None)
+        await eventually(lambda: subscription._inbox.window.paused)
+        await asyncio.sleep(0.1)  # nothing must happen, however long it is
+        monkeypatch.undo()
+        hurry(session, timeout=20)
+        assert len(await rest(subscription)) == 200
+        assert subscription.dropped == 0
+
+
+async def test_a_join_that_breaks_off_says_what_is_missing(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        largest = Parameters(largest_object=Location(5, 1))
+        asked = await asking(session, peer, largest, join=1)
+        fetch = await peer.request(Fetch)
+        peer.do(lambda s: s.accept_fetch(fetch.request_id, Location(5, 2)))
+        stream = peer.send_fetch(fetch.request_id, [(4, 0, b"a"), (4, 1, b"b")], fin=False)
+        subscription = await soon(asked.task)
+        assert await take(subscription, 2) == [b"a", b"b"]
+        stream.reset(0)
+        peer.send_group(ALIAS, 5, [b"live"], first=2)
+        assert await take(subscription, 1) == [b"live"]
+        assert list(subscription.gaps) == [Gap(first=Location(4, 2), last=Location(5, 1))]
+
+
+async def test_the_oldest_live_object_goes_if_it_is_to_be_dropped(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        largest = Parameters(largest_object=Location(5, 1))
+        asked = await asking(session, peer, largest, join=0, max_objects=2, overflow="drop")
+        fetch = await peer.request(Fetch)
+        peer.do(lambda s: s.accept_fetch(fetch.request_id, Location(5, 2)))
+        peer.send_group(ALIAS, 5, [b"c", b"d", b"e"], first=2)
+        subscription = await soon(asked.task)
+        await eventually(lambda: subscription.objects == 3)
+        peer.send_fetch(fetch.request_id, [])
+        assert await take(subscription, 2) == [b"d", b"e"]
+        assert subscription.dropped == 1
+
+
+async def test_the_next_publisher_is_followed(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        subscription, request_id, _ = await subscribed(session, peer, follow=True, wait=0)
+        peer.send_group(ALIAS, 3, [b"a"])
+        assert await take(subscription, 1) == [b"a"]
+        done(peer, request_id, 1, "INTERNAL_ERROR")
+        asked = await peer.request(Subscribe)
+        code = RequestErrorCode.DOES_NOT_EXIST
+        peer.do(lambda s: s.reject(asked.request_id, code, "not yet"))
+        asked = await peer.request(Subscribe)
+        peer.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS + 1))
+        peer.send_group(ALIAS + 1, 9, [b"b"])
+        assert await take(subscription, 1) == [b"b"]
+        link = session._hub.link
+        assert link is not None
+        assert list(link.incoming._subscriptions) == [ALIAS + 1]
+        done(peer, asked.request_id, 1)
+        assert await rest(subscription) == []
+
+
+async def test_who_follows_is_told_of_a_refusal_that_stays(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        subscription, request_id, _ = await subscribed(session, peer, follow=True)
+        done(peer, request_id, 0, "INTERNAL_ERROR")
+        asked = await peer.request(Subscribe)
+        code = RequestErrorCode.UNAUTHORIZED
+        peer.do(lambda s: s.reject(asked.request_id, code, "not any more"))
+        with pytest.raises(laps_sdk.RequestRefusedError, match="not any more"):
+            await soon(anext(subscription))

@@ -208,8 +208,6 @@ class Fetch:
 
     async def _ask(self, link: Link) -> None:
         """Ask for what has not come yet."""
-        if self._inbox.over:
-            return
         order = self._parameters.group_order or GroupOrder.ASCENDING
         self._run = FetchRun(
             link, f"FETCH {self._track}", take=self._arrived, over=self._over, order=order

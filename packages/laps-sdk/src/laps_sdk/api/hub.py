@@ -223,6 +223,12 @@ class Hub:
                 f"{self.address}: no connection in {seconds:g} s; it is still being tried"
             ) from None
 
+    def again(self, durable: Durable) -> None:
+        """Attach something to the present link again; on the next one the supervisor does it."""
+        link = self.link
+        if link is not None and durable in self._durables:
+            self.spawn(asyncio.create_task(self._attach(durable, link)))
+
     def leave(self, durable: Durable) -> None:
         """It is attached no more."""
         self._durables.pop(durable, None)

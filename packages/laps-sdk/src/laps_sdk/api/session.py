@@ -205,6 +205,7 @@ class Session:
         order: Order | None = None,
         delivery_timeout: float | None = None,
         wait: float = 1.0,
+        follow: bool = False,
         max_objects: int = 4096,
         max_bytes: int = 16 * 1024 * 1024,
         overflow: Overflow = "wait",
@@ -215,6 +216,11 @@ class Session:
         ``start`` is ``"latest"`` (the next object), ``"next-group"``, a group, or a location;
         ``end`` the last group. ``join`` first fetches so many groups before the present one, and
         the present one up to now. ``wait`` is how many seconds to wait for a publisher.
+
+        A publisher that is lost without having ended the track ends the subscription with
+        ``SubscriptionEndedError``. With ``follow`` the subscription then waits for the next
+        publisher, however long that takes, and goes on with what that one sends. A connection
+        to the relay that is lost is made again either way.
 
         The queue holds ``max_objects`` and ``max_bytes``; over that the relay is held back, or with
         ``overflow="drop"`` the oldest is thrown away and counted.
@@ -229,6 +235,7 @@ class Session:
                 order=None if order is None else _ORDERS[order],
                 delivery_timeout=delivery_timeout,
                 wait=wait,
+                follow=follow,
                 limits=WindowLimits(
                     max_objects=max_objects, max_bytes=max_bytes, drop=overflow == "drop"
                 ),

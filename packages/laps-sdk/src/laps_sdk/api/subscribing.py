@@ -10,19 +10,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_sdk.api.catching_up import CatchUp, Past
+from laps_sdk.api.asking import ask_for_track, past_of, wake_offer
+from laps_sdk.api.catching_up import CatchUp
 from laps_sdk.api.core.names import track_path
-from laps_sdk.api.core.progress import Gap, GapCause, Progress
+from laps_sdk.api.core.progress import Gap, Progress
+from laps_sdk.api.ending import Ending
 from laps_sdk.api.errors import (
     RequestError,
-    RequestRefusedError,
-    RequestTimeoutError,
     SubscriptionEndedError,
 )
 from laps_sdk.api.inbox import Inbox
@@ -37,10 +35,9 @@ from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
     GroupOrder,
     ObjectStatus,
-    RequestErrorCode,
 )
 from laps_wire.moqt.data import MoqObject, RangeEnd, RangeKind
-from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, PublishDone, SubscribeOk
+from laps_wire.moqt.messages import PublishDone, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
 from laps_wire.moqt.session import (
@@ -48,15 +45,9 @@ from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
-    Terminated,
-    UpdateAccepted,
-    UpdateRejected,
 )
-from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.structures import (
     Location,
-    RelativeJoiningFetch,
-    StandaloneFetch,
 )
 from laps_wire.names import FullTrackName
 
@@ -68,8 +59,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Subscription"]
 
-_LINGER: Final = 2.0
-"""Seconds to wait behind the end of a subscription for streams that are still under way."""
 _KEPT_GAPS: Final = 1024
 
 
@@ -80,18 +69,16 @@ class Subscription:
         "_alias",
         "_catch_up",
         "_done",
+        "_ending",
+        "_fill_from",
         "_hub",
         "_inbox",
-        "_last_word",
-        "_linger",
         "_link",
         "_offer",
         "_on_gap",
-        "_open_streams",
         "_options",
         "_progress",
         "_request",
-        "_seen_streams",
         "_started",
         "bytes",
         "duplicates",
@@ -133,11 +120,10 @@ class Subscription:
         self._offer: Offer | None = None
         self._request: Request | None = None
         self._alias: int | None = None
-        self._open_streams = 0
-        self._seen_streams = 0
-        self._last_word: PublishDone | None = None
-        self._linger: asyncio.TimerHandle | None = None
-        self._catch_up = CatchUp(self, f"FETCH {name}", self._progress, options.limits.max_objects)
+        self._fill_from: Location | None = None
+        """The first object that had not come when the present link took the subscription."""
+        self._ending = Ending(self)
+        self._catch_up = CatchUp(self, f"FETCH {name}", self._progress, options.limits)
         self._started = False
         self._done = False
 
@@ -197,44 +183,26 @@ class Subscription:
 
     async def attach(self, link: Link) -> None:
         """Subscribe on a link; see ``Durable``."""
-        resumed = self._progress.largest
-        wanted = self._options.on_link(link.draft, resumed)
+        wanted = self._options.on_link(link.draft, self._progress.largest)
         offer = self._hub.offer(link, self.name)
         if offer is not None:
             await self._wake(offer, wanted)
             return
-        request, answer = await self._ask(link, wanted)
+        request, answer = await ask_for_track(
+            self._hub.options,
+            link,
+            self.name,
+            wanted,
+            wait=self._options.wait,
+            heard=lambda event: self._heard(link, event),
+        )
         if self._done:
             request.give_up()
         elif self._catch_up.active:
-            past = self._past(request, answer.parameters.largest_object, resumed)
+            largest = answer.parameters.largest_object
+            past = past_of(self.name, self._options, request.id, self._fill_from, largest)
             if past is not None:
                 await self._catch_up.run(link, past, self._hub.options.timeout)
-
-    async def _ask(self, link: Link, wanted: Parameters) -> tuple[Request, OkMessage]:
-        """SUBSCRIBE, again and again while there is no publisher and time to wait for one.
-
-        In draft 18 the relay waits for us, in draft 16 we ask again.
-        """
-        loop = asyncio.get_running_loop()
-        wait = self._options.wait
-        deadline = loop.time() + wait
-        attempt = 0
-        while True:
-            request = await link.ask(
-                f"SUBSCRIBE {self.name}",
-                lambda session: session.subscribe(self.name, wanted),
-                lambda event: self._heard(link, event),
-            )
-            try:
-                return request, await request.answered(self._hub.options.timeout + wait)
-            except RequestRefusedError as error:
-                pause = self._hub.options.backoff.delay(attempt, 0.0)
-                late = loop.time() + pause > deadline
-                if error.code != RequestErrorCode.DOES_NOT_EXIST or late:
-                    raise
-            attempt += 1
-            await asyncio.sleep(pause)
 
     async def _wake(self, offer: Offer, wanted: Parameters) -> None:
         """The relay has published the track to us already: let its objects come."""
@@ -245,59 +213,28 @@ class Subscription:
         )
         self._accepted(link, offer.request_id, answer)
         self._catch_up.end()
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def heard(event: Event) -> None:
-            self._heard(link, event)
-            if isinstance(event, UpdateAccepted | UpdateRejected | Terminated) and not woken.done():
-                woken.set_result(None)
-
-        offer.user = heard
-        what = replace(wanted, forward=True, group_order=None, rendezvous_timeout=None)
-        await link.update(offer.request_id, what)
-        # A refusal is followed by the end of the subscription, which says why.
-        seconds = self._hub.options.timeout
-        try:
-            async with asyncio.timeout(seconds):
-                await woken
-        except TimeoutError:
-            words = f"SUBSCRIBE {self.name}: no answer in {seconds:g} s"
-            raise RequestTimeoutError(words) from None
+        offer.user = lambda event: self._heard(link, event)
+        await wake_offer(offer, wanted, self._hub.options.timeout)
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
         if self._offer is not None and self._offer.link is link:
             self._offer = None
-        if self._link is link and self._last_word is not None:
-            self._finish()  # nothing more would have come but what was under way
+        if self._link is link and self._ending.last_word is not None:
+            self.finish()  # nothing more would have come but what was under way
         elif self._link is link:
             self._link = self._request = self._alias = None
-            self._open_streams = 0
+            self._streams_lost()
 
     def fail(self, error: Exception) -> None:
         """See ``Durable``."""
         self._stop(error)
 
-    def _past(
-        self, request: Request, largest: Location | None, resumed: Location | None
-    ) -> Past | None:
-        """What to fetch before live objects are given out, if anything."""
-        if largest is None:
-            return None
-        if resumed is not None:
-            start = Location(resumed.group, resumed.object + 1)
-            end = Location(largest.group, largest.object + 1)
-            target = StandaloneFetch(self.name, start, end)
-            return Past(target, start, largest, GapCause.RECONNECTED)
-        back = self._options.join or 0
-        start = Location(max(0, largest.group - back), 0)
-        return Past(RelativeJoiningFetch(request.id, back), start, largest, None)
-
     def _must_fill(self, largest: Location | None) -> bool:
         if largest is None:
             return False
-        resumed = self._progress.largest
-        return self._options.join is not None if resumed is None else largest > resumed
+        start = self._fill_from
+        return self._options.join is not None if start is None else largest >= start
 
     # What the relay says
 
@@ -310,12 +247,11 @@ class Subscription:
                 # A relay that is being left ends what its publishers take with them.
                 moving = link.goaway is not None and not _is_good(event.message, link)
                 if self._link is link and not moving:
-                    self._last_word = event.message
-                    self.settle()
+                    self._ending.heard(event.message)
             case RequestCancelled():
                 link.forget(event.request_id)
                 words = event.reason or "without a reason"
-                self._stop(RequestError(f"SUBSCRIBE {self.name}: the relay ended it: {words}"))
+                self._over(RequestError(f"SUBSCRIBE {self.name}: the relay ended it: {words}"))
             case _:
                 pass
 
@@ -326,19 +262,22 @@ class Subscription:
         self.properties = TrackProperties.of(answer.track_properties, link.draft)
         self._link, self._request = link, link.request(request_id)
         self._alias = answer.track_alias
-        self._seen_streams = self._open_streams = 0
-        if self._must_fill(self.largest_at_start):
-            self._catch_up.begin()
         if old_link is not None and old_link is not link:
             self._release(old_link, old_request, old_alias)
+        self._ending.restart()
+        self._fill_from = self._catch_up.break_off() or _behind(self._progress.largest)
+        if self._must_fill(self.largest_at_start):
+            self._catch_up.begin()
+        else:
+            self._catch_up.give_up()
+        self._streams_lost()
         link.incoming.subscribe(answer.track_alias, self)
 
     # Sink
 
     def stream_opened(self, stream: InStream) -> None:
         """See ``Sink``."""
-        self._open_streams += 1
-        self._seen_streams += 1
+        self._ending.stream_opened()
         if stream.header is not None:
             self._progress.stream_opened(stream.header.group_id)
 
@@ -354,7 +293,7 @@ class Subscription:
 
     def stream_closed(self, stream: InStream, code: int | None) -> None:
         """See ``Sink``."""
-        self._open_streams = max(0, self._open_streams - 1)
+        self._ending.stream_closed()
         header = stream.header
         if header is not None:
             if code is None and header.end_of_group:
@@ -414,6 +353,17 @@ class Subscription:
         if self._link is not None:
             self._link.incoming.resume(self)
         self._catch_up.resume()
+        self.settle()
+
+    def hold_live(self) -> None:
+        """Too many live objects wait for the past."""
+        if self._link is not None:
+            self._link.incoming.pause(self)
+
+    def let_live(self) -> None:
+        """The past has come."""
+        if self._link is not None and not self._inbox.window.paused:
+            self._link.incoming.resume(self)
 
     # Gaps
 
@@ -430,38 +380,57 @@ class Subscription:
 
     # The end
 
-    def settle(self) -> None:
-        """End behind the publisher's last word, when all its streams have come, or soon after."""
-        last = self._last_word
-        if last is None or self._done or self._catch_up.active:
-            return
-        expected = last.stream_count
-        complete = expected != STREAM_COUNT_UNKNOWN and self._seen_streams >= expected
-        if not self._open_streams and complete:
-            self._finish()
-        elif self._linger is None:
-            loop = asyncio.get_running_loop()
-            self._linger = loop.call_later(_LINGER, self._finish)
+    @property
+    def patience(self) -> float:
+        """See ``Owner`` of an ending."""
+        return self._hub.options.timeout
 
-    def _finish(self) -> None:
-        last, link = self._last_word, self._link
-        self._progress.finish()
-        self.report()
-        if last is None or link is None:
+    @property
+    def busy(self) -> bool:
+        """See ``Owner`` of an ending."""
+        return self._catch_up.active or self._inbox.window.paused
+
+    def settle(self) -> None:
+        """The end may have come."""
+        if not self._done and not self._catch_up.active:
+            self._ending.settle()
+
+    def finish(self) -> None:
+        """Nothing more will come of this publisher."""
+        last, link = self._ending.last_word, self._link
+        if last is None or link is None or _is_good(last, link):
+            self._progress.finish()
+            self.report()
             self._stop(None)
+        else:
+            self._over(SubscriptionEndedError(f"SUBSCRIBE {self.name}", last, link.draft))
+
+    def _over(self, error: RequestError) -> None:
+        """It ended otherwise than with its track: for good, or until there is a publisher again."""
+        link, request, alias = self._link, self._request, self._alias
+        if self._done or not self._options.follow or link is None:
+            self._progress.finish()
+            self.report()
+            self._stop(error)
             return
-        what = f"SUBSCRIBE {self.name}"
-        good = _is_good(last, link)
-        self._stop(None if good else SubscriptionEndedError(what, last, link.draft))
+        self._link = self._request = self._alias = None
+        self._catch_up.break_off()
+        self._catch_up.give_up()
+        self._release(link, request, alias)
+        self._ending.restart()
+        self._streams_lost()
+        self._hub.again(self)
+
+    def _streams_lost(self) -> None:
+        self._progress.streams_lost()
+        self.report()
 
     def _stop(self, error: Exception | None) -> None:
         if self._done:
             return
         self._done = True
         self._hub.leave(self)
-        if self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
+        self._ending.cancel()
         self._catch_up.cancel()
         link, request, alias = self._link, self._request, self._alias
         self._link = self._request = None
@@ -486,3 +455,7 @@ def _is_good(last: PublishDone, link: Link) -> bool:
     """Whether a subscription came to the end that it should have."""
     codes = PUBLISH_DONE_CODES[link.draft]
     return last.status_code in (codes.TRACK_ENDED, codes.SUBSCRIPTION_ENDED)
+
+
+def _behind(last: Location | None) -> Location | None:
+    return None if last is None else Location(last.group, last.object + 1)

@@ -25,6 +25,8 @@ class SubscriptionOptions:
     delivery_timeout: float | None = None
     wait: float = 0.0
     """Seconds to wait for a publisher."""
+    follow: bool = False
+    """Whether to wait for the next publisher when one is gone."""
     limits: WindowLimits = field(default_factory=WindowLimits)
 
     def parameters(self, draft: Draft) -> Parameters:

@@ -176,3 +176,15 @@ def test_whatever_the_order_exactly_what_is_missing_is_reported(
         for object_ in range(found.first.object, found.last.object + 1)
     }
     assert reported == lost
+
+
+def test_streams_that_are_lost_with_their_connection_hold_nothing_up() -> None:
+    progress = Progress()
+    progress.streams_lost()
+    progress.stream_opened(3)
+    progress.note(Location(3, 0))
+    progress.note(Location(3, 2))
+    progress.note(Location(4, 0))
+    assert progress.take_gaps() == []
+    progress.streams_lost()
+    assert progress.take_gaps() == [Gap(first=Location(3, 1), last=Location(3, 1))]

@@ -181,6 +181,13 @@ class Progress:
             group.streams -= 1
             self._sweep()
 
+    def streams_lost(self) -> None:
+        """The connection is gone, and with it every stream that was open."""
+        for group in self._groups.values():
+            group.streams = 0
+        if self._groups:
+            self._sweep()
+
     def complete(self, group_id: int, last: int | None = None) -> None:
         """The end of a group is known; ``last`` is its last object, if the end says so."""
         group = self._open(group_id)
