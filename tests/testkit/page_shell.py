@@ -29,7 +29,7 @@ __all__ = ["Ended", "PageShell", "environment"]
 CLIENT_PORT: Final = "33435"
 ADMIN_PORT: Final = "33480"
 _MARK: Final = "-- the shell has come so far:"
-_END: Final = 60.0
+_END: Final = 30.0
 
 # The relay's first lines go through a pipe with a name: reading waits until they are there, and
 # ends if the relay does.
