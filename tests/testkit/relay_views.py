@@ -128,6 +128,9 @@ class FakeView:
     def tracks(self) -> Sequence[TrackRow]:
         return self.track_rows
 
+    async def tracks_in_parts(self) -> Sequence[TrackRow]:
+        return self.track_rows
+
     def subscriptions(self) -> Sequence[SubscriptionRow]:
         return self.subscription_rows
 
@@ -147,7 +150,7 @@ class FakeView:
     def drain(self, new_uri: str) -> None:
         self.drained.append(new_uri)
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b"laps_sessions_open 1\n"
 
     def sample(self) -> Sample:

@@ -18,7 +18,7 @@ def filled() -> FakeView:
 
 
 def test_a_snapshot_holds_the_busiest_and_the_newest() -> None:
-    live = LiveFeed(filled()).snapshot()
+    live = asyncio.run(LiveFeed(filled()).snapshot())
     assert live.totals.tracks == live.totals.sessions == 150
     assert len(live.tracks) == len(live.sessions) == 100
     assert live.tracks[0].number == 149
@@ -50,10 +50,10 @@ def test_a_stream_ends_when_the_relay_stops() -> None:
 def test_watchers_share_a_snapshot() -> None:
     view = filled()
     feed = LiveFeed(view)
-    first = feed._current()
-    assert feed._current() is first
+    first = asyncio.run(feed._current())
+    assert asyncio.run(feed._current()) is first
     view.now += 1.0
-    assert feed._current() is not first
+    assert asyncio.run(feed._current()) is not first
 
 
 def test_watchers_are_limited() -> None:

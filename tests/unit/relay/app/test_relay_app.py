@@ -530,3 +530,16 @@ def test_tracks_are_sampled_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert parts._fields == whole._fields
 
     in_loop(test)
+
+
+def test_two_samples_at_a_time_count_nothing_twice(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(loaded(tmp_path)) as relay, relay.connect() as client:
+            track = await client.publish("demo", "a")
+            await track.write(b"x" * 100)
+            await until(lambda: relay.app.view.tracks()[0].counters.bytes_in == 100)
+            pages = await asyncio.gather(*[relay.get("/metrics") for _ in range(4)])
+            for page in [*pages, await relay.get("/metrics")]:
+                assert "\nlaps_received_bytes_total 100.0\n" in page.text
+
+    in_loop(test)

@@ -111,7 +111,7 @@ def _add_state(app: FastAPI, view: RelayView) -> None:
     @app.get("/metrics", tags=["state"])
     async def metrics() -> Response:
         """Prometheus text."""
-        return Response(view.metrics(), media_type=CONTENT_TYPE)
+        return Response(await view.metrics(), media_type=CONTENT_TYPE)
 
     @app.get("/certificate.sha256", response_class=PlainTextResponse, tags=["state"])
     async def certificate() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -24,6 +25,7 @@ class LiveFeed:
         self._interval = interval
         self.watchers = 0
         self._stopping = asyncio.Event()
+        self._making = asyncio.Lock()
         self._made: tuple[float, bytes] | None = None
 
     def stop(self) -> None:
@@ -35,17 +37,17 @@ class LiveFeed:
         """Whether one more would be too many."""
         return self.watchers >= MAX_WATCHERS
 
-    def snapshot(self) -> Live:
+    async def snapshot(self) -> Live:
         """What is there now, busiest tracks first."""
         view, now = self._view, self._view.now
-        tracks = view.tracks()
-        busiest = sorted(tracks, key=lambda row: row.counters.bytes_out, reverse=True)
+        tracks = await view.tracks_in_parts()
+        busiest = heapq.nlargest(_ROWS, tracks, key=lambda row: row.counters.bytes_out)
         sessions = list(view.sessions())[-_ROWS:]
         return Live(
             time=time.time(),
             totals=totals(view, tracks),
             sessions=[session_item(row, view.connection(row.session), now) for row in sessions],
-            tracks=[track_item(row) for row in busiest[:_ROWS]],
+            tracks=[track_item(row) for row in busiest],
         )
 
     async def stream(self) -> AsyncGenerator[bytes]:
@@ -53,7 +55,7 @@ class LiveFeed:
         self.watchers += 1
         try:
             while not self._stopping.is_set():
-                yield self._current()
+                yield await self._current()
                 try:
                     async with asyncio.timeout(self._interval):
                         await self._stopping.wait()
@@ -62,10 +64,11 @@ class LiveFeed:
         finally:
             self.watchers -= 1
 
-    def _current(self) -> bytes:
+    async def _current(self) -> bytes:
         """The snapshot of this second, made at most once."""
-        now = self._view.now
-        if self._made is None or now - self._made[0] >= self._interval / 2:
-            text = self.snapshot().model_dump_json()
-            self._made = (now, f"event: live\ndata: {text}\n\n".encode())
-        return self._made[1]
+        async with self._making:
+            now = self._view.now
+            if self._made is None or now - self._made[0] >= self._interval / 2:
+                text = (await self.snapshot()).model_dump_json()
+                self._made = (now, f"event: live\ndata: {text}\n\n".encode())
+            return self._made[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -47,7 +47,7 @@ class EdgeView:
         loaded: Loaded,
         *,
         version: str,
-        before_metrics: Callable[[], object] = lambda: None,
+        before_metrics: Callable[[], Awaitable[None]],
     ) -> None:
         self._server = server
         self._authorizer = authorizer
@@ -114,6 +114,16 @@ class EdgeView:
         """All tracks."""
         return self._server.relay.tracks()
 
+    async def tracks_in_parts(self) -> Sequence[TrackRow]:
+        """All tracks, with turns of the loop in between: thousands of them delay no packet."""
+        relay = self._server.relay
+        numbers = relay.track_numbers()
+        rows: list[TrackRow] = []
+        for at in range(0, len(numbers), _PART):
+            rows += relay.tracks(numbers[at : at + _PART])
+            await asyncio.sleep(0)
+        return rows
+
     def subscriptions(self) -> Sequence[SubscriptionRow]:
         """All receivers."""
         return self._server.relay.subscriptions()
@@ -143,9 +153,9 @@ class EdgeView:
         self._server.relay.drain(self._server.now, new_uri)
         self._server.settle()
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         """The text for Prometheus, with figures of this moment."""
-        self._before_metrics()
+        await self._before_metrics()
         return self._metrics.render()
 
     def sample(self) -> Sample:
@@ -153,14 +163,8 @@ class EdgeView:
         return self._sample(self.tracks())
 
     async def sample_in_parts(self) -> Sample:
-        """The same, with turns of the loop in between: thousands of tracks must delay no packet."""
-        relay = self._server.relay
-        numbers = relay.track_numbers()
-        rows: list[TrackRow] = []
-        for at in range(0, len(numbers), _PART):
-            rows += relay.tracks(numbers[at : at + _PART])
-            await asyncio.sleep(0)
-        return self._sample(rows)
+        """The same, with turns of the loop in between."""
+        return self._sample(await self.tracks_in_parts())
 
     def _sample(self, tracks: Sequence[TrackRow]) -> Sample:
         sessions = self.sessions()

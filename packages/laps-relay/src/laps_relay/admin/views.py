@@ -227,6 +227,9 @@ class RelayView(Protocol):
     def tracks(self) -> Sequence[TrackRow]:
         """All tracks."""
 
+    async def tracks_in_parts(self) -> Sequence[TrackRow]:
+        """All tracks, read without holding up the loop."""
+
     def subscriptions(self) -> Sequence[SubscriptionRow]:
         """All receivers."""
 
@@ -245,7 +248,7 @@ class RelayView(Protocol):
     def drain(self, new_uri: str) -> None:
         """Send everybody away."""
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         """The text for Prometheus."""
 
 

@@ -13,6 +13,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
@@ -72,6 +73,7 @@ class RelayApp:
         self._admin_socket = admin_socket
         self._stopping = asyncio.Event()
         self._empty = asyncio.Event()
+        self._sampling = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._admin: AdminServer | None = None
         self._connections: dict[int, Connection] = {}
@@ -106,7 +108,7 @@ class RelayApp:
             self.metrics,
             loaded,
             version=VERSION,
-            before_metrics=lambda: self._sampler.sample(telemetry=False),
+            before_metrics=partial(self._sample, telemetry=False),
         )
         self._sampler = Sampler(self.view.sample, self.metrics, self._names, self._telemetry)
 
@@ -322,8 +324,13 @@ class RelayApp:
     async def _sample_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self.loaded.config.observe.sample_interval)
-            self._sampler.take(await self.view.sample_in_parts())
+            await self._sample()
             self._tell_losses()
+
+    async def _sample(self, *, telemetry: bool = True) -> None:
+        # One at a time: an older reading behind a newer one would be counted twice.
+        async with self._sampling:
+            self._sampler.take(await self.view.sample_in_parts(), telemetry=telemetry)
 
     def _tell_losses(self) -> None:
         """Say once for each time that telemetry or traces were lost."""
