@@ -44,6 +44,19 @@ SECTIONS = {
 """The order of the page; errors and all other names follow."""
 
 
+SHOWN = {
+    "Fetch": ("close",),
+    "Group": ("write", "write_now", "end", "abandon"),
+    "MemoryRelay": ("connect",),
+    "Namespaces": (),
+    "PublishedTrack": ("subscribed", "write", "group", "subgroup", "end"),
+    "SessionClosedError": (),
+    "Subscription": ("close",),
+    "Tracks": (),
+}
+"""Methods for applications; by the others the parts of the client work with each other."""
+
+
 def page() -> str:
     told = {name for names in SECTIONS.values() for name in names}
     others = [name for name in sorted(laps_sdk.__all__, key=str.lower) if name not in told]
@@ -93,16 +106,16 @@ def class_entry(kind: type, name: str, where: str) -> str:
 
 
 def internal(doc: str | None) -> bool:
-    return doc is not None and doc.startswith("Internal")
+    return doc is None or doc.startswith(("Internal", "See "))
 
 
 def own_methods(kind: type) -> list[tuple[str, FunctionType]]:
     found = []
     for name, member in vars(kind).items():
         function = member.__func__ if isinstance(member, classmethod) else member
-        if internal(function.__doc__):
+        if name.startswith("_") or not isinstance(function, FunctionType):
             continue
-        if not name.startswith("_") and isinstance(function, FunctionType) and function.__doc__:
+        if not internal(function.__doc__) and name in SHOWN.get(kind.__name__, (name,)):
             found.append((name, function))
     return found
 
