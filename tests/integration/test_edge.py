@@ -200,7 +200,7 @@ async def test_updates_pause_resume_and_change_the_priority(draft: Draft) -> Non
     async with edge_relay() as edge, client(edge) as alice, hostile(edge, draft) as raw:
         track = await soon(alice.publish("demo", "video", first=0))
         await soon(track.write(b"before", end_of_group=True))
-        await eventually(lambda: bool(edge.relay.tracks()))
+        await eventually(lambda: only_track(edge).largest == Location(0, 0))
         raw.setup()
         stream = raw.ask(Subscribe(0, TRACK))
         await raw.answer(SubscribeOk)
