@@ -58,7 +58,9 @@ class PurgeRequest(BaseModel):
 class DrainRequest(BaseModel):
     """Where clients should go."""
 
-    new_uri: str = Field("", max_length=8192, description="Empty: the same relay, later.")
+    new_uri: str = Field(
+        "", max_length=8192, pattern=r"^[!-~]*$", description="Empty: the same relay, later."
+    )
 
 
 def make_app(
