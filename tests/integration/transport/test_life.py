@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from laps_sdk.errors import ConnectError
@@ -179,3 +181,13 @@ async def test_figures_are_kept(backends: Backends) -> None:
         assert stats.packets_sent >= 40
         assert pair.server.connection.stats().bytes_received > 50_000
         await pair.client.until(lambda side: side.connection.rtt is not None)
+
+
+async def test_loops_whose_timers_do_not_tell_their_time(
+    backends: Backends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop's handles have no ``when`` if the time has come already."""
+    monkeypatch.delattr(asyncio.TimerHandle, "when")
+    async with open_pair(backends) as pair:
+        pair.client.connection.open_unidirectional().write(bytes(100_000), fin=True)
+        await pair.server.until(lambda side: side.received(2) == (bytes(100_000), True))
