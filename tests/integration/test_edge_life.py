@@ -130,7 +130,7 @@ async def test_a_publisher_that_reconnects(draft: Draft) -> None:
 @BOTH
 async def test_clients_move_where_a_drain_sends_them(draft: Draft, scheme: str) -> None:
     async with (
-        edge_relay() as old,
+        edge_relay(settings=EdgeSettings(goaway_timeout=60.0)) as old,
         edge_relay() as new,
         client(old, scheme, drafts=(draft.alpn,)) as alice,
         client(old, scheme, drafts=(draft.alpn,)) as bob,
