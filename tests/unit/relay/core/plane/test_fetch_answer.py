@@ -204,3 +204,21 @@ def test_priorities() -> None:
         net.plane.serve_fetch(net.now, Subscription(receiver, request), asked)
     first, second = net.egress[receiver].streams
     assert first.priority > second.priority > 0
+
+
+def test_a_receiver_that_takes_nothing_is_looked_at_rarely() -> None:
+    net = big(PlaneLimits(fetch_window=30000))
+    receiver = net.session(D16, fast=False)
+    net.plane.serve_fetch(net.now, Subscription(receiver, 0), wanted((0, 0), (0, 19)))
+    looks = 0
+    end = net.now + 10
+    while (due := net.plane._state.timers.next()) is not None and due < end:
+        net.now = due
+        net.plane.handle_timeout(net.now)
+        looks += 1
+    assert looks < 60
+    stream = net.egress[receiver].streams[0]
+    while not stream.fin:  # and goes on as soon as it takes something
+        stream.sent = len(stream.data)
+        net.wait(0.25)
+    assert len(net.egress[receiver].fetched()[1]) == 20

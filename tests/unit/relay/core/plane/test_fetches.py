@@ -103,4 +103,37 @@ def test_what_is_over_is_forgotten() -> None:
     receiver = net.session(D16)
     for request in range(0, 40, 2):
         net.plane.serve_fetch(net.now, Subscription(receiver, request), WANTED)
-    assert len(net.plane._fetches._outs) <= 2
+    # Also behind some that go on.
+    assert len(net.plane._fetches._outs) == 0
+    slow = net.session(D16, fast=False)
+    for request in (0, 2):
+        net.plane.serve_fetch(net.now, Subscription(slow, request), WANTED)
+    for request in range(0, 40, 2):
+        net.plane.serve_fetch(net.now, Subscription(receiver, request), WANTED)
+    assert len(net.plane._fetches._outs) == 2
+
+
+def test_nobody_waits_for_an_answer_that_is_not_wanted() -> None:
+    net, publisher, receiver = make()
+    key = Subscription(receiver, 2)
+    net.plane.relay_fetch(publisher, 6, key, WANTED)
+    out, _ = net.plane._fetches._outs[key]
+    out.reset(1)
+    assert net.plane._sessions[publisher].fetches == {}
+    assert net.plane._state.tracks[1].relays == {}
+    assert net.plane.poll_notices() == [FetchEnded(key, complete=False)]
+
+
+def test_an_answer_under_way_goes_with_its_track() -> None:
+    """Its receiver has left, its stream has not: nothing more of it is kept."""
+    net, publisher, receiver = make()
+    net.plane.relay_fetch(publisher, 6, Subscription(receiver, 2), WANTED)
+    net.plane.stream_opened(net.now, publisher, 3, StreamKind.FETCH, b"\x05\x06", False)
+    net.drop(receiver)
+    net.plane.remove_track(net.now, 1)
+    assert net.egress[publisher].stopped == [(3, 1)]
+    assert net.plane._sessions[publisher].streams == {}
+    assert net.plane.poll_notices() == [
+        FetchEnded(Subscription(receiver, 2), complete=False),
+        UpstreamEnded(publisher, 6, complete=False),
+    ]

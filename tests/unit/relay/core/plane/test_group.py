@@ -8,7 +8,7 @@ from laps_relay.core.plane.group import Group
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.plane.track import Track
 from laps_wire.moqt.data import MalformedTrackError
-from testkit.plane import NAME
+from testkit.plane import NAME, Net
 
 
 def make(*seen: int) -> Group:
@@ -79,3 +79,22 @@ def test_what_is_known_to_be_absent() -> None:
     marked = make(0)
     marked.end_at(1, marked=True)
     assert list(marked.known_absent()) == [(1, (1 << 62) - 1)]
+
+
+def test_the_ends_of_many_subgroups_are_bounded() -> None:
+    group = make()
+    for subgroup_id in range(3000):
+        group.finish_subgroup(subgroup_id, subgroup_id)
+    assert len(group.finals) == PlaneLimits().id_ranges
+    with pytest.raises(MalformedTrackError):
+        group.finish_subgroup(2999, 3000)
+
+
+def test_who_is_gone_is_refused_nothing() -> None:
+    net = Net()
+    net.publisher()
+    one, two = (net.plane._sessions[net.receiver()].receivers[0] for _ in range(2))
+    group = make()
+    group.refused = {0: {one}, 1: {one, two}}
+    group.forget(one)
+    assert group.refused == {1: {two}}

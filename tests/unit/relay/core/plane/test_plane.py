@@ -579,3 +579,25 @@ def test_incoming_streams_are_counted(draft: Draft) -> None:
     net.reset(publisher, stream)
     assert net.plane.ingress_streams(publisher, 7) == (3, 1)
     assert net.plane.ingress_streams(99, 7) == (0, 0)
+
+
+def test_a_track_leaves_nothing_in_sessions_nor_a_session_in_tracks() -> None:
+    net = Net()
+    one, two = net.publisher(), net.publisher(alias=9)
+    track = net.plane._state.tracks[1]
+    net.send(one, subgroup(D16, bodies(3), end_of_group=True))
+    net.send(one, subgroup(D16, {7: b"behind the end"}, subgroup_id=1))
+    net.send(two, subgroup(D16, {8: b"behind the end"}, subgroup_id=1, alias=9))
+    senders = [net.plane._sessions[number] for number in (one, two)]
+    assert [track in sender.malformed for sender in senders] == [True, True]
+    net.plane.remove_session(net.now, two)
+    assert list(track.ingress) == [(senders[0], 7)]
+    assert track.broken == {senders[0]}
+    # An alias may be given to another track.
+    net.plane.add_track(2, NAME)
+    net.plane.add_ingress(net.now, one, 7, 2, 128)
+    assert track.ingress == {}
+    net.plane.add_ingress(net.now, one, 8, 1, 128)
+    net.plane.remove_track(net.now, 1)
+    assert list(senders[0].sources) == [7]
+    assert senders[0].malformed == set()

@@ -262,3 +262,44 @@ def test_a_stopped_stream_without_loss() -> None:
     net.open(publisher, subgroup(D16, bodies(2)))
     net.drop(receiver, lost=0, stopped=True)
     assert net.plane.track_counters(1).dropped_objects == 0
+
+
+def test_a_long_timeout_keeps_nothing_that_was_sent() -> None:
+    net = Net()
+    publisher = net.publisher()
+    receiver = net.receiver(delivery_timeout=1e9)
+    for group in range(20):
+        net.send(publisher, subgroup(D16, bodies(2), group=group))
+    assert len(net.plane._state.timers) == 20
+    net.wait(5)
+    assert len(net.plane._state.timers) == 0
+    slow = net.receiver(fast=False, delivery_timeout=1e9)
+    net.open(publisher, subgroup(D16, bodies(2), group=30))
+    net.wait(60)
+    assert len(net.plane._state.timers) == 1
+    net.drop(slow)
+    assert len(net.plane._state.timers) == 0
+    assert net.egress[receiver].resets() == [None] * 21
+
+
+def test_who_is_gone_is_not_remembered_as_refused() -> None:
+    net = Net()
+    publisher = net.publisher()
+    data = subgroup(D16, bodies(40))
+    stream = net.open(publisher, data[:15])
+    peer = net.session(D16)
+    group = net.plane._state.tracks[1].groups[0]
+    for request in range(0, 20, 2):
+        key = net.subscribe(peer, request)
+        start = 15 + 12 * (request // 2)
+        net.more(publisher, stream, data[start : start + 12])
+        net.drop(peer, stopped=True)
+        assert [len(each) for each in group.refused.values()] == [1]
+        net.plane.remove_egress(net.now, key, reset_code=1)
+        assert group.refused == {}
+    # Left to end by itself, and stopped behind that.
+    key = net.subscribe(peer, 40)
+    net.more(publisher, stream, data[135:160])
+    net.plane.remove_egress(net.now, key, reset_code=None)
+    net.drop(peer, stopped=True)
+    assert group.refused == {}

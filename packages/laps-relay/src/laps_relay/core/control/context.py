@@ -28,9 +28,9 @@ from laps_relay.core.control.records import (
     Watch,
 )
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.control.timers import Timers
 from laps_relay.core.control.tree import NamespaceTree
 from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.timers import Timers
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.session.ids import RequestsBlockedError

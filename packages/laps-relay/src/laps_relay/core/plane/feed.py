@@ -317,7 +317,8 @@ class Feed:
     def lost(self, out: Out) -> None:
         """Remember who does not get the rest of the subgroup, to count it."""
         self._lost.append(out)
-        self.group.refused.setdefault(self.subgroup_id, set()).add(out.receiver)
+        if out.receiver in self.track.receivers:
+            self.group.refused.setdefault(self.subgroup_id, set()).add(out.receiver)
 
     def forget(self, receiver: Receiver) -> None:
         """A receiver that has no stream yet is gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from laps_relay.core.interfaces import FetchEnded, FetchRange, OutStream, Subscription
@@ -19,12 +19,15 @@ __all__ = ["FetchAnswer", "FetchOut"]
 
 _WRITE: Final = 32 * 1024
 """Objects are joined to writes of about this size; a larger piece goes as it is."""
+_REST: Final = 0.25
+"""Seconds between two looks at an answer of which nothing is taken."""
 
 
 class FetchOut:
     """The stream of one answer, opened when the answer begins: an ``Owner``."""
 
     __slots__ = (
+        "_over",
         "_parts",
         "_priority",
         "_size",
@@ -35,7 +38,14 @@ class FetchOut:
         "writer",
     )
 
-    def __init__(self, session: Session, subscription: Subscription, wanted: FetchRange) -> None:
+    def __init__(
+        self,
+        session: Session,
+        subscription: Subscription,
+        wanted: FetchRange,
+        over: Callable[[Subscription], None],
+    ) -> None:
+        self._over = over
         self.session = session
         self.subscription = subscription
         draft = session.draft
@@ -124,6 +134,7 @@ class FetchOut:
     def _end(self, *, complete: bool, tell: bool = True) -> None:
         self.ended = True
         self._parts.clear()
+        self._over(self.subscription)
         if tell:
             self.session.state.notices.append(FetchEnded(self.subscription, complete))
 
@@ -131,23 +142,34 @@ class FetchOut:
 class FetchAnswer:
     """An answer that is being made."""
 
-    __slots__ = ("_items", "out")
+    __slots__ = ("_interval", "_items", "_queued", "out")
 
     def __init__(self, out: FetchOut, items: Iterator[Item]) -> None:
         self.out = out
         self._items = items
+        self._queued = 0
+        self._interval = 0.0
+
+    def _wait(self, now: float, queued: int) -> None:
+        """Look again later; ever more rarely at a receiver that takes nothing."""
+        state = self.out.session.state
+        if queued != self._queued:
+            self._interval = state.limits.fetch_interval
+        else:
+            self._interval = min(2 * self._interval, _REST)
+        self._queued = queued
+        state.timers.set(self.pump, now + self._interval)
 
     def pump(self, now: float) -> None:
         """Make more, as far as there is room; come back later for the rest."""
         out = self.out
-        state = out.session.state
-        window = state.limits.fetch_window
+        window = out.session.state.limits.fetch_window
         if not out.ended:
             out.open()
         try:
             while not out.ended:
                 if out.queued >= window:
-                    state.timers.at(now + state.limits.fetch_interval, self.pump)
+                    self._wait(now, out.queued)
                     return
                 item = next(self._items, None)
                 if item is None:

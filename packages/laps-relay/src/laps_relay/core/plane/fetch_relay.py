@@ -91,6 +91,7 @@ class FetchRelay:
         self.session = session
         self.request_id = request_id
         self.track = track
+        track.relays[self] = None
         self.wanted = wanted
         self.out = out
         """None if the receiver gave up."""
@@ -166,10 +167,15 @@ class FetchRelay:
         if self.ended:
             return
         self.ended = True
-        self.session.fetches.pop(self.request_id, None)
+        self.forget()
         self.session.state.notices.append(
             UpstreamEnded(self.session.number, self.request_id, complete)
         )
+
+    def forget(self) -> None:
+        """Expect nothing more."""
+        self.session.fetches.pop(self.request_id, None)
+        self.track.relays.pop(self, None)
 
     # The cache
 

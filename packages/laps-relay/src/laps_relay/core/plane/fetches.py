@@ -41,8 +41,8 @@ class Fetches:
         spans = plan(now, self._state.cache, track, wanted)
         if not partial and not is_covered(spans):
             return FetchOutcome.GAPS
-        out = FetchOut(self._sessions[subscription.session], subscription, wanted)
-        self._remember(subscription, out, None)
+        out = FetchOut(self._sessions[subscription.session], subscription, wanted, self._over)
+        self._outs[subscription] = (out, None)
         FetchAnswer(out, items(spans)).pump(now)
         return FetchOutcome.SERVED
 
@@ -53,10 +53,10 @@ class Fetches:
     ) -> None:
         """Expect an answer that goes on to a receiver."""
         sender = self._sessions[session]
-        out = FetchOut(self._sessions[subscription.session], subscription, wanted)
+        out = FetchOut(self._sessions[subscription.session], subscription, wanted, self._over)
         relay = FetchRelay(sender, request_id, self._state.tracks[wanted.track], wanted, out)
         sender.fetches[request_id] = relay
-        self._remember(subscription, out, relay)
+        self._outs[subscription] = (out, relay)
 
     def opening(self, session: Session, stream_id: int) -> Handler:
         """A fetch stream begins."""
@@ -64,13 +64,13 @@ class Fetches:
 
     # Ends
 
-    def _remember(
-        self, subscription: Subscription, out: FetchOut, relay: FetchRelay | None
-    ) -> None:
-        for old, (done, _) in tuple(self._outs.items())[:2]:
-            if done.ended:  # forget as fast as new ones come
-                del self._outs[old]
-        self._outs[subscription] = (out, relay)
+    def _over(self, subscription: Subscription) -> None:
+        """An answer was sent, or will not be."""
+        _, relay = self._outs.pop(subscription, (None, None))
+        if relay is not None:
+            relay.out = None
+            if relay.stream_id is None:
+                relay.forget()  # nobody waits for its stream any more
 
     def cancel(self, now: float, subscription: Subscription, reset_code: int) -> None:  # noqa: ARG002
         """A receiver gave up, or the upstream refused: nobody needs to be told."""
@@ -81,7 +81,7 @@ class Fetches:
             self._stop(relay)
 
     def _stop(self, relay: FetchRelay) -> None:
-        relay.session.fetches.pop(relay.request_id, None)
+        relay.forget()
         if relay.stream_id is not None:
             relay.session.stop(relay.stream_id, CANCELLED)
 
@@ -98,7 +98,6 @@ class Fetches:
 
     def forget_track(self, now: float, track: Track) -> None:
         """A track is gone."""
-        for _, relay in tuple(self._outs.values()):
-            if relay is not None and relay.track is track and not relay.ended:
-                self._stop(relay)
-                relay.reset(now, CANCELLED)
+        for relay in tuple(track.relays):
+            self._stop(relay)
+            relay.reset(now, CANCELLED)

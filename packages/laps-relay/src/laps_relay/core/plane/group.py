@@ -72,6 +72,13 @@ class Group:
             if final is not None and object_id > final:
                 raise MalformedTrackError(f"{where} is behind its subgroup's last one, {final}")
 
+    def forget(self, receiver: Receiver) -> None:
+        """A receiver is gone."""
+        for subgroup_id, refused in tuple(self.refused.items()):
+            refused.discard(receiver)
+            if not refused:
+                del self.refused[subgroup_id]
+
     def end_at(self, object_id: int, *, marked: bool = False) -> None:
         """No object behind this one exists; ``marked`` if it is only the mark of the end."""
         if self.final is not None and self.final != object_id:
@@ -87,7 +94,10 @@ class Group:
 
     def finish_subgroup(self, subgroup_id: int, object_id: int) -> None:
         """A stream of a subgroup ended with a FIN behind this object."""
-        known = self.finals.setdefault(subgroup_id, object_id)
+        finals = self.finals
+        known = finals.setdefault(subgroup_id, object_id)
+        if len(finals) > self.track.limits.id_ranges:
+            del finals[next(iter(finals))]  # a group with a stream for each object may never end
         if known != object_id:
             raise MalformedTrackError(
                 f"subgroup {subgroup_id} of group {self.group_id} ends at object {object_id}"

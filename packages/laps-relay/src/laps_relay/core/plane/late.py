@@ -140,7 +140,7 @@ def _send_subgroup(
         # A FIN would say that this is all of the subgroup, and a reset now would drop what was
         # just written.
         timers = receiver.session.state.timers
-        timers.at(now + receiver.session.state.limits.linger, lambda _: _give_up(out))
+        timers.set(lambda _: _give_up(out), now + receiver.session.state.limits.linger)
 
 
 def _write(now: float, out: Out, objects: list[CachedObject], has_extensions: bool) -> None:

@@ -138,6 +138,10 @@ class Waiting:
         """Nobody saw anything of it."""
         self.arrival.session.pending.remove(self)
 
+    def late(self, now: float) -> None:  # noqa: ARG002 - called as all timers
+        """It has waited long enough."""
+        self.arrival.session.pending.late(self)
+
     def replay(self, now: float, source: Source) -> None:
         """Its track is known now."""
         self.arrival.session.pending.remove(self)
@@ -169,7 +173,7 @@ class Pending:
         if len(self._streams) > limits.pending_streams:
             self._overflow(waiting)
         else:
-            self._state.timers.at(now + limits.pending_time, lambda _: self._late(waiting))
+            self._state.timers.set(waiting.late, now + limits.pending_time)
 
     def room_for(self, waiting: Waiting, size: int) -> bool:
         """Whether more of a stream may wait; if not, the stream is given up."""
@@ -185,16 +189,17 @@ class Pending:
         """A stream does not wait any more."""
         if waiting in self._streams:
             del self._streams[waiting]
+            self._state.timers.cancel(waiting.late)
             self._bytes -= waiting.size
 
     def _overflow(self, waiting: Waiting) -> None:
         self._state.overflow_streams += 1
         self._give_up(waiting)
 
-    def _late(self, waiting: Waiting) -> None:
-        if waiting in self._streams:
-            self._state.unknown_streams += 1
-            self._give_up(waiting)
+    def late(self, waiting: Waiting) -> None:
+        """Nobody named the alias of a stream in time."""
+        self._state.unknown_streams += 1
+        self._give_up(waiting)
 
     def _give_up(self, waiting: Waiting) -> None:
         self.remove(waiting)
@@ -216,8 +221,8 @@ class Pending:
         if waiting is None:
             waiting = self._datagrams[alias] = []
             kept = waiting
-            self._state.timers.at(
-                now + limits.pending_time, lambda _: self._late_datagrams(alias, kept)
+            self._state.timers.set(
+                lambda _: self._late_datagrams(alias, kept), now + limits.pending_time
             )
         waiting.append(data)
 
@@ -242,6 +247,8 @@ class Pending:
 
     def clear(self) -> None:
         """The session is gone."""
+        for waiting in self._streams:
+            self._state.timers.cancel(waiting.late)
         self._streams.clear()
         self._datagrams.clear()
         self._bytes = 0

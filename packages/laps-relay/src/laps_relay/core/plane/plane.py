@@ -77,6 +77,10 @@ class Plane:
             return
         for receiver in tuple(gone.receivers.values()):
             receiver.close(CANCELLED)
+        for alias, source in gone.sources.items():
+            source.track.ingress.pop((gone, alias), None)
+        for track in gone.malformed:
+            track.broken.discard(gone)
         self._fetches.forget(now, session)
         while gone.streams:
             # One by one: another stream of this session may take over, and has to go as well.
@@ -105,10 +109,9 @@ class Plane:
             feed.standby.clear()
             feed.session.stop(feed.stream_id, CANCELLED)
             feed.abandon()
-        for session in self._sessions.values():
-            for alias, source in tuple(session.sources.items()):
-                if source.track is gone:
-                    del session.sources[alias]
+        for session, alias in gone.ingress:
+            session.sources.pop(alias, None)
+        for session in gone.broken:
             session.malformed.discard(gone)
         self._fetches.forget_track(now, gone)
         self._state.cache.purge(gone)
@@ -129,7 +132,9 @@ class Plane:
     def add_ingress(self, now: float, session: int, alias: int, track: int, priority: int) -> None:
         """Objects with this alias belong to the track; what waited for it is forwarded now."""
         sender = self._sessions[session]
+        self.remove_ingress(now, session, alias)
         sender.sources[alias] = source = Source(self._state.tracks[track], priority)
+        source.track.ingress[sender, alias] = None
         streams, datagrams = sender.pending.claim(alias)
         for waiting in streams:
             stream_id, fin = waiting.arrival.stream_id, waiting.fin
@@ -145,8 +150,9 @@ class Plane:
     def remove_ingress(self, now: float, session: int, alias: int) -> None:  # noqa: ARG002
         """No more objects with this alias; streams under way are still forwarded to their end."""
         sender = self._sessions.get(session)
-        if sender is not None:
-            sender.sources.pop(alias, None)
+        source = None if sender is None else sender.sources.pop(alias, None)
+        if sender is not None and source is not None:
+            source.track.ingress.pop((sender, alias), None)
 
     def ingress_streams(self, session: int, alias: int) -> tuple[int, int]:
         """How many subgroup streams began with this alias, and how many are not over yet."""
@@ -336,7 +342,9 @@ class Plane:
     def handle_timeout(self, now: float) -> None:
         """Evict what is too old, give up what waited too long for its alias."""
         self._state.cache.expire(now)
-        self._state.timers.run(now)
+        timers = self._state.timers
+        while (call := timers.pop(now)) is not None:
+            call(now)
 
     # Figures
 
@@ -373,4 +381,5 @@ class Plane:
         """Take nothing more of a track from a session; tell it once."""
         if track is not None and track not in sender.malformed:
             sender.malformed.add(track)
+            track.broken.add(sender)
             self._state.notices.append(TrackMalformed(track.number, sender.number, reason))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.interfaces import (
     EgressEntry,
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from laps_relay.core.plane.feed import Feed
 
 __all__ = ["Out", "Receiver"]
+
+_LOOK: Final = 5.0
+"""Seconds between two looks at what has a delivery timeout."""
 
 
 class Receiver:
@@ -165,6 +168,8 @@ class Receiver:
         self.track.bounded.discard(self)
         for feed in self.track.feeds():
             feed.forget(self)
+        for group in self.track.groups.values():
+            group.forget(self)
         if reset_code is not None:
             for out in tuple(self.outs):
                 out.reset(reset_code)
@@ -236,8 +241,20 @@ class Out:
         self.written += size
         self._waiting.append((self.written, now + timeout))
         if not self._armed:
-            self._armed = True
-            self.receiver.session.state.timers.at(now + timeout, self._check)
+            self._arm(now, now + timeout)
+
+    def _arm(self, now: float, deadline: float) -> None:
+        """Look again then, or earlier.
+
+        What was sent meanwhile must not be kept for a timeout that a subscriber made very long.
+        """
+        self._armed = True
+        self.receiver.session.state.timers.set(self._check, min(deadline, now + _LOOK))
+
+    def _disarm(self) -> None:
+        if self._armed:
+            self._armed = False
+            self.receiver.session.state.timers.cancel(self._check)
 
     def _check(self, now: float) -> None:
         """Give the stream up if what was written too long ago still waits."""
@@ -251,8 +268,7 @@ class Out:
             return
         state = self.receiver.session.state
         if waiting[0][1] > now:
-            self._armed = True
-            state.timers.at(waiting[0][1], self._check)
+            self._arm(now, waiting[0][1])
             return
         state.timed_out += 1
         lost = stream.queued
@@ -282,6 +298,7 @@ class Out:
 
     def reset(self, code: int = CANCELLED) -> None:
         """Abandon it."""
+        self._disarm()
         self.stream.reset(code)
         feed = self.feed
         if feed is not None:
@@ -293,6 +310,7 @@ class Out:
     def gone(self, now: float, stream: OutStream, lost: int) -> None:  # noqa: ARG002 - Owner
         """The receiver stopped it, or was too slow: the rest of the subgroup is not sent."""
         receiver, feed = self.receiver, self.feed
+        self._disarm()
         receiver.dropped_streams += 1
         receiver.dropped_bytes += lost
         receiver.track.dropped_bytes += lost

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from laps_relay.core.interfaces import CacheLimits, Egress, Notice, OutStream
 from laps_relay.core.plane.cache import Cache
 from laps_relay.core.plane.limits import PlaneCounters, PlaneLimits
-from laps_relay.core.plane.timers import Timers
+from laps_relay.core.timers import Timers
 from laps_wire.moqt.versions import Draft
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class State:
     def __init__(self, cache: CacheLimits, limits: PlaneLimits) -> None:
         self.cache = Cache(cache)
         self.limits = limits
-        self.timers = Timers()
+        self.timers: Timers[Callable[[float], None]] = Timers()
+        """What is called with the time when its own has come: a method of what it is about."""
         self.notices: list[Notice] = []
         self.tracks: dict[int, Track] = {}
         self.unknown_streams = 0

@@ -20,8 +20,10 @@ from laps_wire.names import FullTrackName
 if TYPE_CHECKING:
     from laps_relay.core.interfaces import Notice
     from laps_relay.core.plane.feed import Feed
+    from laps_relay.core.plane.fetch_relay import FetchRelay
     from laps_relay.core.plane.receiver import Receiver
     from laps_relay.core.plane.segment import Segment
+    from laps_relay.core.plane.state import Session
 
 __all__ = ["Track"]
 
@@ -37,6 +39,7 @@ class Track:
     __slots__ = (
         "absent_groups",
         "bounded",
+        "broken",
         "bytes_in",
         "bytes_out",
         "cached",
@@ -51,6 +54,7 @@ class Track:
         "end",
         "expiry",
         "groups",
+        "ingress",
         "largest_group",
         "largest_object",
         "limits",
@@ -64,6 +68,7 @@ class Track:
         "rank_type",
         "rank_value",
         "receivers",
+        "relays",
     )
 
     def __init__(
@@ -85,6 +90,12 @@ class Track:
         """Groups of which somebody said that they do not exist."""
         self.missing_groups = Ranges()
         """Groups that an upstream left out of the answer to a FETCH."""
+        self.ingress: dict[tuple[Session, int], None] = {}
+        """The aliases that stand for it."""
+        self.broken: set[Session] = set()
+        """Who broke it, and may send nothing more of it."""
+        self.relays: dict[FetchRelay, None] = {}
+        """Answers to FETCHes of ours under way."""
         self.receivers: dict[Receiver, None] = {}
         self.bounded: set[Receiver] = set()
         """Those that want nothing behind some group."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.control.timers import Timers
+from laps_relay.core.timers import Timers
 
 
 def test_the_earliest_is_due_first() -> None:
