@@ -99,7 +99,7 @@ async def test_the_admin_shows_what_is_going_on() -> None:
 
 
 async def test_a_drain_over_http_moves_the_clients() -> None:
-    with relay_process() as old, relay_process() as new:
+    with relay_process(LAPS_LIMITS__GOAWAY_TIMEOUT="60s") as old, relay_process() as new:
         # Both certificates are of their own making.
         async with (
             http_client(old.admin) as admin,
