@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from laps_relay.core.control.events import (
@@ -36,6 +38,7 @@ from laps_wire.moqt.session.events import (
     RequestReceived,
     RequestRefused,
     RequestRejected,
+    RequestsAllowed,
     UpdateAccepted,
     UpdateReceived,
     UpdateRejected,
@@ -302,6 +305,30 @@ def test_more_requests_are_allowed() -> None:
         net.settle()
         answered += 1
     assert answered == 3
+
+
+def test_who_allows_one_request_at_a_time_gets_one_tried() -> None:
+    """Each MAX_REQUEST_ID would try all that wait, and turn their order around."""
+    net = EdgeNet()
+    peer = net.connect(Draft.D16)
+    client = net.relay._context.clients[peer.id]
+    tried: list[int] = []
+    allowed = 0
+
+    def request(number: int) -> Callable[[float], None]:
+        def retry(_: float) -> None:
+            tried.append(number)
+            if number >= allowed:
+                client.blocked.append(request(number))
+
+        return retry
+
+    client.blocked.extend(request(number) for number in range(1000))
+    for allowed in (2, 4):
+        event = RequestsAllowed(max_request_id=allowed)
+        net.relay._dispatch.event(net.now, client, event)
+    assert tried == [0, 1, 2, 2, 3, 4]
+    assert len(client.blocked) == 996
 
 
 def test_a_track_status_cannot_be_updated() -> None:

@@ -96,9 +96,7 @@ class Dispatch:
             case SetupReceived():
                 self._setup(now, client, event)
             case RequestsAllowed():
-                # Each may block again, and then waits behind the others.
-                for _ in range(len(client.blocked)):
-                    client.blocked.popleft()(now)
+                self._unblock(now, client)
             case GoawayReceived():
                 client.leaving = True
                 context.events.append(SessionLeaving(session=client.id, by_peer=True))
@@ -117,6 +115,20 @@ class Dispatch:
             case _:
                 # What is left answers no request of ours, or belongs to the data plane.
                 pass
+
+    def _unblock(self, now: float, client: Client) -> None:
+        """Make the requests that waited, in their order, until one is blocked again.
+
+        A peer may allow one at a time: the others must not be tried each time.
+        """
+        blocked = client.blocked
+        while blocked:
+            retry = blocked.popleft()
+            left = len(blocked)
+            retry(now)
+            if len(blocked) > left:
+                blocked.rotate(len(blocked) - left)
+                return
 
     def _setup(self, now: float, client: Client, event: SetupReceived) -> None:
         context = self._context

@@ -213,9 +213,8 @@ class Spaces:
         context.events.append(PrefixGone(session=watch.client.id, prefix=watch.prefix))
         if watch.ranking is not None:
             self._rerank(watch.prefix)
-        for track in list(context.tracks.tree.under(watch.prefix)):
-            receiver = track.receivers.get(watch.client.id)
-            if receiver is None or receiver.watch is not watch:
+        for receiver in list(watch.client.requests.values()):
+            if not isinstance(receiver, Receiver) or receiver.watch is not watch:
                 continue
             receiver.watch = None
             if watch.ranking is not None:
