@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import laps_sdk
-from laps_sdk.transport.base import Connection, Endpoint, Handler, OutStream
+from laps_sdk.transport.base import Connection, Endpoint, Handler, Listener, OutStream
 from laps_sdk.transport.endpoint import open_endpoint
 from laps_sdk.transport.engine import EngineOptions
 from laps_sdk.transport.events import Closed, StopSending, StreamDropped
@@ -277,6 +277,8 @@ class MoqtServer:
         self.limits = limits
         self.sessions: list[ServerPeer] = []
         self.endpoint: Endpoint | None = None
+        self.accept: Listener = self._accept
+        """Takes a connection; a test may put something else here."""
         self._taken = 0
         self._news = asyncio.Event()
 
@@ -295,7 +297,7 @@ class MoqtServer:
             port=port,
             backend="memory",
             options=EngineOptions(alpn=tuple(drafts)),
-            listener=self._accept,
+            listener=self._take,
             network=self.network,
         )
 
@@ -303,6 +305,9 @@ class MoqtServer:
         if self.endpoint is not None:
             await self.endpoint.close()
             self.endpoint = None
+
+    def _take(self, connection: Connection) -> Handler:
+        return self.accept(connection)
 
     def _accept(self, connection: Connection) -> Handler:
         peer = ServerPeer(connection, self.options, self.limits)

@@ -41,6 +41,11 @@ class TransportError(LapsError):
 class ConnectError(TransportError):
     """A connection could not be established."""
 
+    def __init__(self, reason: str, *, code: int | None = None) -> None:
+        super().__init__(reason)
+        self.code = code
+        """The code with which the relay closed the session at once, if it did."""
+
 
 class ConnectionLostError(TransportError):
     """A connection that stood has ended."""

@@ -8,6 +8,7 @@ import pytest
 
 import laps_sdk
 from laps_sdk import Gap, GapCause, Location, NamespaceAdded, NamespaceRemoved, Subscription
+from laps_sdk.transport.base import Connection, Handler
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
@@ -24,9 +25,18 @@ from laps_wire.moqt.messages import (
     SubscribeNamespace,
 )
 from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import RequestReceived
 from laps_wire.moqt.structures import SubscriptionFilter
 from laps_wire.names import FullTrackName, Namespace
-from testkit.moqt_server import ServerPeer, eventually, hurry, joined, moqt_server, soon
+from testkit.moqt_server import (
+    MoqtServer,
+    ServerPeer,
+    eventually,
+    hurry,
+    joined,
+    moqt_server,
+    soon,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -414,3 +424,130 @@ async def test_moving_while_the_past_is_under_way(draft: str) -> None:
         second.do(lambda s: s.accept_fetch(rest.request_id, Location(5, 2)))
         second.send_fetch(rest.request_id, [(4, 1, b"b")])
         assert [(await soon(anext(subscription))).payload for _ in range(2)] == [b"b", b"c"]
+
+
+async def test_a_token_that_cannot_be_had_again_ends_the_session(draft: str) -> None:
+    tokens = [b"first"]
+    async with joined(draft, token=tokens.pop) as (session, peer, _):
+        subscription = await reading(session, peer)
+        peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        with pytest.raises(laps_sdk.SessionClosedError, match="pop from empty list") as caught:
+            await soon(anext(subscription))
+        assert isinstance(caught.value.__cause__, IndexError)
+        with pytest.raises(laps_sdk.SessionClosedError):
+            await soon(session.publish(VIDEO))
+
+
+async def test_a_session_that_is_refused_when_it_comes_back_is_over(draft: str) -> None:
+    async with joined(draft, token=b"old") as (session, peer, server):
+        subscription = await reading(session, peer)
+        refuse(server, SessionCode.UNAUTHORIZED)
+        peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        with pytest.raises(laps_sdk.SessionClosedError, match="UNAUTHORIZED: not you") as caught:
+            await soon(anext(subscription))
+        assert caught.value.code == SessionCode.UNAUTHORIZED
+        assert len(server.sessions) == 2
+
+
+def refuse(server: MoqtServer, code: SessionCode) -> None:
+    """Close every session from now on before SETUP is answered."""
+    accept = server.accept
+
+    def refused(connection: Connection) -> Handler:
+        accept(connection)
+        connection.close(int(code), "not you")
+        return server.sessions[-1].peer
+
+    server.accept = refused
+
+
+async def test_who_is_thrown_out_again_and_again_comes_back_more_slowly(
+    draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+    wait = laps_sdk.Backoff.delay
+
+    def noted(self: laps_sdk.Backoff, attempt: int, jitter: float) -> float:
+        tries.append(attempt)
+        return wait(self, 0, jitter)
+
+    async with joined(draft) as (session, first, server):
+        peer = first
+        monkeypatch.setattr(laps_sdk.Backoff, "delay", noted)
+        for _ in range(4):
+            peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "go away"))
+            peer = await server.session()
+            await peer.until(lambda peer=peer: peer.peer.session.established)  # type: ignore[misc] # bound early on purpose
+        await eventually(lambda: session.connected)
+    assert tries == [0, 1, 2, 3]
+
+
+async def test_leaving_while_moving_leaves_nothing_open(draft: str) -> None:
+    async with (
+        joined(draft) as (session, first, server),
+        moqt_server(draft, network=server.network) as other,
+    ):
+        subscription = await reading(session, first)
+        first.do(lambda s: s.goaway(other.url))
+        second = await other.session()
+        await second.request(Subscribe)  # not answered: it is not settled where we are
+        await session.close()
+        await first.until(lambda: first.over is not None)
+        await second.until(lambda: second.over is not None)
+        with pytest.raises(laps_sdk.SessionClosedError):
+            await soon(anext(subscription))
+
+
+async def test_a_close_that_is_cancelled_still_closes_the_connection(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        begun, ending = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> None:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await asyncio.Event().wait()
+
+        session._hub.spawn(asyncio.create_task(slow()))
+        await soon(begun.wait())
+        closing = asyncio.create_task(session.close())
+        await soon(ending.wait())
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await soon(closing)
+        await peer.until(lambda: peer.over is not None)
+
+
+async def test_a_session_is_used_inside_its_block_and_once(draft: str) -> None:
+    async with moqt_server(draft) as server:
+        session = laps_sdk.connect(server.url, network=server.network)
+        for use in (session.publish(VIDEO), session.track_status(VIDEO)):
+            with pytest.raises(StateError, match="async with"):
+                await soon(use)
+        async with session:
+            pass
+        with pytest.raises(StateError, match="entered once"):
+            await session.__aenter__()
+
+
+async def test_a_subscription_that_waits_for_its_publisher_is_made_once() -> None:
+    """Lost between two tries: the session and the subscription must not both ask again."""
+    slow = laps_sdk.Backoff(first=0.1, cap=0.1, spread=1.0)
+    async with joined("moqt-16", backoff=slow) as (session, first, server):
+        subscription = session.subscribe(VIDEO, wait=60.0)
+        entering = asyncio.create_task(subscription.__aenter__())
+        asked = await first.request(Subscribe)
+        code = RequestErrorCode.DOES_NOT_EXIST
+        first.do(lambda s: s.reject(asked.request_id, code, "not yet"))
+        link = session._hub.link
+        assert link is not None
+        await eventually(lambda: not link._requests)
+        first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
+        second = await server.session()
+        await accept_subscribe(second)
+        await soon(entering)
+        kinds = [e for e in second.events if isinstance(e, RequestReceived)]
+        assert len(kinds) == 1
+        assert list(session._hub._durables) == [subscription]

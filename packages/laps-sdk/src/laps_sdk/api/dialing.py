@@ -58,10 +58,12 @@ class _Deaf:
 async def dial(address: RelayAddress, options: ConnectOptions, owner: LinkOwner) -> Line:
     """A link whose SETUP is done; ``ConnectError`` says what was tried."""
     faults: list[str] = []
+    # Here, and not when the connection stands: what a token's giver raises is the caller's.
+    setup = _setup(address, options)
     try:
         async with asyncio.timeout(options.timeout):
             targets = await _resolve(address, options)
-            return await _race(targets, address, options, owner, faults)
+            return await _race(targets, address, options, setup, owner, faults)
     except TimeoutError:
         faults.append(f"no answer in {options.timeout:g} s")
     raise ConnectError(f"{address}: {'; '.join(faults)}")
@@ -71,6 +73,7 @@ async def _race(
     targets: list[Address],
     address: RelayAddress,
     options: ConnectOptions,
+    setup: SetupOptions,
     owner: LinkOwner,
     faults: list[str],
 ) -> Line:
@@ -80,10 +83,11 @@ async def _race(
     """
     waiting = list(reversed(targets))
     tasks: set[asyncio.Task[Line]] = set()
+    code: int | None = None
     try:
         while waiting or tasks:
             if waiting:
-                dialling = _dial_one(waiting.pop(), address, options, owner)
+                dialling = _dial_one(waiting.pop(), address, options, setup, owner)
                 tasks.add(asyncio.create_task(dialling))
             done, tasks = await asyncio.wait(
                 tasks,
@@ -98,13 +102,15 @@ async def _race(
                 if not isinstance(error, ConnectError | ConnectionLostError):
                     raise error
                 faults.append(str(error))
+                if isinstance(error, ConnectionLostError) and error.by_peer:
+                    code = error.code
     finally:
         for task in tasks:
             task.cancel()
         for line in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(line, Line):  # it was second
                 await line.close()
-    raise ConnectError(f"{address}: {'; '.join(faults)}")
+    raise ConnectError(f"{address}: {'; '.join(faults)}", code=code)
 
 
 async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Address]:
@@ -129,7 +135,11 @@ def _is_literal(host: str) -> bool:
 
 
 async def _dial_one(
-    target: Address, address: RelayAddress, options: ConnectOptions, owner: LinkOwner
+    target: Address,
+    address: RelayAddress,
+    options: ConnectOptions,
+    setup: SetupOptions,
+    owner: LinkOwner,
 ) -> Line:
     try:
         endpoint = await open_endpoint(
@@ -143,7 +153,7 @@ async def _dial_one(
     except OSError as error:
         raise ConnectError(f"no socket: {error}") from error
     try:
-        link = await _handshake(endpoint, target, address, options, owner)
+        link = await _handshake(endpoint, target, address, options, setup, owner)
         await link.ready()
     except BaseException:
         await endpoint.close()
@@ -156,6 +166,7 @@ async def _handshake(
     target: Address,
     address: RelayAddress,
     options: ConnectOptions,
+    setup: SetupOptions,
     owner: LinkOwner,
 ) -> Link:
     links: list[Link] = []
@@ -171,7 +182,7 @@ async def _handshake(
             address,
             owner,
             draft=draft,
-            options=_setup(address, options),
+            options=setup,
             extensions=TOP_N_EXTENSIONS,
         )
         links.append(link)

@@ -115,6 +115,7 @@ class FetchRun:
         link = self.link
         if self._request is not None:
             link.incoming.forget_fetch(self._request.id, self)
+            link.forget(self._request.id)
             if link.error is None:
                 link.peer.session.fetch_ended(self._request.id)
                 link.peer.settle()

@@ -27,7 +27,7 @@ from laps_sdk.api.errors import (
 from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.options import ConnectOptions
 from laps_sdk.uri import RelayAddress, parse_address
-from laps_wire.errors import LapsError, TextFormError
+from laps_wire.errors import LapsError, StateError, TextFormError
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.messages import (
     Fetch,
@@ -69,6 +69,10 @@ _PASSING: Final = frozenset(
 """Refusals that may pass: after a restart the publisher may come back later than we do."""
 
 
+_STABLE: Final = 10.0
+"""Seconds after which a link counts as one that works: the next back-off begins anew."""
+
+
 class Durable(Protocol):
     """Something that outlives a link."""
 
@@ -107,6 +111,7 @@ class Hub:
         "_durables",
         "_expired",
         "_line",
+        "_started",
         "_supervisor",
         "_tasks",
         "address",
@@ -127,6 +132,7 @@ class Hub:
         self.responders: dict[FullTrackName, Responder] = {}
         self.offered: dict[OfferTaker, None] = {}
         """Who may want a PUBLISH of the relay."""
+        self._started = False
         self._line: Line | None = None
         self._durables: dict[Durable, None] = {}
         self._expired: bytes | None = None
@@ -138,8 +144,22 @@ class Hub:
 
     async def start(self) -> None:
         """Dial the first link; it is not retried."""
+        if self._started:
+            raise StateError("a session is entered once: call connect again")
+        self._started = True
         self._line = await dial(self.address, self.options, self)
         self._supervisor = asyncio.create_task(self._supervise(), name="laps session")
+        self._supervisor.add_done_callback(self._supervised)
+
+    def _supervised(self, task: asyncio.Task[None]) -> None:
+        """Without a supervisor there is no next link: say so instead of waiting for it."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            code = error.code or 0 if isinstance(error, ConnectError) else 0
+            words = f"no connection to {self.address} again: {error}"
+            over = SessionClosedError(words, code=code, by_peer=bool(code))
+            over.__cause__ = error
+            self._finish(over)
 
     async def close(self, *, drain: bool) -> None:
         """End the session: what was written goes out first, unless ``drain`` is False."""
@@ -149,12 +169,12 @@ class Hub:
         tasks = [*self._tasks, *([supervisor] if supervisor is not None else [])]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if line is not None:
-            try:
-                if drain:
-                    await self._drain(line.link)
-            finally:
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if drain and line is not None:
+                await self._drain(line.link)
+        finally:
+            if line is not None:
                 await line.close(SessionCode.NO_ERROR, "done")
 
     def _finish(self, error: SessionClosedError) -> None:
@@ -186,6 +206,8 @@ class Hub:
 
     async def current(self) -> Link:
         """Wait for a link that takes requests; raises why there will be none."""
+        if not self._started:
+            raise StateError("the session is not connected: use it inside 'async with'")
         while True:
             if self.error is not None:
                 raise self.error
@@ -196,21 +218,24 @@ class Hub:
             await self._changed.wait()
 
     async def join(self, durable: Durable) -> None:
-        """Attach something for the first time: what the relay refuses is raised."""
+        """Attach something for the first time: what the relay refuses is raised.
+
+        The supervisor hears of it when it is attached, so that only one of the two tries.
+        """
         while True:
             link = await self.soon()
-            self._durables[durable] = None
             try:
                 await durable.attach(link)
             except ConnectionLostError:
-                self._durables.pop(durable, None)
                 if not self.options.reconnect:
                     raise
-            except BaseException:
-                self._durables.pop(durable, None)
-                raise
-            else:
+                continue
+            if self.error is not None:
+                raise self.error
+            if link is self.link:
+                self._durables[durable] = None
                 return
+            # The relay was lost or left in the meantime: the next one has to know as well.
 
     async def soon(self) -> Link:
         """The present link, or the next one if it comes soon."""
@@ -286,32 +311,53 @@ class Hub:
     # Moving
 
     async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
+        attempt = -1
+        since = loop.time()
         while True:
             await self._trouble()
             old = self._line
             if old is None:
                 return
+            # Who is thrown out as soon as it has come does not come back at once for ever.
+            attempt = attempt + 1 if loop.time() - since < _STABLE else 0
             lost = old.link.error
             if lost is not None:
-                for durable in list(self._durables):
-                    durable.detach(old.link)
-                await old.endpoint.close()
-                if not self.options.reconnect or self._is_final(lost.code):
-                    self._finish(lost)
+                await self._replace(old, lost, attempt)
+                if self.error is not None:
                     return
-                self._line = await self._redial(self.address)
             else:
-                self._line = await self._follow(old.link)
-            self.reconnects += 1
-            self._changed.set()
-            await self._attach_all(self._line.link)
-            if lost is None:
-                await self._drain(old.link)
-                for durable in list(self._durables):
-                    durable.detach(old.link)
-                await old.close(SessionCode.NO_ERROR, "moved")
+                await self._move(old, attempt)
+            since = loop.time()
 
-    def _is_final(self, code: int) -> bool:
+    async def _replace(self, old: Line, lost: SessionClosedError, attempt: int) -> None:
+        """A link was lost."""
+        for durable in list(self._durables):
+            durable.detach(old.link)
+        await old.endpoint.close()
+        if not self.options.reconnect or self._is_final(lost.code):
+            self._finish(lost)
+            return
+        self._line = await self._redial(self.address, attempt)
+        await self._arrived(self._line)
+
+    async def _move(self, old: Line, attempt: int) -> None:
+        """The relay wants us to go: the old link stays until the new one has everything."""
+        self._line = await self._follow(old.link, attempt)
+        try:
+            await self._arrived(self._line)
+            await self._drain(old.link)
+            for durable in list(self._durables):
+                durable.detach(old.link)
+        finally:
+            await old.close(SessionCode.NO_ERROR, "moved")
+
+    async def _arrived(self, line: Line) -> None:
+        self.reconnects += 1
+        self._changed.set()
+        await self._attach_all(line.link)
+
+    def _is_final(self, code: int | None) -> bool:
         """Whether another try would only meet this code again."""
         if code == SessionCode.EXPIRED_AUTH_TOKEN and callable(self.options.token):
             before, self._expired = self._expired, self.options.token_value()
@@ -324,31 +370,34 @@ class Hub:
             self._changed.clear()
             await self._changed.wait()
 
-    async def _redial(self, address: RelayAddress, *, attempts: int | None = None) -> Line:
-        attempt = 0
+    async def _redial(
+        self, address: RelayAddress, attempt: int = 0, *, attempts: int | None = None
+    ) -> Line:
+        """Dial until somebody answers; ``ConnectError`` if another try would only fail again."""
+        tried = 0
         while True:
             jitter = random.random()  # noqa: S311 - spreads clients, hides nothing
-            await asyncio.sleep(self.options.backoff.delay(attempt, jitter))
+            await asyncio.sleep(self.options.backoff.delay(attempt + tried, jitter))
             try:
                 return await dial(address, self.options, self)
-            except ConnectError:
-                attempt += 1
-                if attempts is not None and attempt >= attempts:
+            except ConnectError as error:
+                tried += 1
+                if self._is_final(error.code) or (attempts is not None and tried >= attempts):
                     raise
 
-    async def _follow(self, link: Link) -> Line:
+    async def _follow(self, link: Link, attempt: int) -> Line:
         """Where GOAWAY points to; if nobody is there, where we came from."""
         goaway = link.goaway
         if goaway is not None and goaway.new_session_uri:
             try:
                 address = parse_address(goaway.new_session_uri)
-                line = await self._redial(address, attempts=3)
+                line = await self._redial(address, attempt, attempts=3)
             except (ConnectError, TextFormError):
                 pass
             else:
                 self.address = address
                 return line
-        return await self._redial(self.address)
+        return await self._redial(self.address, attempt)
 
     async def _attach_all(self, link: Link) -> None:
         tasks = [

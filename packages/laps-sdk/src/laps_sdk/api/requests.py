@@ -47,8 +47,10 @@ class Request:
             if not answer.done():
                 answer.set_result(event.message)
         elif isinstance(event, RequestRejected):
+            self.link.forget(self.id)
             self._fail(RequestRefusedError(self.what, event.message))
         elif isinstance(event, RequestCancelled) and not answer.done():
+            self.link.forget(self.id)
             words = event.reason or "its stream was closed"
             self._fail(RequestTimeoutError(f"{self.what}: the relay gave it up: {words}"))
         else:

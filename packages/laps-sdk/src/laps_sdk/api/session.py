@@ -288,6 +288,7 @@ class Session:
         what = f"TRACK_STATUS {track}"
         request = await link.ask(what, lambda session: session.track_status(track), _ignore)
         answer = await request.answered(self._hub.options.timeout)
+        link.forget(request.id)
         if not isinstance(answer, RequestOk):
             raise RequestError(f"{what}: the relay answered {type(answer).__name__}")
         expires = answer.parameters.expires
