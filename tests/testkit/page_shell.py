@@ -32,11 +32,12 @@ _MARK: Final = "-- the shell has come so far:"
 _END: Final = 30.0
 
 # The relay's first lines go through a pipe with a name: reading waits until they are there, and
-# ends if the relay does.
+# ends if the relay does. Whoever is still connected at the end of a page is not waited for.
 _SERVE: Final = """
 if [ -n "$RELAY" ]; then kill $RELAY; wait $RELAY; fi
 rm -f relay.lines; mkfifo relay.lines
-{command} --port 0 --admin-port 0 >relay.lines 2>relay.log </dev/null &
+LAPS_LISTEN__DRAIN_TIMEOUT=100ms \\
+  {command} --port 0 --admin-port 0 >relay.lines 2>relay.log </dev/null &
 RELAY=$!
 exec 9<relay.lines
 READY=1
