@@ -107,7 +107,19 @@ def test_against_sorting(size: int, margin: int, steps: list[tuple[int, int | No
         if change.entered is not None:
             members.add(change.entered)
         assert set(ranking.members) == members
+        assert {each for each in values if ranking.in_top(each)} == members
         assert len(members) == min(size, len(values))
         outside = [values[other] for other in values if other not in members]
         lowest = min((values[member] for member in members), default=0)
         assert max(outside, default=0) <= lowest + margin
+
+
+def test_the_cost_does_not_grow_with_n() -> None:
+    """A member whose value changes all the time leaves nothing behind either."""
+    ranking = Ranking(2)
+    for track in range(5):
+        ranking.update(track, 1000)
+    for value in range(2000, 5000):
+        ranking.update(0, value)
+    assert len(ranking._floor) <= 2 * 2 + 64
+    assert ranking.members[0] == 0

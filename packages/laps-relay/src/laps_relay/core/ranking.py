@@ -27,7 +27,7 @@ class Change(NamedTuple):
 class Ranking:
     """The top of a set of tracks, kept as values change."""
 
-    __slots__ = ("_heap", "_margin", "_members", "_size", "_values")
+    __slots__ = ("_floor", "_heap", "_margin", "_members", "_size", "_values")
 
     def __init__(self, size: int, margin: int = 0) -> None:
         self._size = size
@@ -36,6 +36,8 @@ class Ranking:
         self._members: dict[int, None] = {}
         self._heap: list[tuple[int, int]] = []
         """(-value, track) of those outside, and of others: an entry counts if it is still true."""
+        self._floor: list[tuple[int, int]] = []
+        """(value, -track) of members, and of others: likewise."""
 
     def __len__(self) -> int:
         """How many tracks there are, in the top or not."""
@@ -54,15 +56,20 @@ class Ranking:
         """The tracks in the top, the highest first; of equals the older one."""
         return tuple(sorted(self._members, key=lambda track: (-self._values[track], track)))
 
+    def in_top(self, track: int) -> bool:
+        """Whether a track is in the top."""
+        return track in self._members
+
     def update(self, track: int, value: int) -> Change:
         """Note a track's value, be it new or not."""
         self._values[track] = value
         if track in self._members:
+            self._enter(track)
             return self._challenge()
         heappush(self._heap, (-value, track))
         self._prune()
         if len(self._members) < self._size:
-            self._members[track] = None
+            self._enter(track)
             return Change(entered=track)
         return self._challenge()
 
@@ -76,8 +83,15 @@ class Ranking:
         best = self._best()
         if best is None:
             return Change(left=track)
-        self._members[best] = None
+        self._enter(best)
         return Change(entered=best, left=track)
+
+    def _enter(self, track: int) -> None:
+        """Have a track in the top, with the value that it has now."""
+        self._members[track] = None
+        heappush(self._floor, (self._values[track], -track))
+        if len(self._floor) > 2 * len(self._members) + 64:
+            self._floor = sorted((self._values[each], -each) for each in self._members)
 
     def _challenge(self) -> Change:
         """Let the best of those outside take the place of the worst inside, if it is better."""
@@ -85,13 +99,20 @@ class Ranking:
         if best is None or not self._members:
             return Change()
         # Of equal members the youngest goes.
-        worst = min(self._members, key=lambda track: (self._values[track], -track))
+        worst = self._worst()
         if self._values[best] <= self._values[worst] + self._margin:
             return Change()
         del self._members[worst]
-        self._members[best] = None
+        self._enter(best)
         heappush(self._heap, (-self._values[worst], worst))
         return Change(entered=best, left=worst)
+
+    def _worst(self) -> int:
+        """The worst track inside; there is one."""
+        floor = self._floor
+        while -floor[0][1] not in self._members or self._values[-floor[0][1]] != floor[0][0]:
+            heappop(floor)
+        return -floor[0][1]
 
     def _best(self) -> int | None:
         """The best track outside."""

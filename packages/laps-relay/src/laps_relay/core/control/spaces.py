@@ -310,7 +310,7 @@ class Spaces:
             or client.id in track.sources
             or track.name in watch.blocked
             or track.number in watch.declined
-            or (watch.ranking is not None and track.number not in watch.ranking.members)
+            or (watch.ranking is not None and not watch.ranking.in_top(track.number))
             or client.id in track.receivers
         ):
             return
