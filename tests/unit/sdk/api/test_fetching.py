@@ -226,3 +226,17 @@ async def test_a_fetch_that_is_not_read_ends_with_an_error_and_not_with_a_hole(d
         peer.send_fetch(asked.request_id, [(1, n, b"a") for n in range(20)])
         with pytest.raises(laps_sdk.RequestError, match="taken fast enough"):
             await soon(all_of(fetch))
+
+
+async def test_the_stream_may_end_before_the_answer(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        fetch = session.fetch(VIDEO, start=1, end=1)
+        task = asyncio.create_task(all_of(fetch))
+        asked = await peer.request(Fetch)
+        peer.send_fetch(asked.request_id, [(1, 0, b"a")])
+        await eventually(lambda: fetch._inbox.over)
+        accept(peer, asked)
+        assert [obj.payload for obj in await soon(task)] == [b"a"]
+        link = session._hub.link
+        assert link is not None
+        assert not link._requests

@@ -75,6 +75,8 @@ class FetchRun:
             self._done = True
             link.incoming.forget_fetch(request.id, self)
             raise
+        if self._done:
+            link.forget(request.id)  # its stream has ended before the answer came
         if not isinstance(answer, FetchOk):
             raise RequestError(f"{self._what}: the relay answered {type(answer).__name__}")
         return answer
@@ -115,7 +117,8 @@ class FetchRun:
         link = self.link
         if self._request is not None:
             link.incoming.forget_fetch(self._request.id, self)
-            link.forget(self._request.id)
+            if self._request.has_answer:
+                link.forget(self._request.id)
             if link.error is None:
                 link.peer.session.fetch_ended(self._request.id)
                 link.peer.settle()

@@ -38,6 +38,11 @@ class Request:
         """Whether the session still knows it."""
         return self.link.peer.session.request_kind(self.id) is not None
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether the relay has answered, or will not any more."""
+        return self._answer.done()
+
     def handle(self, event: Event) -> None:
         """The link has news about this request."""
         answer = self._answer
