@@ -551,3 +551,17 @@ async def test_a_subscription_that_waits_for_its_publisher_is_made_once() -> Non
         kinds = [e for e in second.events if isinstance(e, RequestReceived)]
         assert len(kinds) == 1
         assert list(session._hub._durables) == [subscription]
+
+
+async def test_a_track_that_fails_takes_no_namespace_back(draft: str) -> None:
+    async with joined(draft) as (session, peer, server):
+        publishing = asyncio.create_task(session.publish(VIDEO, announce=True))
+        asked = await peer.request(PublishNamespace)
+        peer.do(lambda s: s.accept(asked.request_id))
+        await soon(publishing)
+        hurry(session, timeout=0.2)
+        await server.stop()
+        await eventually(lambda: not session.connected)
+        with pytest.raises(laps_sdk.RequestTimeoutError):
+            await soon(session.publish("demo", "audio", announce=True))
+        assert list(session._announcements) == [VIDEO.namespace]

@@ -269,7 +269,7 @@ class Announcement:
         self._hub = hub
         self.namespace = namespace
         self._request: Request | None = None
-        self.users = 0
+        self.users: set[FullTrackName] = set()
         """Tracks that need it."""
 
     async def attach(self, link: Link) -> None:

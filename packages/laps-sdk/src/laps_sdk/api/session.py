@@ -29,7 +29,7 @@ from laps_wire.moqt.messages import RequestOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import DEFAULT_PRIORITY, TrackProperties
 from laps_wire.moqt.session import Event
-from laps_wire.names import Namespace
+from laps_wire.names import FullTrackName, Namespace
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -167,27 +167,29 @@ class Session:
         try:
             await self._hub.join(track)
             if announce:
-                await self._announce(track_name.namespace)
+                await self._announce(track_name)
         except BaseException:
             track.end_now()
             raise
         return track
 
-    async def _announce(self, namespace: Namespace) -> None:
+    async def _announce(self, track: FullTrackName) -> None:
+        namespace = track.namespace
         announcement = self._announcements.get(namespace)
         if announcement is None:
             announcement = self._announcements[namespace] = Announcement(self._hub, namespace)
-            announcement.users += 1
+            announcement.users.add(track)
             await self._hub.join(announcement)
         else:
-            announcement.users += 1
+            announcement.users.add(track)
 
     def _track_ended(self, track: PublishedTrack) -> None:
         self._tracks.pop(track, None)
         announcement = self._announcements.get(track.name.namespace)
-        if track.announced and announcement is not None:
-            announcement.users -= 1
-            if announcement.users <= 0:
+        # A track that failed before it was announced takes nothing back from the others.
+        if announcement is not None and track.name in announcement.users:
+            announcement.users.discard(track.name)
+            if not announcement.users:
                 del self._announcements[track.name.namespace]
                 announcement.end()
 
