@@ -426,8 +426,8 @@ async def test_a_slow_reader_gets_all_of_a_track_that_has_ended(
     monkeypatch.setattr("laps_sdk.api.ending._LINGER", 0.01)
     limits = ConnectionLimits(max_stream_data=20_000)
     async with joined(draft, limits=limits) as (session, peer, _):
-        hurry(session, timeout=0.01)
         subscription, request_id, _ = await subscribed(session, peer, max_objects=10)
+        hurry(session, timeout=0.01)
         peer.send_group(ALIAS, 0, [b"x" * 1000] * 200)
         done(peer, request_id, 1)
         await eventually(lambda: subscription._ending.last_word is not None)
