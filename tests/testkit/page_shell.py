@@ -43,7 +43,7 @@ exec 9<relay.lines
 READY=1
 while IFS= read -r line <&9; do
   printf '%s\\n' "$line"
-  case "$line" in try*) READY=0; break;; esac
+  case "$line" in with*) READY=0; break;; esac
 done
 [ $READY = 0 ] || cat relay.log
 [ $READY = 0 ]
