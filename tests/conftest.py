@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Generator
 
@@ -15,6 +16,11 @@ settings.register_profile("default", _COMMON, max_examples=60, derandomize=True)
 settings.register_profile("quick", _COMMON, max_examples=20, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("LAPS_HYPOTHESIS", "default"))
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so would every process
+# that they start: what is tested is what users have.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
