@@ -1,0 +1,1 @@
+"""The relay network, sans-IO: information bases, selection, policy, sets (docs/spec/laps-2.md)."""
