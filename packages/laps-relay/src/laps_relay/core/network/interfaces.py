@@ -8,7 +8,7 @@
     timers                         |               Interests  what we publish and want  <--> bridge
                                    |               Steering   next hop of a target, Vias     to the
                                    |               Sets       SNS in, SNS out                 Edge
-    data streams, datagrams ------ | -----------> PeerPlane   FIB, pipeline             <--> its plane
+    data streams, datagrams ------ | -----------> PeerPlane   FIB, pipeline           <--> its plane
     Egress of each connection <----'--------------'
 
 A *session* is one peering connection, numbered by the shell; a *peer* is the node at its other end.
@@ -245,7 +245,7 @@ class Policy(Protocol):
         """The class of service of a track; "" if the policy knows none for it."""
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """Whether data of this class may go along these relays, from us to the target, both in it."""
+        """Whether data of this class may go along these relays, from us to the target."""
 
     def limits(self, scope: str) -> ClassLimits:
         """What the class asks of a way."""
