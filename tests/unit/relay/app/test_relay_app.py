@@ -255,7 +255,7 @@ def test_a_reload_changes_what_it_can(tmp_path: Path) -> None:
             assert is_open(relay)
             file.write_text(
                 f'{start}[auth]\nkeys = ["{tmp_path}/key.json"]\n[cache]\nmax_age = "5s"\n'
-                '[observe]\nregion = "eu"\nlog_level = "info"\n',
+                '[network]\nregion = "eu"\n[observe]\nlog_level = "info"\n',
                 encoding="utf-8",
             )
             assert relay.app.reload()
@@ -263,7 +263,7 @@ def test_a_reload_changes_what_it_can(tmp_path: Path) -> None:
             assert relay.app.view.cache_limits()["max_age"] == 5.0
             (line,) = relay.logged("reloaded")
             assert line["changed"] == ["auth.keys", "cache.max_age"]
-            assert line["needs_restart"] == ["observe.region"]
+            assert line["needs_restart"] == ["network.region"]
             file.write_text(f"{start}nonsense = 1\n", encoding="utf-8")
             assert not relay.app.reload()
             (line,) = relay.logged("reload refused, the old configuration stays")

@@ -86,8 +86,8 @@ class EdgeView:
         config = self.loaded.config
         return Info(
             version=self._version,
-            node_id=config.observe.node_id,
-            region=config.observe.region,
+            node_id=config.network.node_id,
+            region=config.network.region,
             url=self.url,
             transport=config.listen.transport,
             drafts=list(config.listen.drafts),

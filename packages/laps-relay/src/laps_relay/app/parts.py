@@ -110,9 +110,9 @@ def telemetry_writer(config: RelayConfig) -> TelemetryWriter | None:
     return TelemetryWriter(
         TelemetrySettings(
             directory=observe.telemetry_dir,
-            relay=observe.node_id,
+            relay=config.network.node_id or "0:1",
             boot=int(time.time()),
-            region=observe.region,
+            region=config.network.region,
             file_bytes=observe.telemetry_file_bytes,
             file_age=observe.telemetry_file_age,
             queue=observe.telemetry_queue,

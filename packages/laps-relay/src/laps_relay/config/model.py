@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from laps_relay.config.base import Section, key
+from laps_relay.config.fields import LOOPBACK, FilePath, Numbers, Paths, Words, words
 from laps_relay.config.limits import Cache, Limits
+from laps_relay.config.network import Network
 from laps_relay.config.units import Duration, Size
 from laps_sdk.tokens import parse_scope
 from laps_sdk.transport.moqt import DRAFTS
-from laps_wire.nodeid import NodeId
 
 __all__ = [
     "Admin",
@@ -26,30 +27,10 @@ __all__ = [
     "default_state_dir",
 ]
 
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-
-
-def _words(value: object) -> object:
-    """Lists may come from the environment as words with commas between them."""
-    if isinstance(value, str):
-        return [word.strip() for word in value.split(",") if word.strip()]
-    return value
-
 
 def _scope(text: str) -> str:
     parse_scope(text)
     return text
-
-
-def _path(path: Path) -> Path:
-    """A path that can be opened; what is no path at all is told apart from what is not there."""
-    text = str(path)
-    if "\0" in text or text == ".":
-        raise ValueError("a path is not empty and holds no zero bytes; leave the key out for none")
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise ValueError("nobody of this name has a home directory; write the whole path") from None
 
 
 def _draft(text: str) -> str:
@@ -62,22 +43,6 @@ def _different(items: list[str]) -> list[str]:
     if not items or len(set(items)) != len(items):
         raise ValueError("one or more, each of them once")
     return items
-
-
-def _node_id(text: str) -> str:
-    return str(NodeId.parse(text))
-
-
-def _label(text: str) -> str:
-    if not text.isprintable() or len(text) > 64:
-        raise ValueError("a name of at most 64 printable characters")
-    return text
-
-
-FilePath = Annotated[Path, AfterValidator(_path)]
-Words = Annotated[list[str], BeforeValidator(_words)]
-Numbers = Annotated[list[int], BeforeValidator(_words)]
-Paths = Annotated[list[FilePath], BeforeValidator(_words)]
 
 
 def default_state_dir() -> Path:
@@ -95,7 +60,7 @@ class Listen(Section):
     )
     drafts: Annotated[
         list[Annotated[str, AfterValidator(_draft)]],
-        BeforeValidator(_words),
+        BeforeValidator(words),
         AfterValidator(_different),
     ] = key(["moqt-18", "moqt-16"], "ALPNs of MoQT, the preferred one first.")
     datagram_size: int = key(
@@ -167,7 +132,7 @@ class Auth(Section):
     keys: Paths = key([], "Key files (JWK); one or more means: deny by default.", "at-once")
     audience: Words = key([], "Who we are; tokens for others are refused.", "at-once")
     issuers: Words = key([], "Whom we trust; none: every holder of a key.", "at-once")
-    anonymous: Annotated[list[Annotated[str, BeforeValidator(_scope)]], BeforeValidator(_words)] = (
+    anonymous: Annotated[list[Annotated[str, BeforeValidator(_scope)]], BeforeValidator(words)] = (
         key([], "Scopes that need no token, e.g. 'sub:public/*'.", "at-once")
     )
     token_types: Numbers = key([1], "MoQT token types that are read as CAT.", "at-once")
@@ -206,12 +171,6 @@ class Observe(Section):
         " None: a random one for each start.",
         secret=True,
     )
-    region: Annotated[str, AfterValidator(_label)] = key(
-        "", "Where this relay stands, for telemetry."
-    )
-    node_id: Annotated[str, AfterValidator(_node_id)] = key(
-        "0:1", "The relay's node id, for telemetry."
-    )
     telemetry_dir: FilePath | None = key(None, "Directory for telemetry files; none: no telemetry.")
     telemetry_file_bytes: Size = key("64MiB", "A file is closed at this size ...", ge=1024)
     telemetry_file_age: Duration = key("5m", "... or at this age.", gt=0)
@@ -236,4 +195,5 @@ class RelayConfig(Section):
     auth: Auth = Auth()
     cache: Cache = Cache()
     limits: Limits = Limits()
+    network: Network = Network()
     observe: Observe = Observe()

@@ -1,0 +1,101 @@
+"""The section ``network``: who this relay is among others, and with whom it peers."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from laps_relay.config.base import Section, key
+from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
+from laps_relay.config.units import Duration, Size
+
+__all__ = ["Network", "NetworkLimits"]
+
+
+def _pairs(items: list[str]) -> list[str]:
+    for item in items:
+        name, separator, value = item.partition("=")
+        if not (name and separator and value):
+            raise ValueError(f"{item!a} is no label; write name=value")
+    return items
+
+
+class NetworkLimits(Section):
+    """What one peer may fill; it was told so when it connected."""
+
+    max_nodes: int = key(65_536, "Nodes that a peer may advertise.", "new-connections", ge=1)
+    max_announces: int = key(1_048_576, "Announces that a peer may pass on.", "new-connections")
+    max_subscribes: int = key(16_777_216, "Subscribes that a peer may pass on.", "new-connections")
+    max_sets: int = key(65_536, "Subscriber node sets of a peer.", "new-connections", ge=1)
+    max_targets: int = key(4_096, "Targets of one set.", "new-connections", ge=1, le=65_536)
+    unknown_bytes: Size = key("1MiB", "Data that waits for its set.", "new-connections")
+    unknown_time: Duration = key("1s", "How long it waits.", "new-connections")
+
+
+class Network(Section):
+    """This relay among others; without ``enabled`` it stands alone."""
+
+    enabled: bool = key(False, "Whether it peers; peers or another type than edge do it, too.")
+    type: Literal["edge", "via", "stub", "control"] = key(
+        "edge",
+        "edge: clients and peers; via: forwards between relays; stub: child of an Edge; control:"
+        " keeps announces and subscribes for others.",
+    )
+    node_id: NodeIdText = key(
+        "", "high:low, unique in the network. None: made from the key and the peer port."
+    )
+    region: Label = key("", "The operator's name of where it stands.")
+    longitude: float | None = key(None, "Degrees east.", ge=-180, le=180)
+    latitude: float | None = key(None, "Degrees north.", ge=-90, le=90)
+    labels: Words = key([], "For policies, each name=value, such as country=DE.")
+    host: str = key("", "Address to bind for peers; none: that of clients.")
+    port: int = key(33434, "UDP port for peers; 0: any free one.", ge=0, le=65535)
+    contacts: Words = key([], "How others reach it, host:port; none: where it listens.")
+    peers: Words = key([], "Relays to connect to, host:port.")
+    parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
+    auth: Literal["shared-key", "certificate", "none"] = key(
+        "shared-key", "How peers prove who they are; none: on loopback only."
+    )
+    key_file: FilePath | None = key(
+        None,
+        "The network's secret, the same at all relays: proves membership, and names are hashed with"
+        " it. None: one in the state directory, for relays of one machine.",
+    )
+    ca: FilePath | None = key(None, "PEM file: who signs the certificates of relays.")
+    policy: FilePath | None = key(None, "Policy file; none: everything is allowed.", "at-once")
+    reflect: bool = key(
+        True, "Via: keep announces and subscribes and give them to new peers.", "static"
+    )
+    plaintext_names: bool = key(True, "Whether announces carry names, for discovery.")
+    batch: Duration = key("20ms", "How long changes for a peer are collected.")
+    hold: Duration = key("15s", "A peer that says nothing for so long is gone.", gt=0)
+    unsubscribe_delay: Duration = key("5s", "How long the last unsubscribe of a track waits.")
+    max_fanout: int = key(2, "Copies of a track towards one region before a Via is injected.", ge=1)
+    dynamic: bool = key(True, "Whether relays are dialled on demand.")
+    limits: NetworkLimits = NetworkLimits()
+
+    @property
+    def active(self) -> bool:
+        """Whether this relay peers."""
+        return self.enabled or bool(self.peers) or self.type != "edge"
+
+    @property
+    def takes_clients(self) -> bool:
+        """Whether clients may connect."""
+        return self.type in ("edge", "stub")
+
+    def is_loopback(self, listen_host: str) -> bool:
+        """Whether only this machine can peer."""
+        return (self.host or listen_host) in LOOPBACK
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.longitude is None) != (self.latitude is None):
+            raise ValueError("longitude and latitude: set both, or neither")
+        if self.type == "stub" and not self.peers:
+            raise ValueError("a stub needs an Edge to be a child of: set network.peers")
+        if self.auth == "certificate" and self.ca is None:
+            raise ValueError("auth is certificate, but nobody is trusted: set network.ca")
+        _pairs(self.labels)
+        return self
