@@ -68,6 +68,7 @@ def test_only_what_goes_end_to_end_has_an_odd_parameter() -> None:
         ParameterId.FULL_NAME_DIGEST,
         ParameterId.TRACE,
         ParameterId.NODE_CREDENTIAL,
+        ParameterId.SCOPE,
     }
 
 

@@ -21,7 +21,9 @@ from laps_wire.peering.laps2.forwarding import (
     SnsRefused,
     SnsUpdate,
     SnsWithdraw,
+    scope_parameters,
 )
+from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters
 from testkit.fields import check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 
@@ -31,6 +33,11 @@ BY_HAND: dict[str, tuple[Layout[Any], Any, str]] = {
         SNS_ADVERTISE,
         SnsAdvertise(0xFFFFFFFF, 64, 16, (A, B)),
         "ffffffff 4040 10 02 0000000000000001 0000000000000002 00",
+    ),
+    "advertise with a class": (
+        SNS_ADVERTISE,
+        SnsAdvertise(1, 1, 0, (A,), scope_parameters("gold")),
+        "00000001 01 00 01 0000000000000001 01 07 04 676f6c64",
     ),
     "advertise nothing": (SNS_ADVERTISE, SnsAdvertise(1, 1, 0, ()), "00000001 01 00 00 00"),
     "update": (
@@ -84,3 +91,21 @@ def test_a_target_is_added_or_removed() -> None:
     with pytest.raises(EncodeError, match="both added and removed"):
         SnsUpdate(1, 2, add=(A, B), remove=(B,))
     assert SnsUpdate(1, 2, add=(A,), remove=(B,)).remove == (B,)
+
+
+@pytest.mark.parametrize("scope", ["", "gold", "\u00e4" * 32, "g" * 64])
+def test_a_class_of_service_is_a_parameter(scope: str) -> None:
+    made = SnsAdvertise(1, 1, 0, (A,), scope_parameters(scope))
+    assert read(SNS_ADVERTISE, write(SNS_ADVERTISE, made))[0].scope == scope
+    assert (made.parameters == NO_PARAMETERS) is (not scope)
+
+
+@pytest.mark.parametrize("value", [b"", b"g" * 65, b"\xff", "\u00e4".encode()[:1]])
+def test_a_class_that_is_none_is_ignored(value: bytes) -> None:
+    message = SnsAdvertise(1, 1, 0, (A,), Parameters(((7, value),)))
+    assert read(SNS_ADVERTISE, write(SNS_ADVERTISE, message))[0].scope == ""
+
+
+def test_a_class_that_is_too_long_is_not_written() -> None:
+    with pytest.raises(EncodeError, match="65 bytes are over the limit of 64"):
+        scope_parameters("g" * 65)

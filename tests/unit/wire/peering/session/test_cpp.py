@@ -260,7 +260,7 @@ def test_messages_that_do_not_exist_there() -> None:
 
 
 def test_sets_are_always_written_whole() -> None:
-    now = SnsSet(2, 9, frozenset({B, A}))
+    now = SnsSet(2, 9, frozenset({B, A}), scope="gold")  # nowhere to write the class
     expected = [cpp.SubscribeNodeSetAdvertised(2, 2, (A, B))]
     for whole in (True, False):
         assert list(FLAVOUR.write_sns((SnsDiff(2, 9, (B,)),), now, whole=whole)) == expected

@@ -43,6 +43,7 @@ def advertised(
     removed: tuple[NodeId, ...] = (),
     hops: int = 0,
     released: tuple[Any, ...] = (),
+    scope: str = "",
 ) -> SnsAdvertised:
     return SnsAdvertised(
         sns_id=sns_id,
@@ -52,6 +53,7 @@ def advertised(
         added=added,
         removed=removed,
         released=released,
+        scope=scope,
     )
 
 
@@ -114,7 +116,28 @@ def test_synchronisation_of_the_peer() -> None:
     assert list(state.end_sync()) == [SnsWithdrawn(sns_id=1, targets=(A,))]
 
 
+def test_the_class_of_service_stays_until_a_set_is_described_anew() -> None:
+    state = forwarding()
+    gold, none = laps2.scope_parameters("gold"), laps2.NO_PARAMETERS
+    assert receive(state, laps2.SnsAdvertise(1, 1, 0, (A,), gold)) == [
+        advertised(1, 1, (A,), added=(A,), scope="gold")
+    ]
+    assert receive(state, laps2.SnsUpdate(1, 2, (B,))) == [
+        advertised(1, 2, (A, B), added=(B,), scope="gold")
+    ]
+    assert receive(state, laps2.SnsAdvertise(1, 3, 0, (A, B), gold)) == []
+    assert receive(state, laps2.SnsAdvertise(1, 4, 0, (A, B), none)) == [advertised(1, 4, (A, B))]
+
+
 # What we say
+
+
+def test_our_sets_have_their_class_of_service_also_in_a_synchronisation() -> None:
+    state = forwarding()
+    gold = laps2.scope_parameters("gold")
+    assert state.advertise([A], 0, "gold") == (1, [laps2.SnsAdvertise(1, 1, 0, (A,), gold)])
+    assert state.update(1, [B]) == [laps2.SnsUpdate(1, 2, (B,), (A,))]
+    assert list(state.synchronise())[1] == laps2.SnsAdvertise(1, 3, 0, (B,), gold)
 
 
 def test_our_sets_as_messages() -> None:

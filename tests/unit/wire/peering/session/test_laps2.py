@@ -131,6 +131,11 @@ def test_reading_sets() -> None:
     assert list(FLAVOUR.read_sns(laps2.SnsAdvertise(7, 1, 2, (A, B)))) == [
         SnsDescription(7, 1, (A, B), 2)
     ]
+    with_class = laps2.SnsAdvertise(7, 1, 2, (A,), laps2.scope_parameters("gold"))
+    assert list(FLAVOUR.read_sns(with_class)) == [SnsDescription(7, 1, (A,), 2, "gold")]
+    steps = (SnsDiff(7, 1, (A,)),)
+    now = SnsSet(7, 1, frozenset({A}), hops=2, scope="gold")
+    assert list(FLAVOUR.write_sns(steps, now, whole=True)) == [with_class]
     assert list(FLAVOUR.read_sns(laps2.SnsUpdate(7, 2, (C,), (A,)))) == [
         SnsChange(7, 2, (C,), (A,))
     ]

@@ -367,7 +367,7 @@ def test_the_cpp_relay_has_one_control_stream() -> None:
 
 def test_sets_survive_a_move() -> None:
     pair = Pair(stream_delay={0: 3.0}).establish()
-    first = pair.dialler.advertise_sns(pair.now, [A])
+    first = pair.dialler.advertise_sns(pair.now, [A], scope="gold")
     second = pair.dialler.advertise_sns(pair.now, [B])
     pair.run()
     pair.forget()
@@ -388,6 +388,7 @@ def test_sets_survive_a_move() -> None:
             targets=frozenset({A, C}),
             added=(C,),
             removed=(),
+            scope="gold",
         ),
         SnsWithdrawn(sns_id=second, targets=(B,)),
     ]
@@ -507,7 +508,7 @@ def test_draining_a_cpp_session_just_closes_later() -> None:
 
 def test_sets() -> None:
     pair = Pair().establish()
-    sns_id = pair.dialler.advertise_sns(pair.now, [B, A], hops=1)
+    sns_id = pair.dialler.advertise_sns(pair.now, [B, A], hops=1, scope="gold")
     pair.dialler.update_sns(pair.now, sns_id, [A, C])
     pair.dialler.update_sns(pair.now, sns_id, [A, C])  # no change, no message
     pair.dialler.withdraw_sns(pair.now, sns_id)
@@ -517,6 +518,7 @@ def test_sets() -> None:
     assert (made.sns_id, made.hops, made.targets) == (1, 1, frozenset({A, B}))
     assert isinstance(changed, SnsAdvertised)
     assert (changed.added, changed.removed) == ((C,), (B,))
+    assert made.scope == changed.scope == "gold"
     assert ended == SnsWithdrawn(sns_id=1, targets=(A, C))
 
 

@@ -73,10 +73,10 @@ def test_ids_wrap_to_one_and_skip_live_sets() -> None:
 
 def test_update_gives_the_difference_and_keeps_the_id() -> None:
     sets = sender()
-    assert sets.advertise(nodes(3, 1), hops=2) == (diff(1, 1, added=(1, 3)),)
+    assert sets.advertise(nodes(3, 1), hops=2, scope="gold") == (diff(1, 1, added=(1, 3)),)
     assert sets.update(1, nodes(1, 2)) == (diff(1, 2, added=(2,), removed=(3,)),)
     assert sets.update(1, nodes(2, 1)) == ()
-    assert sets[1] == SnsSet(1, 2, frozenset(nodes(1, 2)), 2)
+    assert sets[1] == SnsSet(1, 2, frozenset(nodes(1, 2)), 2, "gold")
     assert sets[1].ordered == nodes(1, 2)
 
 
@@ -117,6 +117,8 @@ def test_sender_misuse_is_local_and_changes_nothing() -> None:
     sets = sender(max_sets=1, max_targets=2)
     with pytest.raises(StateError, match="at most 2 targets"):
         sets.advertise(nodes(1, 2, 3))
+    with pytest.raises(StateError, match="at most 64 bytes"):
+        sets.advertise(nodes(1), scope="g" * 65)
     sns_id = made(sets, 1, 2)
     with pytest.raises(StateError, match="at most 1 subscriber"):
         sets.advertise(nodes(1))
@@ -142,10 +144,11 @@ def receiver(*, max_sets: int = 4, max_targets: int = 4, ordered: bool = True) -
 
 def test_advertise_update_withdraw() -> None:
     sets = receiver()
-    assert sets.advertise(5, 1, nodes(10, 20), hops=3) == diff(5, 1, added=(10, 20))
-    assert sets.advertise(5, 4, nodes(20, 30), hops=2) == diff(5, 4, added=(30,), removed=(10,))
+    assert sets.advertise(5, 1, nodes(10, 20), hops=3, scope="x") == diff(5, 1, added=(10, 20))
+    again = sets.advertise(5, 4, nodes(20, 30), hops=2, scope="gold")
+    assert again == diff(5, 4, added=(30,), removed=(10,))
     assert sets.update(5, 5, nodes(40), nodes(20)) == diff(5, 5, added=(40,), removed=(20,))
-    assert sets.get(5) == SnsSet(5, 5, frozenset(nodes(30, 40)), 2)
+    assert sets.get(5) == SnsSet(5, 5, frozenset(nodes(30, 40)), 2, "gold")
     assert sets.withdraw(5) == diff(5, 5, removed=(30, 40))
     assert len(sets) == 0
     assert sets.get(5) is None

@@ -30,7 +30,13 @@ from laps_wire.peering.laps2.data import (
     with_sns_id,
 )
 from laps_wire.peering.laps2.fields import Label, Stamp
-from laps_wire.peering.laps2.forwarding import SnsAdvertise, SnsRefused, SnsUpdate, SnsWithdraw
+from laps_wire.peering.laps2.forwarding import (
+    SnsAdvertise,
+    SnsRefused,
+    SnsUpdate,
+    SnsWithdraw,
+    scope_parameters,
+)
 from laps_wire.peering.laps2.framing import Incoming, UnknownMessage, decode, encode
 from laps_wire.peering.laps2.handshake import (
     NO_EVIDENCE,
@@ -161,6 +167,7 @@ __all__ = [
     "listener_transcript",
     "node_transcript",
     "rewrite_sns_id",
+    "scope_parameters",
     "sns_id_at",
     "split",
     "with_sns_id",

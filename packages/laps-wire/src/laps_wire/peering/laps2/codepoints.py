@@ -83,6 +83,7 @@ class ParameterId(IntEnum):
     FULL_NAME_DIGEST = 0x01
     TRACE = 0x03
     NODE_CREDENTIAL = 0x05
+    SCOPE = 0x07
     UNKNOWN_SNS_MS = 0x02
     UNKNOWN_SNS_BYTES = 0x04
     MAX_MESSAGE_SIZE = 0x06

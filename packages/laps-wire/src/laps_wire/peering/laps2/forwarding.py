@@ -22,8 +22,9 @@ from typing import Final
 from laps_wire.errors import EncodeError
 from laps_wire.layout import U32, VARINT, Constrained, Layout
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2.codepoints import ParameterId
 from laps_wire.peering.laps2.fields import NODE_SET, Ascending
-from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_HOPS
+from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_HOPS, MAX_SCOPE_BYTES
 from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS, Parameters
 from laps_wire.peering.laps2.sns import FIRST_SNS_ID, MAX_SNS_ID
 from laps_wire.varint import QUIC_MAX
@@ -38,6 +39,7 @@ __all__ = [
     "SnsRefused",
     "SnsUpdate",
     "SnsWithdraw",
+    "scope_parameters",
 ]
 
 
@@ -53,6 +55,20 @@ class SnsAdvertise:
     targets: tuple[NodeId, ...]
     """The s-relays that need the data, lowest first."""
     parameters: Parameters = NO_PARAMETERS
+
+    @property
+    def scope(self) -> str:
+        """The class of service in the parameter SCOPE; "" if there is none, or none that counts.
+
+        A value that is not what the table says is ignored like an unknown one (laps-2, 3.2).
+        """
+        value = self.parameters.get(ParameterId.SCOPE)
+        if value is None or len(value) > MAX_SCOPE_BYTES:
+            return ""
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +110,16 @@ class SnsRefused:
     targets: tuple[NodeId, ...] = ()
     """The targets that get nothing; empty: the whole set."""
     parameters: Parameters = NO_PARAMETERS
+
+
+def scope_parameters(scope: str) -> Parameters:
+    """The parameters of a set whose data has this class of service; none for ""."""
+    if not scope:
+        return NO_PARAMETERS
+    value = scope.encode()
+    if len(value) > MAX_SCOPE_BYTES:
+        raise EncodeError(f"scope: {len(value)} bytes are over the limit of {MAX_SCOPE_BYTES}")
+    return NO_PARAMETERS.with_bytes(ParameterId.SCOPE, value)
 
 
 SNS_ID: Final = Constrained(U32, FIRST_SNS_ID, MAX_SNS_ID)

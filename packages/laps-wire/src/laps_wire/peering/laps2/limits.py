@@ -31,6 +31,7 @@ __all__ = [
     "MAX_REASON_BYTES",
     "MAX_REGION_BYTES",
     "MAX_SCHEMES",
+    "MAX_SCOPE_BYTES",
     "MAX_SIGNATURE_BYTES",
     "MAX_SUBSCRIBE_DATA_BYTES",
     "MAX_TARGETS",
@@ -104,6 +105,8 @@ MAX_BATCH: Final = 1_024
 
 MAX_TARGETS: Final = 4_096
 """The most node IDs in one set of a message; a larger set is made by updates."""
+MAX_SCOPE_BYTES: Final = 64
+"""The longest name of a class of service."""
 DATA_HEADER_BYTES: Final = 24
 """The size of a data header without extensions."""
 MAX_DATA_HEADER_BYTES: Final = 255

@@ -218,6 +218,8 @@ class SnsAdvertised:
     removed: tuple[NodeId, ...]
     released: tuple[Any, ...] = ()
     """Data that had come before the set, in order of arrival."""
+    scope: str = ""
+    """The class of service that policy gave the data; "" if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

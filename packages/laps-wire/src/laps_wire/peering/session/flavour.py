@@ -101,6 +101,7 @@ class SnsDescription:
     """``None`` if the flavour has no versions."""
     targets: tuple[NodeId, ...]
     hops: int = 0
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)

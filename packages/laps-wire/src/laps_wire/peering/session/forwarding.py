@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import Bases, SnsRefusal
-from laps_wire.peering.laps2.limits import MAX_TARGETS
+from laps_wire.peering.laps2.limits import MAX_SCOPE_BYTES, MAX_TARGETS
 from laps_wire.peering.laps2.settings import Settings
 from laps_wire.peering.session.events import (
     DataDropped,
@@ -37,7 +37,7 @@ Effect: TypeAlias = "SnsAdvertised | SnsWithdrawn | DataDropped | SnsRejection"
 MAX_MISSED_SETS: Final = 1_024
 """How many missing sets are remembered as having been told to the peer."""
 
-_MESSAGE_OVERHEAD: Final = 64
+_MESSAGE_OVERHEAD: Final = 64 + MAX_SCOPE_BYTES
 """More than the frame and the other fields of a message about a set can take."""
 
 
@@ -89,7 +89,7 @@ class ForwardingState:
             if version is None:
                 version = 1 if before is None else before.version + 1
             result = self.receiver.advertise(
-                sns_id, version, operation.targets, hops=operation.hops
+                sns_id, version, operation.targets, hops=operation.hops, scope=operation.scope
             )
         elif isinstance(operation, SnsChange):
             result = self.receiver.update(
@@ -106,7 +106,12 @@ class ForwardingState:
             return  # a change to a set that we do not serve
         self._missed.pop(sns_id, None)
         released = self.unknown.release(sns_id)
-        if result or released or before is None or before.hops != after.hops:
+        if (
+            result
+            or released
+            or before is None
+            or (before.hops, before.scope) != (after.hops, after.scope)
+        ):
             yield SnsAdvertised(
                 sns_id=sns_id,
                 version=after.version,
@@ -115,6 +120,7 @@ class ForwardingState:
                 added=result.added,
                 removed=result.removed,
                 released=released,
+                scope=after.scope,
             )
 
     def _ended(self, diff: SnsDiff) -> Iterator[Effect]:
@@ -139,9 +145,11 @@ class ForwardingState:
 
     # What we say
 
-    def advertise(self, targets: Iterable[NodeId], hops: int) -> tuple[int, list[Any]]:
+    def advertise(
+        self, targets: Iterable[NodeId], hops: int, scope: str = ""
+    ) -> tuple[int, list[Any]]:
         """Make a set; gives its id and the messages that describe it."""
-        steps = self.sender.advertise(targets, hops=hops)
+        steps = self.sender.advertise(targets, hops=hops, scope=scope)
         made = self.sender[steps[0].sns_id]
         return made.sns_id, list(self._flavour.write_sns(steps, made, whole=True))
 

@@ -146,7 +146,13 @@ class Laps2Flavour:
         """What a message about sets means."""
         if isinstance(message, laps2.SnsAdvertise):
             return (
-                SnsDescription(message.sns_id, message.set_version, message.targets, message.hops),
+                SnsDescription(
+                    message.sns_id,
+                    message.set_version,
+                    message.targets,
+                    message.hops,
+                    message.scope,
+                ),
             )
         if isinstance(message, laps2.SnsUpdate):
             return (SnsChange(message.sns_id, message.set_version, message.add, message.remove),)
@@ -161,7 +167,13 @@ class Laps2Flavour:
         ]
         if whole:
             first = steps[0]
-            messages[0] = laps2.SnsAdvertise(first.sns_id, first.version, now.hops, first.added)
+            messages[0] = laps2.SnsAdvertise(
+                first.sns_id,
+                first.version,
+                now.hops,
+                first.added,
+                laps2.scope_parameters(now.scope),
+            )
         return messages
 
     def write_sns_end(self, sns_id: int) -> laps2.SnsWithdraw:

@@ -208,11 +208,16 @@ class PeeringSession(SessionReceiver):
 
     # Commands for subscriber node sets and early data
 
-    def advertise_sns(self, now: float, targets: Iterable[NodeId], *, hops: int = 0) -> int:
-        """Make a subscriber node set; gives its id, with which data may be sent at once."""
+    def advertise_sns(
+        self, now: float, targets: Iterable[NodeId], *, hops: int = 0, scope: str = ""
+    ) -> int:
+        """Make a subscriber node set; gives its id, with which data may be sent at once.
+
+        ``scope`` is the class of service that policy gave the data.
+        """
         self._check_can_send(Kind.SNS)
         self._check_may_send(Kind.SNS)
-        sns_id, messages = self._sets.advertise(targets, hops)
+        sns_id, messages = self._sets.advertise(targets, hops, scope)
         self._send_sns(now, messages)
         return sns_id
 

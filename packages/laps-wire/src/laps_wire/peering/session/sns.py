@@ -26,7 +26,7 @@ dropped instead of ending the session.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import TypeAlias
 
@@ -34,7 +34,7 @@ from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import SnsViolationError
 from laps_wire.peering.laps2.codepoints import SnsRefusal
-from laps_wire.peering.laps2.limits import MAX_TARGETS
+from laps_wire.peering.laps2.limits import MAX_SCOPE_BYTES, MAX_TARGETS
 from laps_wire.peering.laps2.sns import NO_SNS_ID, is_later, next_free
 
 __all__ = [
@@ -57,6 +57,8 @@ class SnsSet:
     targets: NodeSet
     hops: int = 0
     """How many sets deep the chain is: 0 at the o-relay."""
+    scope: str = ""
+    """The class of service that policy gave the data; "" if none."""
 
     @property
     def ordered(self) -> tuple[NodeId, ...]:
@@ -142,15 +144,19 @@ class SnsSender:
         """Every live set, in the order in which they were made."""
         return iter(self._sets.values())
 
-    def advertise(self, targets: Iterable[NodeId], *, hops: int = 0) -> tuple[SnsDiff, ...]:
+    def advertise(
+        self, targets: Iterable[NodeId], *, hops: int = 0, scope: str = ""
+    ) -> tuple[SnsDiff, ...]:
         """Make a set; gives its steps. Ids of live sets are skipped when ids have wrapped."""
         wanted = self._checked(targets)
         if len(self._sets) >= self.max_sets:
             raise StateError(f"the peer takes at most {self.max_sets} subscriber node sets")
+        if len(scope.encode()) > MAX_SCOPE_BYTES:
+            raise StateError(f"a scope has at most {MAX_SCOPE_BYTES} bytes")
         # At most every live id is in the way, so one more look finds a free one.
         sns_id = next_free(self._last, self._sets, limit=len(self._sets) + 1)
         self._last = sns_id
-        return self._store(SnsSet(sns_id, 0, frozenset(), hops), wanted)
+        return self._store(SnsSet(sns_id, 0, frozenset(), hops, scope), wanted)
 
     def update(self, sns_id: int, targets: Iterable[NodeId]) -> tuple[SnsDiff, ...]:
         """Change a live set in place; gives its steps, none if nothing changed."""
@@ -165,8 +171,7 @@ class SnsSender:
     def renew(self) -> tuple[tuple[SnsDiff, ...], ...]:
         """The steps that describe every live set from the beginning, the oldest set first."""
         return tuple(
-            self._store(SnsSet(old.sns_id, old.version, frozenset(), old.hops), old.targets)
-            for old in tuple(self)
+            self._store(replace(old, targets=frozenset()), old.targets) for old in tuple(self)
         )
 
     def clear(self) -> None:
@@ -190,7 +195,7 @@ class SnsSender:
             room = self.chunk - len(leaving)
             coming, added = added[:room], added[room:]
             steps.append(SnsDiff(old.sns_id, version, tuple(coming), tuple(leaving)))
-        self._sets[old.sns_id] = SnsSet(old.sns_id, old.version + len(steps), wanted, old.hops)
+        self._sets[old.sns_id] = replace(old, version=old.version + len(steps), targets=wanted)
         return tuple(steps)
 
 
@@ -256,7 +261,13 @@ class SnsReceiver:
         return SnsStanding.GONE
 
     def advertise(
-        self, sns_id: int, version: int, targets: Collection[NodeId], *, hops: int = 0
+        self,
+        sns_id: int,
+        version: int,
+        targets: Collection[NodeId],
+        *,
+        hops: int = 0,
+        scope: str = "",
     ) -> SnsDiff | SnsRejection:
         """The peer described a set in full: a new one, or a live one anew."""
         known = self._sets.get(sns_id)
@@ -270,7 +281,7 @@ class SnsReceiver:
             )
         if self._unconfirmed is not None:
             self._unconfirmed.discard(sns_id)
-        return self._keep(SnsSet(sns_id, version, frozenset(targets), hops))
+        return self._keep(SnsSet(sns_id, version, frozenset(targets), hops, scope))
 
     def update(
         self, sns_id: int, version: int, add: Collection[NodeId], remove: Collection[NodeId]
@@ -287,7 +298,7 @@ class SnsReceiver:
                 f"set {sns_id}: version {version} updated after {known.version}"
             )
         targets = (known.targets - frozenset(remove)) | frozenset(add)
-        return self._keep(SnsSet(sns_id, version, targets, known.hops))
+        return self._keep(replace(known, version=version, targets=targets))
 
     def withdraw(self, sns_id: int) -> SnsDiff:
         """The peer ended a set. One that we do not serve ends without an effect."""
