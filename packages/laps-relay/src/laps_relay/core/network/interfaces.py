@@ -244,8 +244,14 @@ class Policy(Protocol):
     def scope(self, name: FullTrackName) -> str:
         """The class of service of a track; "" if the policy knows none for it."""
 
+    def region(self, node: NodeSelf) -> str:
+        """The region that a node counts for; "" if it is in none."""
+
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """Whether data of this class may go along these relays, from us to the target."""
+        """Whether data of this class may go along these relays.
+
+        We are the first of them, the target is the last.
+        """
 
     def limits(self, scope: str) -> ClassLimits:
         """What the class asks of a way."""
