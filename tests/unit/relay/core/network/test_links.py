@@ -25,14 +25,11 @@ def link(links: Links, session: int, node: NodeId | None = None, *, control: boo
 def test_a_connection_has_no_node_until_the_handshake_says_so() -> None:
     links = Links()
     made = link(links, 3)
-    assert not made.up
-    assert made.relay_type is None
-    assert links.nodes() == []
+    assert (made.up, made.relay_type, links.nodes()) == (False, None, [])
     links.meet(made, A)
     links.meet(made, A)
     made.info = NodeInfo(NodeSelf(A, RelayType.VIA, Stamp(1, 1)))
-    assert made.up
-    assert made.relay_type is RelayType.VIA
+    assert (made.up, made.relay_type) == (True, RelayType.VIA)
     assert links.of(A) == (made,)
     assert links.get(3) is made
 
@@ -68,9 +65,9 @@ def test_parallel_connections_share_the_tracks_and_a_lost_one_moves_only_its_own
     assert set(shares) == {4, 5, 6}
     assert min(shares.values()) > 800
     links.remove(5)
-    for key, session in before.items():
-        if session != 5:
-            assert links.session_to(A, key) == session
+    for key, chosen in before.items():
+        if chosen != 5:
+            assert links.session_to(A, key) == chosen
     links.remove(6)
     assert {links.session_to(A, key) for key in range(20)} == {4}
 
