@@ -106,6 +106,9 @@ class NetworkSettings:
     """... and only if they changed by this share ..."""
     metric_floor_us: int = 2_000
     """... and by this many microseconds."""
+    light_time: bool = True
+    """Disbelieve round trips that are shorter than light needs between the declared locations.
+    False: for networks on one machine whose relays pretend to be far apart."""
     probe_interval: float = 10.0
     set_linger: float = 1.0
     """How long a set outlives its last stream: datagrams may be under way."""
@@ -147,6 +150,8 @@ class Candidate(NamedTuple):
     """Of our own session with the peer, as we measured it."""
     forwards: bool
     """Whether data can go this way: not through a control server, nor against a direction."""
+    load: int = 0
+    """How loaded the transit relays are, all together (``selection.burden``)."""
 
     @property
     def hops(self) -> int:
