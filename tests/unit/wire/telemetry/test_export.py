@@ -143,7 +143,7 @@ def test_the_tables() -> None:
     assert "| `drops` | map of string to long | no |" in text
     assert "| `queue_ms` | MsHistogram | yes |" in text
     assert text.count("## `MsHistogram`") == text.count("## `PathItem`") == 1
-    assert "Known values: `edge`, `via`, `stub`. |" in text
+    assert "Known values: `edge`, `via`, `stub`, `control`. |" in text
 
 
 def test_the_page_shows_the_schema() -> None:

@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
 
 from laps_relay.core.control import events as core
 from laps_relay.core.control.settings import SessionInfo
@@ -17,48 +15,20 @@ from laps_relay.core.interfaces import SubscriptionCounters
 from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
+from laps_relay.observe.rows import Fields, Row, row
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_wire.errors import TextFormError
 from laps_wire.telemetry import Body, SessionClose, SessionOpen, address_prefix, safe_text
 
 __all__ = ["Observer", "host_of"]
 
-_E = TypeVar("_E")
-Fields = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """How one kind of event is shown."""
-
-    level: str
-    words: str
-    fields: Callable[[Names, Any], Fields]
-    count: Callable[[Metrics, Any], None] | None = None
-
-
-def _row(
-    _kind: type[_E],
-    level: str,
-    words: str,
-    fields: Callable[[Names, _E], Fields],
-    count: Callable[[Metrics, _E], None] | None = None,
-) -> _Row:
-    """Ties the two functions to the event's own type."""
-    return _Row(
-        level,
-        words,
-        cast("Callable[[Names, Any], Fields]", fields),
-        cast("Callable[[Metrics, Any], None] | None", count),
-    )
-
 
 def _kind_name(event: core.RequestDenied) -> str:
     return "update" if event.kind is None else event.kind.name.lower()
 
 
-_TABLE: Mapping[type, _Row] = {
-    core.SessionOpened: _row(
+_TABLE: Mapping[type, Row] = {
+    core.SessionOpened: row(
         core.SessionOpened,
         "info",
         "session opened",
@@ -71,7 +41,7 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, e: m.sessions_opened.labels(e.info.draft.alpn).inc(),
     ),
-    core.SessionClosed: _row(
+    core.SessionClosed: row(
         core.SessionClosed,
         "info",
         "session closed",
@@ -83,32 +53,32 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, e: m.sessions_closed.labels("peer" if e.by_peer else "relay").inc(),
     ),
-    core.SessionFaulted: _row(
+    core.SessionFaulted: row(
         core.SessionFaulted,
         "warning",
         "session broke the protocol",
         lambda _names, e: {"session": e.session, "code": e.code, "reason": e.reason},
         lambda m, e: m.sessions_faulted.labels(f"{e.code:#x}").inc(),
     ),
-    core.SessionLeaving: _row(
+    core.SessionLeaving: row(
         core.SessionLeaving,
         "info",
         "session leaving",
         lambda _names, e: {"session": e.session, "by_peer": e.by_peer},
     ),
-    core.NamespaceAdded: _row(
+    core.NamespaceAdded: row(
         core.NamespaceAdded,
         "info",
         "namespace published",
         lambda names, e: {"session": e.session, "namespace": names.logged(e.namespace)},
     ),
-    core.NamespaceGone: _row(
+    core.NamespaceGone: row(
         core.NamespaceGone,
         "info",
         "namespace gone",
         lambda names, e: {"session": e.session, "namespace": names.logged(e.namespace)},
     ),
-    core.PrefixAdded: _row(
+    core.PrefixAdded: row(
         core.PrefixAdded,
         "info",
         "prefix subscribed",
@@ -120,25 +90,25 @@ _TABLE: Mapping[type, _Row] = {
             "top_n": e.top_n,
         },
     ),
-    core.PrefixGone: _row(
+    core.PrefixGone: row(
         core.PrefixGone,
         "info",
         "prefix gone",
         lambda names, e: {"session": e.session, "prefix": names.logged(e.prefix)},
     ),
-    core.TrackAdded: _row(
+    core.TrackAdded: row(
         core.TrackAdded,
         "info",
         "track added",
         lambda names, e: {"track": names.logged(e.track), "number": e.number},
     ),
-    core.TrackRemoved: _row(
+    core.TrackRemoved: row(
         core.TrackRemoved,
         "info",
         "track removed",
         lambda names, e: {"track": names.logged(e.track), "number": e.number},
     ),
-    core.PublisherAdded: _row(
+    core.PublisherAdded: row(
         core.PublisherAdded,
         "info",
         "publisher added",
@@ -149,7 +119,7 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, _e: m.publishers.inc(),
     ),
-    core.PublisherGone: _row(
+    core.PublisherGone: row(
         core.PublisherGone,
         "info",
         "publisher gone",
@@ -159,7 +129,7 @@ _TABLE: Mapping[type, _Row] = {
             "reason": e.reason,
         },
     ),
-    core.SubscriberAdded: _row(
+    core.SubscriberAdded: row(
         core.SubscriberAdded,
         "debug",
         "subscriber added",
@@ -171,7 +141,7 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, _e: m.subscribers.inc(),
     ),
-    core.SubscriberGone: _row(
+    core.SubscriberGone: row(
         core.SubscriberGone,
         "debug",
         "subscriber gone",
@@ -183,7 +153,7 @@ _TABLE: Mapping[type, _Row] = {
             **_delivered(e.counters),
         },
     ),
-    core.RequestDenied: _row(
+    core.RequestDenied: row(
         core.RequestDenied,
         "info",
         "request denied",
@@ -196,7 +166,7 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, e: m.requests_denied.labels(_kind_name(e), f"{e.code:#x}").inc(),
     ),
-    core.FetchServed: _row(
+    core.FetchServed: row(
         core.FetchServed,
         "debug",
         "fetch served from the cache",
@@ -207,7 +177,7 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, _e: m.fetches.labels("served").inc(),
     ),
-    core.FetchRelayed: _row(
+    core.FetchRelayed: row(
         core.FetchRelayed,
         "debug",
         "fetch relayed",
@@ -218,7 +188,7 @@ _TABLE: Mapping[type, _Row] = {
         },
         lambda m, _e: m.fetches.labels("relayed").inc(),
     ),
-    core.FetchFailed: _row(
+    core.FetchFailed: row(
         core.FetchFailed,
         "info",
         "fetch failed",
@@ -277,10 +247,10 @@ class Observer:
     ) -> None:
         """Take what happened in a turn; ``carried`` knows a session's bytes in and out."""
         for event in events:
-            row = _TABLE[type(event)]
-            getattr(self._logger, row.level)(row.words, **row.fields(self._names, event))
-            if row.count is not None:
-                row.count(self._metrics, event)
+            shown = _TABLE[type(event)]
+            getattr(self._logger, shown.level)(shown.words, **shown.fields(self._names, event))
+            if shown.count is not None:
+                shown.count(self._metrics, event)
             body = self._body(now, event, carried)
             if body is not None and self._telemetry is not None:
                 self._telemetry.put(body)

@@ -61,6 +61,39 @@ class Metrics:
         self.dropped_objects = counter("laps_dropped_objects", "Objects dropped for slowness.")
         self.dropped_bytes = counter("laps_dropped_bytes", "Bytes dropped for slowness.")
         self.duplicate_objects = counter("laps_duplicate_objects", "Objects that came twice.")
+        # The network
+        self.peers = gauge("laps_peers_open", "Sessions with other relays.", "type")
+        self.nodes = gauge("laps_nodes_known", "Nodes in the node information base.")
+        self.network_announces = gauge("laps_network_announces_known", "Announces of the network.")
+        self.network_subscribes = gauge(
+            "laps_network_subscribes_known", "Subscribes of the network."
+        )
+        self.sets = gauge("laps_sets_open", "Subscriber node sets.", "direction")
+        self.fib_entries = gauge("laps_fib_entries", "Entries of the FIB.")
+        self.held_bytes = gauge("laps_held_bytes", "Bytes that wait for their set.")
+        self.peers_opened = counter("laps_peers_opened", "Peering sessions that began.", "type")
+        self.peers_closed = counter("laps_peers_closed", "Peering sessions that ended.", "code")
+        self.peers_refused = counter("laps_peers_refused", "Handshakes that failed.", "code")
+        self.peers_faulted = counter(
+            "laps_peers_faulted", "Peers closed for breaking the protocol.", "code"
+        )
+        self.dials = counter("laps_peers_dialled", "Connections to other relays.", "outcome")
+        self.nodes_suspected = counter(
+            "laps_nodes_suspected", "Node information that was not believed."
+        )
+        self.routes_changed = counter("laps_routes_changed", "Changes of a best way.")
+        self.subscribes_refused = counter(
+            "laps_subscribes_refused", "Subscribes that were refused.", "code"
+        )
+        self.network_bytes = counter(
+            "laps_network_bytes", "Data bytes between relays.", "direction"
+        )
+        self.network_streams = counter(
+            "laps_network_streams", "Data streams between relays.", "direction"
+        )
+        self.network_dropped = counter(
+            "laps_network_dropped_streams", "Data streams given up, by why.", "reason"
+        )
         # Authorization and telemetry
         self.auth_decisions = counter("laps_auth_decisions", "Requests judged.", "outcome")
         self.auth_signatures = counter("laps_auth_signatures", "Token signatures checked.")

@@ -48,7 +48,7 @@ class NodeAdv:
     TYPE: ClassVar[str] = "node.adv"
 
     node_id: Annotated[str, Column("The node that is described.")]
-    node_type: Annotated[str, Column("Its role.", values=("edge", "via", "stub"))]
+    node_type: Annotated[str, Column("Its role.", values=("edge", "via", "stub", "control"))]
     path: Annotated[tuple[PathItem, ...], Column("The way to it, nearest relay last.")]
     sum_srtt_us: Annotated[int, Column("Sum of the round trip times of the path.")]
     best: Annotated[bool, Column("Whether this became the best way to the node.")]

@@ -1,0 +1,339 @@
+"""What happens in the network, in logs, telemetry and metrics: one table, as for clients.
+
+Sessions with peers are ``p<number>`` in telemetry, so that they are not taken for clients'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from laps_relay.core.network import events as core
+from laps_relay.observe.logs import Logger
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.names import Names
+from laps_relay.observe.rows import Fields, Row, row
+from laps_relay.observe.telemetry import TelemetryWriter
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind
+from laps_wire.telemetry import (
+    AnnAdv,
+    AnnWd,
+    Body,
+    NodeAdv,
+    NodeWd,
+    PathItem,
+    SessionClose,
+    SessionOpen,
+    SnsAdv,
+    SnsWd,
+    SubAdv,
+    SubWd,
+    safe_text,
+)
+
+__all__ = ["NetworkObserver", "peer_session"]
+
+
+def peer_session(number: int) -> str:
+    """A peer's session as telemetry names it."""
+    return f"p{number}"
+
+
+def _hash(key: int) -> str:
+    return f"{key:016x}"
+
+
+def _node(node: NodeId | None) -> str | None:
+    return None if node is None else str(node)
+
+
+def _entry(
+    _names: Names,
+    event: core.AnnounceAdded | core.AnnounceGone | core.SubscribeAdded | core.SubscribeGone,
+) -> Fields:
+    entry = event.entry
+    return {"track": _hash(entry.full_name_hash), "source": str(entry.source)}
+
+
+_TABLE: Mapping[type, Row] = {
+    core.PeerAdded: row(
+        core.PeerAdded,
+        "info",
+        "peer connected",
+        lambda _names, e: {
+            "session": e.session,
+            "node": str(e.node),
+            "type": e.relay_type.name.lower(),
+            "mode": e.mode,
+            "alpn": e.alpn,
+            "control": e.control,
+            "dialled": e.dialled,
+            "implementation": safe_text(e.implementation),
+        },
+        lambda m, e: m.peers_opened.labels(e.relay_type.name.lower()).inc(),
+    ),
+    core.PeerGone: row(
+        core.PeerGone,
+        "info",
+        "peer gone",
+        lambda _names, e: {
+            "session": e.session,
+            "node": _node(e.node),
+            "code": e.code,
+            "reason": safe_text(e.reason),
+            "by_peer": e.by_peer,
+        },
+        lambda m, e: m.peers_closed.labels(f"{e.code:#x}").inc(),
+    ),
+    core.PeerTurnedDown: row(
+        core.PeerTurnedDown,
+        "warning",
+        "peering refused",
+        lambda _names, e: {
+            "session": e.session,
+            "node": _node(e.node),
+            "code": e.code,
+            "reason": safe_text(e.reason),
+        },
+        lambda m, e: m.peers_refused.labels(f"{e.code:#x}").inc(),
+    ),
+    core.PeerFaulted: row(
+        core.PeerFaulted,
+        "warning",
+        "peer broke the protocol",
+        lambda _names, e: {
+            "session": e.session,
+            "node": _node(e.node),
+            "code": e.code,
+            "reason": safe_text(e.reason),
+        },
+        lambda m, e: m.peers_faulted.labels(f"{e.code:#x}").inc(),
+    ),
+    core.PeerLeaving: row(
+        core.PeerLeaving,
+        "info",
+        "peer draining",
+        lambda _names, e: {
+            "session": e.session,
+            "node": str(e.node),
+            "reason": safe_text(e.reason),
+            "by_peer": e.by_peer,
+        },
+    ),
+    core.Dialled: row(
+        core.Dialled,
+        "debug",
+        "dialling",
+        lambda _names, e: {
+            "contact": safe_text(e.contact),
+            "node": _node(e.node),
+            "on_demand": e.dynamic,
+            **({"failed": safe_text(e.failed)} if e.failed else {}),
+        },
+        lambda m, e: m.dials.labels("failed" if e.failed else "begun").inc(),
+    ),
+    core.NodeAdded: row(
+        core.NodeAdded,
+        "debug",
+        "node advertised",
+        lambda _names, e: {
+            "node": str(e.info.node.node_id),
+            "peer": _node(e.peer),
+            "hops": len(e.info.path),
+            "best": e.best,
+        },
+    ),
+    core.NodeGone: row(
+        core.NodeGone,
+        "info",
+        "node gone",
+        lambda _names, e: {"node": str(e.node), "reason": e.reason},
+    ),
+    core.NodeSuspected: row(
+        core.NodeSuspected,
+        "warning",
+        "node information not believed",
+        lambda _names, e: {"node": str(e.node), "peer": str(e.peer), "reason": e.reason},
+        lambda m, _e: m.nodes_suspected.inc(),
+    ),
+    core.RouteChanged: row(
+        core.RouteChanged,
+        "info",
+        "route changed",
+        lambda _names, e: {
+            "node": str(e.node),
+            "next_hop": _node(e.peer),
+            "hops": e.hops,
+            "cost_us": e.cost_us,
+        },
+        lambda m, _e: m.routes_changed.inc(),
+    ),
+    core.AnnounceAdded: row(core.AnnounceAdded, "debug", "announce advertised", _entry),
+    core.AnnounceGone: row(core.AnnounceGone, "debug", "announce gone", _entry),
+    core.SubscribeAdded: row(core.SubscribeAdded, "debug", "subscribe advertised", _entry),
+    core.SubscribeGone: row(core.SubscribeGone, "debug", "subscribe gone", _entry),
+    core.SubscribeRefused: row(
+        core.SubscribeRefused,
+        "info",
+        "subscribe refused",
+        lambda _names, e: {
+            "track": _hash(e.key),
+            "source": str(e.source),
+            "code": e.code,
+            "reason": safe_text(e.reason),
+        },
+        lambda m, e: m.subscribes_refused.labels(str(e.code)).inc(),
+    ),
+    core.SetChanged: row(
+        core.SetChanged,
+        "debug",
+        "subscriber node set changed",
+        lambda _names, e: {
+            "session": e.session,
+            "sns": e.sns_id,
+            "incoming": e.incoming,
+            "members": e.members,
+        },
+    ),
+    core.SetGone: row(
+        core.SetGone,
+        "debug",
+        "subscriber node set gone",
+        lambda _names, e: {"session": e.session, "sns": e.sns_id, "incoming": e.incoming},
+    ),
+    core.PolicyChanged: row(core.PolicyChanged, "info", "policy changed", lambda _names, _e: {}),
+}
+
+
+class NetworkObserver:
+    """Carries the network core's events to logs, telemetry and metrics."""
+
+    def __init__(
+        self,
+        logger: Logger,
+        names: Names,
+        metrics: Metrics,
+        telemetry: TelemetryWriter | None = None,
+    ) -> None:
+        self._logger = logger
+        self._names = names
+        self._metrics = metrics
+        self._telemetry = telemetry
+        self._opened: dict[int, float] = {}
+
+    def observe(
+        self,
+        now: float,
+        events: Iterable[core.NetworkEvent],
+        carried: Callable[[int], tuple[int, int]],
+    ) -> None:
+        """Take what happened in a turn; ``carried`` knows a session's bytes in and out."""
+        for event in events:
+            shown = _TABLE[type(event)]
+            getattr(self._logger, shown.level)(shown.words, **shown.fields(self._names, event))
+            if shown.count is not None:
+                shown.count(self._metrics, event)
+            if self._telemetry is not None:
+                body = self._body(now, event, carried)
+                if body is not None:
+                    self._telemetry.put(body)
+
+    def _body(
+        self, now: float, event: core.NetworkEvent, carried: Callable[[int], tuple[int, int]]
+    ) -> Body | None:
+        match event:
+            case core.PeerAdded():
+                self._opened[event.session] = now
+                return SessionOpen(
+                    session_id=peer_session(event.session),
+                    kind="peer",
+                    direction="out" if event.dialled else "in",
+                    alpn=event.alpn,
+                    handshake_ms=0.0,
+                    peer=str(event.node),
+                )
+            case core.PeerGone():
+                opened = self._opened.pop(event.session, now)
+                received, sent = carried(event.session)
+                return SessionClose(
+                    session_id=peer_session(event.session),
+                    kind="peer",
+                    duration_ms=(now - opened) * 1000.0,
+                    closed_by="remote" if event.by_peer else "local",
+                    in_bytes=received,
+                    out_bytes=sent,
+                    close_code=event.code,
+                    close_space="application",
+                    reason=safe_text(event.reason) or None,
+                )
+            case core.NodeAdded() | core.NodeGone():
+                return _node_body(event)
+            case (
+                core.AnnounceAdded()
+                | core.AnnounceGone()
+                | core.SubscribeAdded()
+                | core.SubscribeGone()
+            ):
+                return _interest_body(event)
+            case core.SetChanged():
+                return SnsAdv(
+                    session_id=peer_session(event.session),
+                    sns_id=event.sns_id,
+                    direction="in" if event.incoming else "out",
+                    added=tuple(map(str, event.added)),
+                    removed=tuple(map(str, event.removed)),
+                    members=event.members,
+                    track=None if event.key is None else _hash(event.key),
+                )
+            case core.SetGone():
+                return SnsWd(
+                    session_id=peer_session(event.session),
+                    sns_id=event.sns_id,
+                    direction="in" if event.incoming else "out",
+                    removed=tuple(map(str, event.removed)),
+                    track=None if event.key is None else _hash(event.key),
+                )
+            case _:
+                return None
+
+
+def _node_body(event: core.NodeAdded | core.NodeGone) -> Body:
+    if isinstance(event, core.NodeGone):
+        return NodeWd(node_id=str(event.node), reason="withdrawn")
+    node = event.info.node
+    location = node.location
+    return NodeAdv(
+        node_id=str(node.node_id),
+        node_type=node.relay_type.name.lower(),
+        path=tuple(PathItem(str(item.node_id), item.srtt_us) for item in event.info.path),
+        sum_srtt_us=event.info.sum_srtt_us,
+        best=event.best,
+        longitude=None if location is None else location.longitude,
+        latitude=None if location is None else location.latitude,
+        load=node.load.value / 1000,
+        epoch=node.stamp.epoch,
+        seq=node.stamp.sequence,
+    )
+
+
+def _interest_body(
+    event: core.AnnounceAdded | core.AnnounceGone | core.SubscribeAdded | core.SubscribeGone,
+) -> Body:
+    entry = event.entry
+    facts: dict[str, Any] = {
+        "track": _hash(entry.full_name_hash),
+        "ns_depth": len(entry.element_hashes),
+        "source_node": str(entry.source),
+        "epoch": entry.stamp.epoch,
+        "seq": entry.stamp.sequence,
+    }
+    session = getattr(event, "session", None)
+    if session is not None:
+        facts["session_id"] = peer_session(session)
+    if isinstance(entry, AnnounceInfo):
+        facts["scope"] = "track" if entry.kind is AnnounceKind.TRACK else "namespace"
+        return AnnAdv(**facts) if isinstance(event, core.AnnounceAdded) else AnnWd(**facts)
+    if isinstance(event, core.SubscribeAdded):
+        return SubAdv(**facts)
+    return SubWd(**facts, delayed=True)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from laps_relay.core.network import events as core
+from laps_relay.observe.logs import configure
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.names import Names
+from laps_relay.observe.network import _TABLE, NetworkObserver, peer_session
+from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    Location,
+    NodeInfo,
+    NodePathItem,
+    NodeSelf,
+    RelayType,
+    Stamp,
+    SubscribeInfo,
+)
+from laps_wire.telemetry import load_line
+from testkit.logs import restored_logging
+
+A, B = NodeId(1), NodeId(2)
+STAMP = Stamp(7, 3)
+TRACK = AnnounceInfo(A, STAMP, AnnounceKind.TRACK, (1, 2), 3, 4)
+SPACE = AnnounceInfo(A, STAMP, AnnounceKind.NAMESPACE, (1,), None, 5)
+WANTED = SubscribeInfo(B, STAMP, (1, 2), 3, 4)
+NODE = NodeInfo(
+    NodeSelf(A, RelayType.CONTROL, STAMP, location=Location(8.0, 50.0)),
+    path=(NodePathItem(B, 900),),
+)
+EVENTS: list[core.NetworkEvent] = [
+    core.PeerAdded(
+        session=1,
+        node=A,
+        relay_type=RelayType.VIA,
+        mode="both",
+        alpn="laps-2",
+        control=True,
+        dialled=True,
+        implementation="x\x1b",
+    ),
+    core.PeerTurnedDown(session=2, node=None, code=2, reason="no proof"),
+    core.PeerFaulted(session=1, node=A, code=3, reason="garbage"),
+    core.PeerLeaving(session=1, node=A, reason="upgrade", by_peer=True),
+    core.Dialled(contact="a:1", node=A, dynamic=True),
+    core.Dialled(contact="a:1", node=None, dynamic=False, failed="nobody there"),
+    core.NodeAdded(info=NODE, peer=B, best=True),
+    core.NodeAdded(info=NodeInfo(NodeSelf(A, RelayType.EDGE, STAMP)), peer=None, best=False),
+    core.NodeGone(node=A, reason="withdrawn"),
+    core.NodeSuspected(node=A, peer=B, reason="faster than light"),
+    core.RouteChanged(node=A, peer=B, hops=1, cost_us=1000),
+    core.AnnounceAdded(entry=TRACK, session=1),
+    core.AnnounceAdded(entry=SPACE, session=None),
+    core.AnnounceGone(entry=SPACE),
+    core.SubscribeAdded(entry=WANTED, session=1),
+    core.SubscribeGone(entry=WANTED),
+    core.SubscribeRefused(key=4, source=B, code=1, reason="not there"),
+    core.SetChanged(session=1, sns_id=1, incoming=True, added=(B,), removed=(), members=1, key=4),
+    core.SetChanged(session=1, sns_id=2, incoming=False, added=(), removed=(A,), members=0),
+    core.SetGone(session=1, sns_id=1, incoming=True, removed=(B,), key=4),
+    core.SetGone(session=1, sns_id=2, incoming=False, removed=()),
+    core.PolicyChanged(),
+    core.PeerGone(session=1, node=A, code=0xC, reason="nothing heard", by_peer=False),
+]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+def test_every_event_of_the_network_has_a_row() -> None:
+    assert set(_TABLE) == set(get_args(core.NetworkEvent))
+    assert {type(event) for event in EVENTS} == set(_TABLE)
+
+
+def test_logs_metrics_and_telemetry_hear_of_all_that_happens(tmp_path: Path) -> None:
+    out = io.StringIO()
+    logger = configure("json", "debug", out)
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    writer.start()
+    metrics = Metrics()
+    observer = NetworkObserver(logger, Names(b"key"), metrics, writer)
+    observer.observe(10.0, EVENTS[:-1], lambda _session: (0, 0))
+    observer.observe(12.0, EVENTS[-1:], lambda _session: (100, 200))
+    writer.stop()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert len(lines) == len(EVENTS)
+    assert "\x1b" not in out.getvalue()
+    (file,) = tmp_path.glob("*.jsonl*")
+    records = [load_line(line) for line in file.read_bytes().splitlines()]
+    kinds = [record.body.TYPE for record in records]  # type: ignore[union-attr]
+    assert kinds == [
+        "session.open", "node.adv", "node.adv", "node.wd", "ann.adv", "ann.adv", "ann.wd",
+        "sub.adv", "sub.wd", "sns.adv", "sns.adv", "sns.wd", "sns.wd", "session.close",
+    ]  # fmt: skip
+    closed = records[-1].body
+    assert (closed.session_id, closed.duration_ms, closed.out_bytes) == ("p1", 2000.0, 200)  # type: ignore[union-attr]
+    text = metrics.render().decode()
+    assert 'laps_peers_opened_total{type="via"} 1.0' in text
+    assert 'laps_peers_dialled_total{outcome="failed"} 1.0' in text
+
+
+def test_without_telemetry_logs_are_all() -> None:
+    out = io.StringIO()
+    observer = NetworkObserver(configure("json", "info", out), Names(b"key"), Metrics())
+    observer.observe(0.0, EVENTS, lambda _session: (0, 0))
+    words = [json.loads(line)["event"] for line in out.getvalue().splitlines()]
+    assert "peer broke the protocol" in words
+    assert "node advertised" not in words  # debug
+
+
+def test_sessions_of_peers_are_not_taken_for_clients() -> None:
+    assert peer_session(12) == "p12"
