@@ -343,6 +343,10 @@ class PeerPlaneCounters(NamedTuple):
     dropped_streams: int
     """Outgoing streams that a slow peer lost, or whose ttl ran out."""
     dropped_bytes: int
+    dropped_datagrams: int = 0
+    """Outgoing datagrams that did not fit a peer's path."""
+    unknown_kinds: int = 0
+    """Streams and datagrams whose header is of a kind that we do not know."""
 
 
 HoldData: TypeAlias = "Callable[[float, int, object, int], SnsStanding]"
