@@ -33,6 +33,7 @@ from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
     DataHeader,
+    Direction,
     Mode,
     NodeInfo,
     NodeSelf,
@@ -286,6 +287,8 @@ class Dial(NamedTuple):
     mode: Mode = Mode.BOTH
     dynamic: bool = False
     """Dialled on demand; closed when nobody needs it any more."""
+    direction: Direction = Direction.BIDIRECTIONAL
+    """The most to ask for; control goes both ways in any case."""
 
 
 # Sets and the forwarding plane between relays
