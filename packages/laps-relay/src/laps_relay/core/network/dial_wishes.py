@@ -1,0 +1,204 @@
+"""With whom a data session is wanted: dynamic peering (seed 000, Topologies).
+
+Three things can be missing for want of a peer: a way to a target, a Via that a plan names, and a
+Via that would help (:mod:`laps_relay.core.network.via_choice`). Such a Via is known by its node
+information: it says which nodes it reaches, and how it is dialled. Whether it really helps shows
+when it is a peer and has advertised them.
+
+One Via at a time is wished for each track and region. One that did not become a peer within
+``via_hold`` rests for ``dynamic_idle``, so that others have their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from laps_relay.core.network.interfaces import Candidate, NetworkSettings, NodeLookup
+from laps_relay.core.network.via_choice import COPY_PRICE_US
+from laps_relay.core.network.ways import Ways
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import LoadClass, NodeSelf, RelayType
+
+__all__ = ["Need", "NodeDirectory", "Shortage", "WishBook"]
+
+
+class NodeDirectory(NodeLookup, Protocol):
+    """The node information base, with a list of what is in it."""
+
+    def nodes(self) -> Sequence[NodeId]:
+        """All nodes that are known, in ascending order."""
+
+
+class Shortage(NamedTuple):
+    """What the peers of now cannot mend, for one track and region."""
+
+    ways: Mapping[NodeId, Candidate]
+    """The best that can be done with them."""
+    bad: frozenset[NodeId]
+    """Targets whose way is not what the class asks for."""
+    max_copies: int | None
+
+
+@dataclass(slots=True)
+class Need:
+    """What one track is short of."""
+
+    scope: str
+    lost: list[NodeId] = field(default_factory=list)
+    """Targets without a way."""
+    vias: list[NodeId] = field(default_factory=list)
+    """Next hops that are in use or about to be."""
+    planned: list[tuple[NodeId, tuple[NodeId, ...]]] = field(default_factory=list)
+    """Vias of a plan that cannot be followed now, and for whom."""
+    shortages: list[Shortage] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.lost or self.vias or self.planned or self.shortages)
+
+
+class WishBook:
+    """The needs of all tracks that originate here, and whom to dial for them."""
+
+    __slots__ = ("_due", "_needs", "_nodes", "_settings", "_since", "_ways")
+
+    def __init__(self, ways: Ways, nodes: NodeDirectory, settings: NetworkSettings) -> None:
+        self._ways = ways
+        self._nodes = nodes
+        self._settings = settings
+        self._needs: dict[int, Need] = {}
+        self._since: dict[NodeId, float] = {}
+        """When we began to wish for a Via that is not a peer yet."""
+        self._due: float | None = None
+
+    def put(self, key: int, need: Need) -> None:
+        """Replace what a track needs."""
+        if need:
+            self._needs[key] = need
+        else:
+            self._needs.pop(key, None)
+
+    def forget(self, key: int) -> None:
+        """It needs nothing any more."""
+        self._needs.pop(key, None)
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`nodes` gives up a Via, or tries one again."""
+        return self._due
+
+    def nodes(self, now: float) -> list[NodeId]:
+        """With whom a data session is wanted, in ascending order; some may be peers."""
+        self._due = None
+        if not self._settings.dynamic_peering or not self._needs:
+            self._since.clear()
+            return []
+        wanted: set[NodeId] = set()
+        hopeful: set[NodeId] = set()
+        vias: list[NodeSelf] | None = None
+        for key in sorted(self._needs):
+            need = self._needs[key]
+            wanted.update(need.vias)
+            wanted.update(node for node in need.lost if self._may_dial(need.scope, node))
+            wanted.update(
+                via
+                for via, targets in need.planned
+                if any(self._may_dial(need.scope, via, target) for target in targets)
+            )
+            for shortage in need.shortages:
+                wanted.update(
+                    target
+                    for target in shortage.bad
+                    if shortage.ways[target].peer != target and self._may_dial(need.scope, target)
+                )
+                if vias is None:
+                    vias = self._vias()
+                hopeful.update(node.node_id for node in vias)
+                via = self._via_for(now, need.scope, shortage, vias)
+                if via is not None:
+                    wanted.add(via)
+                    self._since.setdefault(via, now)
+        self._rest(now, hopeful)
+        return sorted(wanted)
+
+    def _rest(self, now: float, hopeful: set[NodeId]) -> None:
+        """Forget who became a peer or is not wanted; say when somebody has waited enough."""
+        hold, rest = self._settings.via_hold, self._settings.dynamic_idle
+        for via, since in list(self._since.items()):
+            if via not in hopeful or now >= since + hold + rest:
+                del self._since[via]
+            else:
+                due = since + hold if now < since + hold else since + hold + rest
+                self._due = due if self._due is None else min(self._due, due)
+
+    def _may_dial(self, scope: str, *relays: NodeId) -> bool:
+        """Whether the first of them can be dialled, and policy would let data go along them."""
+        info = self._nodes.info(relays[0])
+        return (
+            info is not None
+            and bool(info.node.contacts)
+            and info.node.relay_type in (RelayType.EDGE, RelayType.VIA)
+            and info.node.load.load_class < LoadClass.DRAINING
+            and self._ways.refusal_of(scope, *relays) is None
+        )
+
+    def _vias(self) -> list[NodeSelf]:
+        """Vias that are not peers and could be."""
+        found: list[NodeSelf] = []
+        for node in self._nodes.nodes():
+            info = self._nodes.info(node)
+            if (
+                info is not None
+                and info.node.relay_type is RelayType.VIA
+                and info.node.contacts
+                and info.node.reachable
+                and info.node.load.load_class < LoadClass.OVERLOADED
+                and all(way.peer != node for way in self._nodes.candidates(node))
+            ):
+                found.append(info.node)
+        return found
+
+    def _via_for(
+        self, now: float, scope: str, shortage: Shortage, vias: list[NodeSelf]
+    ) -> NodeId | None:
+        """The Via that would help most, by what it says of itself."""
+        copies = {way.peer for way in shortage.ways.values()}
+        before = (len(shortage.bad), _excess(len(copies), shortage.max_copies))
+        trials: list[tuple[tuple[int, int], int, NodeId]] = []
+        for via in vias:
+            since = self._since.get(via.node_id)
+            if since is not None and now >= since + self._settings.via_hold:
+                continue
+            trial = self._trial(scope, shortage, via)
+            if trial is not None and trial[0] < before:
+                trials.append(trial)
+        return min(trials)[2] if trials else None
+
+    def _trial(
+        self, scope: str, shortage: Shortage, via: NodeSelf
+    ) -> tuple[tuple[int, int], int, NodeId] | None:
+        """Faults and cost of a layout in which a Via gets all that it says it reaches."""
+        first = self._nodes.best(via.node_id)
+        leg = 0 if first is None else first.cost_us
+        limit = self._ways.policy.limits(scope).max_rtt_us
+        cost = bad = 0
+        reached = {item.node_id: item.rtt_us + leg for item in via.reachable}
+        copies: set[NodeId] = set()
+        for target, way in shortage.ways.items():
+            rtt = reached.get(target)
+            if rtt is None or self._ways.refusal_of(scope, via.node_id, target) is not None:
+                copies.add(way.peer)
+                cost += way.cost_us
+                bad += target in shortage.bad
+            else:
+                copies.add(via.node_id)
+                cost += rtt
+                bad += limit is not None and rtt > limit
+        if via.node_id not in copies:
+            return None
+        faults = (bad, _excess(len(copies), shortage.max_copies))
+        return faults, cost + COPY_PRICE_US * len(copies), via.node_id
+
+
+def _excess(copies: int, most: int | None) -> int:
+    return 0 if most is None else max(0, copies - most)
