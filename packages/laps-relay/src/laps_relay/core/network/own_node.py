@@ -13,6 +13,7 @@ from typing import Final
 from laps_relay.core.network.interfaces import Identity
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    Label,
     Load,
     Location,
     NodeInfo,
@@ -57,7 +58,7 @@ class OwnNode:
                     else None
                 ),
                 region=identity.region,
-                labels=identity.labels,
+                labels=tuple(Label(name, value) for name, value in identity.labels),
             )
         )
 
