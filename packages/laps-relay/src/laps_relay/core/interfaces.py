@@ -139,6 +139,8 @@ class EgressEntry:
     order: GroupOrder = GroupOrder.ASCENDING
     delivery_timeout: float | None = None
     """Seconds after which an object is not worth sending; None: no limit."""
+    echo: bool = True
+    """Whether it gets what its own session sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

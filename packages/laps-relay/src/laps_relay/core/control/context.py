@@ -6,7 +6,7 @@ The parts know each other through it::
     spaces      namespaces and prefixes          receivers   who receives a track
     sources     who feeds a track                fetches     FETCH
     tracks      what is known of a track         statuses    TRACK_STATUS
-    grants      who may do what, and how long
+    grants      who may do what, and how long    upstreams   the relay network
     context     tables, commands to sessions     this module
 """
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from laps_relay.core.control.spaces import Spaces
     from laps_relay.core.control.statuses import Statuses
     from laps_relay.core.control.tracks import Tracks
+    from laps_relay.core.control.upstreams import Upstreams
 
 __all__ = ["Asked", "Context", "Due"]
 
@@ -92,6 +93,7 @@ class Context:
         "subscriptions",
         "timers",
         "tracks",
+        "upstreams",
         "watches",
     )
 
@@ -102,6 +104,7 @@ class Context:
     fetches: Fetches
     statuses: Statuses
     tracks: Tracks
+    upstreams: Upstreams
 
     def __init__(self, plane: ForwardingPlane, settings: EdgeSettings) -> None:
         self.plane = plane
@@ -194,6 +197,8 @@ class Context:
         self, now: float, client: Client, name: Namespace | FullTrackName | None
     ) -> tuple[str, float | None] | None:
         """Why a session may not make another request now, and when it may; None if it may."""
+        if client.info.upstream:
+            return None
         settings = self.settings
         earned = (now - client.credited) * settings.request_rate
         client.credit = min(client.credit + earned, settings.request_burst)
@@ -216,7 +221,7 @@ class Context:
             Load.FETCHES: settings.session_fetches,
             Load.OFFERS: settings.session_offers,
         }
-        if client.load[load] >= caps[load]:
+        if client.load[load] >= caps[load] and not client.info.upstream:
             return f"a session may have {caps[load]} {load.value}"
         if load in (Load.SUBSCRIPTIONS, Load.OFFERS):
             if self.subscriptions >= settings.max_subscriptions:

@@ -146,11 +146,12 @@ class Dispatch:
         )
         if context.draining is not None:
             self.goaway(now, client)
+        context.upstreams.ready(now, client)
 
     def goaway(self, now: float, client: Client) -> None:
         """Ask a session to leave."""
         context = self._context
-        if client.drained:
+        if client.drained or client.info.upstream:
             return
         timeout = context.settings.goaway_timeout
         uri = context.draining or ""

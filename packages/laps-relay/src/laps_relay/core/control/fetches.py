@@ -199,12 +199,12 @@ class Fetches:
         found = {
             source.client: None
             for source in track.sources.values()
-            if source.live and source.client.usable
+            if source.live and source.client.usable and not source.client.info.peering
         }
         offers = self._context.offers.covering(track.name.namespace)
         # The most specific announcement first.
         for offer in reversed(offers):
-            if offer.client.usable:
+            if offer.client.usable and not offer.client.info.peering:
                 found[offer.client] = None
         return list(found)
 

@@ -64,8 +64,9 @@ class Receivers:
         note(receiver, message.parameters)
         context.add(receiver, Load.SUBSCRIPTIONS)
         context.grants.hold(receiver)
-        if track.established:
+        if receiver.fed:
             self._accept(now, receiver)
+            context.upstreams.ensure(now, track)
         else:
             context.sources.ensure(now, track, again=True)
             self._wait_on(now, receiver)
@@ -81,7 +82,7 @@ class Receivers:
     def _wait_on(self, now: float, receiver: Receiver) -> None:
         """Let a receiver wait for a publisher's answer, or for a publisher."""
         context = self._context
-        if receiver.track.pending:
+        if receiver.awaited:
             # The publisher's time to answer runs elsewhere.
             context.timers.cancel((Due.PATIENCE, receiver))
         elif receiver.patience > now:
@@ -100,7 +101,7 @@ class Receivers:
     def serve(self, now: float, track: Track) -> None:
         """A track has a publisher: accept whoever waits for it."""
         for receiver in list(track.receivers.values()):
-            if receiver.stage is Stage.PENDING and not receiver.pushed:
+            if receiver.stage is Stage.PENDING and not receiver.pushed and receiver.fed:
                 self._accept(now, receiver)
 
     def _accept(self, now: float, receiver: Receiver) -> None:
@@ -119,7 +120,7 @@ class Receivers:
             client,
             client.wire.accept_subscribe,
             receiver.request_id,
-            track.number,
+            receiver.alias,
             self._facts(now, receiver, largest),
             properties,
         ):
@@ -131,7 +132,7 @@ class Receivers:
             context.tell(client, client.wire.accept, update_id, self._facts(now, receiver, largest))
         receiver.updates.clear()
         if receiver.new_group is not None:
-            context.sources.request_group(track, receiver.new_group)
+            context.sources.request_group(track, receiver.new_group, client)
         joins, receiver.joins = receiver.joins, []
         for job in joins:
             context.fetches.join(now, job, receiver)
@@ -168,7 +169,8 @@ class Receivers:
         ]
         return EgressEntry(
             track=receiver.track.number,
-            alias=receiver.track.number,
+            alias=receiver.alias,
+            echo=not receiver.client.info.peering,
             start=receiver.start,
             end_group=receiver.end_group,
             forward=receiver.forward,
@@ -192,7 +194,7 @@ class Receivers:
             retry,
             client.wire.publish,
             track.name,
-            track.number,
+            client.alias(track),
             Parameters(
                 forward=None if watch.forward else False,
                 largest_object=largest,
@@ -221,6 +223,7 @@ class Receivers:
 
     def published(self, now: float, receiver: Receiver, parameters: Parameters) -> None:
         """The subscriber said PUBLISH_OK: objects may flow, from where PUBLISH was sent."""
+        context = self._context
         note(receiver, parameters)
         if receiver.filter is not None:
             window = window_of(receiver.filter, receiver.joining)
@@ -228,8 +231,9 @@ class Receivers:
                 receiver.start, receiver.end_group = window
         self._establish(now, receiver)
         if receiver.new_group is not None:
-            self._context.sources.request_group(receiver.track, receiver.new_group)
-        self._context.tracks.settle(now, receiver.track)
+            context.sources.request_group(receiver.track, receiver.new_group, receiver.client)
+        context.upstreams.ensure(now, receiver.track)
+        context.tracks.settle(now, receiver.track)
 
     # Updates
 
@@ -269,7 +273,7 @@ class Receivers:
         )
         context.sources.sync(track)
         if parameters.new_group_request is not None:
-            context.sources.request_group(track, parameters.new_group_request)
+            context.sources.request_group(track, parameters.new_group_request, client)
 
     # Ends
 
@@ -341,16 +345,30 @@ class Receivers:
         return counters
 
     def source_lost(
-        self, now: float, track: Track, status: str, reason: str, code: RequestErrorCode | None
+        self,
+        now: float,
+        track: Track,
+        status: str,
+        reason: str,
+        code: RequestErrorCode | None,
+        *,
+        again: bool = True,
     ) -> None:
-        """The last source of a track is gone.
+        """A source of a track is gone: who has no other one is done.
 
-        Receivers are done. SUBSCRIBEs that wait get ``code`` if a publisher gave one, or wait on.
+        SUBSCRIBEs that wait get ``code`` if a publisher gave one, or wait on; ``again``: then all
+        that may publish the track are asked once more.
         """
-        self.finish(now, track, status, reason)
-        if code is None and track.receivers:
+        if any(not source.client.info.peering for source in track.sources.values()):
+            return  # it feeds everybody
+        lost = [receiver for receiver in track.receivers.values() if not receiver.sources]
+        for receiver in lost:
+            if receiver.stage is Stage.ESTABLISHED or receiver.pushed:
+                self.end(now, receiver, status, reason)
+        waiting = [each for each in lost if track.receivers.get(each.client.id) is each]
+        if code is None and again and waiting:
             self._context.sources.ensure(now, track, again=True)
-        for receiver in list(track.receivers.values()):
+        for receiver in waiting:
             if code is not None:
                 self._refuse(now, receiver, code, reason)
             else:

@@ -19,7 +19,7 @@ Records are compared by identity. Request ids are unique in a session, whoever m
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -28,7 +28,7 @@ from laps_relay.core.control.ranges import Span
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.interfaces import Action, Subscription
 from laps_relay.core.ranking import Ranking
-from laps_wire.moqt.codepoints import GroupOrder
+from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import Fetch
 from laps_wire.moqt.properties import TrackProperties
@@ -128,6 +128,11 @@ class Client:
         """Whether requests can be made to it."""
         return self.ready and not self.closed and not self.leaving
 
+    def alias(self, track: Track) -> int:
+        """The track alias that it is told for a track."""
+        choose = self.info.alias
+        return track.number if choose is None else choose(track.name)
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Track:
@@ -139,6 +144,8 @@ class Track:
     """By session."""
     refused: set[int] = field(default_factory=set)
     """Sessions that rejected our SUBSCRIBE; not asked again while another one publishes."""
+    refusal: tuple[RequestErrorCode, str] | None = None
+    """What the last of them said why."""
     receivers: dict[int, Receiver] = field(default_factory=dict)
     """By session: each has one at most (moq-transport-16, 5.1)."""
     fetches: dict[FetchJob, None] = field(default_factory=dict)
@@ -172,6 +179,12 @@ class Track:
     def pending(self) -> bool:
         """Whether a publisher was asked and has not answered."""
         return any(source.stage is Stage.PENDING for source in self.sources.values())
+
+    def receivers_for(self, client: Client) -> Iterator[Receiver]:
+        """Whom a session would feed."""
+        if not client.info.peering:
+            return iter(self.receivers.values())
+        return (other for session, other in self.receivers.items() if session != client.id)
 
     @property
     def pushed(self) -> bool:
@@ -208,6 +221,16 @@ class Source:
     def live(self) -> bool:
         """Whether it feeds its track now."""
         return self.stage is Stage.ESTABLISHED
+
+    @property
+    def receivers(self) -> Iterator[Receiver]:
+        """Whom it feeds: not its own session, if relays are behind that."""
+        return self.track.receivers_for(self.client)
+
+    @property
+    def unused(self) -> bool:
+        """Whether we asked for it, and nobody receives it any more."""
+        return not self.pushed and next(self.receivers, None) is None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -247,6 +270,27 @@ class Receiver:
     def subscription(self) -> Subscription:
         """Its key in the forwarding plane."""
         return Subscription(self.client.id, self.request_id)
+
+    @property
+    def alias(self) -> int:
+        """The track alias that it is told."""
+        return self.client.alias(self.track)
+
+    @property
+    def sources(self) -> list[Source]:
+        """Who feeds it, or was asked to: not its own session, if relays are behind that."""
+        own = self.client.id if self.client.info.peering else None
+        return [source for session, source in self.track.sources.items() if session != own]
+
+    @property
+    def fed(self) -> bool:
+        """Whether a publisher feeds it."""
+        return any(source.live for source in self.sources)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a publisher that may feed it was asked and has not answered."""
+        return any(source.stage is Stage.PENDING for source in self.sources)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -44,6 +44,7 @@ from laps_relay.core.control.sources import Sources
 from laps_relay.core.control.spaces import Spaces
 from laps_relay.core.control.statuses import Statuses
 from laps_relay.core.control.tracks import Tracks
+from laps_relay.core.control.upstreams import Upstreams
 from laps_relay.core.control.views import (
     NamespaceRow,
     SessionRow,
@@ -88,6 +89,7 @@ class EdgeRelay:
         context.fetches = Fetches(context)
         context.statuses = Statuses(context)
         context.tracks = Tracks(context)
+        context.upstreams = Upstreams(context)
         self._dispatch = Dispatch(context)
 
     # Sessions
@@ -106,8 +108,9 @@ class EdgeRelay:
             credited=now,
         )
         context.plane.add_session(session, info.draft, egress)
-        full = len(context.clients) >= context.settings.max_sessions
+        full = len(context.clients) >= context.settings.max_sessions and not info.upstream
         context.clients[session] = client
+        context.upstreams.add(client)
         if full:
             reason = "the relay has as many sessions as it can"
             context.tell(client, wire.close, int(SessionCode.INTERNAL_ERROR), reason)
@@ -126,6 +129,7 @@ class EdgeRelay:
             return
         client.closed = True
         client.blocked.clear()
+        context.upstreams.remove(client)
         context.dirty.pop(session, None)
         for due in (Due.EXPIRY, Due.GOAWAY):
             context.timers.cancel((due, client))
@@ -173,7 +177,9 @@ class EdgeRelay:
                     context.events.append(
                         SessionFaulted(session=client.id, code=code, reason=reason)
                     )
-                    context.tell(client, client.wire.close, code, reason)
+                    # One bad stream of somebody far away must not end what all others send.
+                    if not client.info.upstream:
+                        context.tell(client, client.wire.close, code, reason)
             case TrackMalformed():
                 track = context.tracks.get(notice.track)
                 if track is not None:
@@ -263,7 +269,7 @@ class EdgeRelay:
         context = self._context
         context.draining = new_uri
         for client in list(context.clients.values()):
-            if client.ready:
+            if client.ready or client.info.upstream:
                 self._dispatch.goaway(now, client)
             else:
                 # It has asked for nothing yet.
@@ -276,6 +282,14 @@ class EdgeRelay:
     def reauthorize(self, now: float) -> None:
         """The keys have changed: ask again about everything that was allowed."""
         self._context.grants.check_all(now)
+
+    def is_wanted(self, session: int, track: FullTrackName) -> bool:
+        """Whether others than an upstream session receive or wait for a track."""
+        return self._context.upstreams.wanted(session, track)
+
+    def ask_again(self, now: float, session: int, track: FullTrackName) -> None:
+        """An upstream session that refused a track has it now."""
+        self._context.upstreams.ask_again(now, session, track)
 
     def purge(self, track: FullTrackName | None = None) -> int:
         """Forget the cached objects of one track, or of all; how many bytes that were."""
@@ -331,6 +345,9 @@ class EdgeRelay:
                 waiting=sum(r.stage is Stage.PENDING for r in track.receivers.values()),
                 largest=context.tracks.largest(track),
                 rank=track.rank,
+                network=any(
+                    source.live and source.client.info.upstream for source in track.sources.values()
+                ),
                 counters=context.plane.track_counters(track.number),
             )
             for track in chosen

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
 
 __all__ = ["EdgeSettings", "SessionInfo"]
 
@@ -18,6 +20,14 @@ class SessionInfo:
     webtransport: bool = False
     path: str = ""
     authority: str = ""
+    peering: bool = False
+    """Other relays are behind it: it never gets back what it sent itself, is asked for nothing of
+    which it is the only receiver, and is not asked for objects of the past."""
+    upstream: bool = False
+    """Behind it is the relay network, which may have any track: it is asked for each one that
+    others receive. It is trusted: no authorization, no rate, no caps of a session."""
+    alias: Callable[[FullTrackName], int] | None = field(default=None, compare=False, repr=False)
+    """Which track alias it knows a track by; None: the relay chooses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,13 +50,23 @@ class Sources:
         context = self._context
         if again:
             track.refused.clear()
+            track.refusal = None
         offers = context.offers.covering(
             track.name.namespace, longest=context.settings.longest_match
         )
         for offer in offers:
-            client = offer.client
-            if client.usable and client.id not in track.sources and client.id not in track.refused:
-                self._subscribe(now, track, client)
+            self.ask(now, track, offer.client)
+        context.upstreams.ensure(now, track)
+
+    def ask(self, now: float, track: Track, client: Client) -> None:
+        """Ask one session for a track, unless it was, refused, or would be the only receiver."""
+        if (
+            client.usable
+            and client.id not in track.sources
+            and client.id not in track.refused
+            and (not client.info.peering or any(track.receivers_for(client)))
+        ):
+            self._subscribe(now, track, client)
 
     def _subscribe(self, now: float, track: Track, client: Client) -> None:
         source = Source(client=client, track=track, pushed=False)
@@ -72,12 +82,10 @@ class Sources:
         context, track, client = self._context, source.track, source.client
         if track.sources.get(client.id) is not source:
             return True  # blocked for long, and not wanted any more
-        source.forward = self._forward(track)
-        source.filter = self._filter(track)
+        source.forward = _forward(source)
+        source.filter = _filter(source)
         wishes = [
-            receiver.new_group
-            for receiver in track.receivers.values()
-            if receiver.new_group is not None
+            receiver.new_group for receiver in source.receivers if receiver.new_group is not None
         ]
         parameters = Parameters(
             forward=None if source.forward else False,
@@ -125,15 +133,17 @@ class Sources:
 
     def _refused(self, now: float, source: Source, code: RequestErrorCode, reason: str) -> None:
         """A publisher will not feed a track; it is not asked again at once."""
+        context, track, client = self._context, source.track, source.client
         self._remove(now, source, reason)
-        source.track.refused.add(source.client.id)
-        self._unanswered(now, source.track, code, reason)
-
-    def _unanswered(self, now: float, track: Track, code: RequestErrorCode, reason: str) -> None:
-        """If no publisher is left that might feed a track, its receivers hear why."""
-        if not track.sources:
-            self._context.receivers.source_lost(now, track, "TRACK_ENDED", reason, code)
-        self._context.tracks.settle(now, track)
+        track.refused.add(client.id)
+        # The network was not named by a publisher: that it knows none is no answer for those who
+        # would wait for one.
+        unknown = client.info.upstream and code is RequestErrorCode.DOES_NOT_EXIST
+        if not unknown:
+            track.refusal = (code, reason)
+        final, why = track.refusal or (None, reason)
+        context.receivers.source_lost(now, track, "TRACK_ENDED", why, final, again=False)
+        context.tracks.settle(now, track)
 
     # Their PUBLISH
 
@@ -157,14 +167,8 @@ class Sources:
             # Our SUBSCRIBE crossed the PUBLISH: it must be over before PUBLISH_OK (16: 5.1).
             self._cancel(other)
             self._remove(now, other, "the publisher sent PUBLISH")
-        source = Source(
-            client=client,
-            track=track,
-            pushed=True,
-            request_id=request_id,
-            forward=context.settings.forward_unwatched or self._forward(track),
-            grant=grant,
-        )
+        source = Source(client=client, track=track, pushed=True, request_id=request_id, grant=grant)
+        source.forward = context.settings.forward_unwatched or _forward(source)
         expires = None if grant.expires is None else max(int((grant.expires - now) * 1000), 1)
         parameters = Parameters(forward=source.forward, expires=expires)
         if not context.tell(client, client.wire.accept, request_id, parameters):
@@ -220,13 +224,12 @@ class Sources:
     def sync(self, track: Track) -> None:
         """Tell the sources what the receivers want together: whether, and from where on."""
         context = self._context
-        wanted, filter_ = self._forward(track), self._filter(track)
         for source in list(track.sources.values()):
             if not source.live or source.request_id is None:
                 continue
             unwatched = source.pushed and context.settings.forward_unwatched
-            forward = wanted or unwatched
-            if not track.receivers and not source.pushed:
+            forward, filter_ = _forward(source) or unwatched, _filter(source)
+            if source.unused:
                 forward = source.forward  # it lingers as it is
             widen = not source.pushed and _wider(filter_, source.filter)
             if forward == source.forward and not widen:
@@ -246,24 +249,7 @@ class Sources:
                 source.forward = forward
                 source.filter = filter_ if widen else source.filter
 
-    def _forward(self, track: Track) -> bool:
-        return any(receiver.forward for receiver in track.receivers.values())
-
-    def _filter(self, track: Track) -> SubscriptionFilter:
-        """The widest filter that a track's receivers need.
-
-        A start in the future, or long ago, is passed on only if all want nothing else.
-        """
-        starts: list[Location] = []
-        for receiver in track.receivers.values():
-            if receiver.filter is None or receiver.filter.start is None:
-                return _LARGEST
-            starts.append(receiver.filter.start)
-        if not starts:
-            return _LARGEST
-        return SubscriptionFilter(FilterType.ABSOLUTE_START, min(starts))
-
-    def request_group(self, track: Track, value: int) -> None:
+    def request_group(self, track: Track, value: int, asker: Client) -> None:
         """Pass a NEW_GROUP_REQUEST on, unless one is under way (moq-transport-16, 9.2.2.9)."""
         context = self._context
         largest = context.tracks.largest(track)
@@ -275,10 +261,11 @@ class Sources:
             if group <= asked_group and asked_value >= value:
                 return
         for source in list(track.sources.values()):
-            if source.live and source.request_id is not None:
+            own = source.client is asker and asker.info.peering
+            if source.live and source.request_id is not None and not own:
                 asked = context.ask(
                     source.client,
-                    lambda _: self.request_group(track, value),
+                    lambda _: self.request_group(track, value, asker),
                     source.client.wire.update,
                     source.request_id,
                     Parameters(new_group_request=value),
@@ -345,8 +332,7 @@ class Sources:
         """A source is over: with the last one its track ends."""
         track = source.track
         self._remove(now, source, reason)
-        if not track.sources:
-            self._context.receivers.source_lost(now, track, status, reason, None)
+        self._context.receivers.source_lost(now, track, status, reason, None)
         self._context.tracks.settle(now, track)
 
     def _remove(self, now: float, source: Source, reason: str) -> None:
@@ -365,7 +351,7 @@ class Sources:
         """Nobody has received a track for a while: unsubscribe from it."""
         context = self._context
         for source in list(track.sources.values()):
-            if not source.pushed and source.stage is not Stage.DONE:
+            if source.unused and source.stage is not Stage.DONE:
                 self._cancel(source)
                 self._remove(now, source, "no subscriber is left")
         context.tracks.settle(now, track)
@@ -379,6 +365,25 @@ class Sources:
         if source is not None:
             code = reset_code(source.client.draft, "MALFORMED_TRACK")
             self.drop(now, source, code, reason, status="MALFORMED_TRACK")
+
+
+def _forward(source: Source) -> bool:
+    return any(receiver.forward for receiver in source.receivers)
+
+
+def _filter(source: Source) -> SubscriptionFilter:
+    """The widest filter that a source's receivers need.
+
+    A start in the future, or long ago, is passed on only if all want nothing else.
+    """
+    starts: list[Location] = []
+    for receiver in source.receivers:
+        if receiver.filter is None or receiver.filter.start is None:
+            return _LARGEST
+        starts.append(receiver.filter.start)
+    if not starts:
+        return _LARGEST
+    return SubscriptionFilter(FilterType.ABSOLUTE_START, min(starts))
 
 
 def _wider(wanted: SubscriptionFilter, current: SubscriptionFilter | None) -> bool:

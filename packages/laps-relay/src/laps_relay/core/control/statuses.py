@@ -34,7 +34,7 @@ class Statuses:
             return
         for offer in reversed(context.offers.covering(message.track.namespace)):
             publisher = offer.client
-            if not publisher.usable:
+            if not publisher.usable or publisher.info.peering:
                 continue
             asked = context.ask(publisher, no_retry, publisher.wire.track_status, message.track)
             if asked.request_id is None:

@@ -137,14 +137,14 @@ class Tracks:
         if self.by_number.get(track.number) is not track or track.stale:
             return
         linger = (Due.LINGER, track)
-        if track.receivers:
+        if not any(source.unused for source in track.sources.values()):
             context.timers.cancel(linger)
+        elif context.timers.when(linger) is None:
+            context.timers.set(linger, now + context.settings.linger)
+        if track.receivers:
             return
         if track.sources:
             context.sources.sync(track)
-            asked = any(not source.pushed for source in track.sources.values())
-            if asked and context.timers.when(linger) is None:
-                context.timers.set(linger, now + context.settings.linger)
         elif not track.fetches:
             self._over(now, track)
 

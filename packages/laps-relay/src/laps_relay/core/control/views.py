@@ -44,6 +44,8 @@ class TrackRow:
     largest: Location | None
     rank: int | None
     counters: TrackCounters
+    network: bool = False
+    """Whether the relay network feeds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

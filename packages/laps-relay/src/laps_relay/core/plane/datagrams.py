@@ -122,7 +122,7 @@ def _forward(
     datagrams = Datagrams(datagram, draft, data)
     group_id, object_id = datagram.group_id, datagram.object_id
     for receiver in tuple(track.receivers):
-        if receiver.wants(group_id, object_id):
+        if receiver.wants(group_id, object_id) and receiver.takes_from(session.number):
             datagrams.send(now, receiver)
     track.check_done()
 
@@ -145,6 +145,7 @@ def _keep(
         or segment.header.priority != head.priority
         or segment.default_priority != default_priority
         or segment.draft is not session.draft
+        or segment.origin != session.number
         or cache.is_closed(now, segment)
     ):
         header = SubgroupHeader(0, group.group_id, 0, head.priority, has_extensions=True)
@@ -156,6 +157,7 @@ def _keep(
             base=-1,
             default_priority=default_priority,
             born=now,
+            origin=session.number,
         )
         segment.live = False
         cache.add(segment)

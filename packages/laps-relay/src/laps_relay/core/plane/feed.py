@@ -105,7 +105,9 @@ class Feed:
         self.waiting: list[Receiver] = [
             receiver
             for receiver in self.track.receivers
-            if receiver.wants_group(header.group_id) and receiver not in refused
+            if receiver.wants_group(header.group_id)
+            and receiver not in refused
+            and receiver.takes_from(session.number)
         ]
         """Receivers for which no object passed yet."""
         self._intact = True  # whether the first object taken is the first of the stream
@@ -252,6 +254,7 @@ class Feed:
                 base=self.last_id,
                 default_priority=self.priority,
                 born=now,
+                origin=self.session.number,
             )
             cache.add(segment)
         if segment is not None:
@@ -328,7 +331,11 @@ class Feed:
     def admit_receiver(self, receiver: Receiver) -> None:
         """Let a new receiver in with the next object that it wants."""
         refused = self.group.refused.get(self.subgroup_id, ())
-        if receiver not in refused and receiver not in self.waiting:
+        if (
+            receiver not in refused
+            and receiver not in self.waiting
+            and receiver.takes_from(self.session.number)
+        ):
             self.waiting.append(receiver)
 
     # Ends
@@ -369,11 +376,30 @@ class Feed:
 
     def _take_over(self, now: float, heir: Standby) -> None:
         """Go on with another stream of the same subgroup, on the same streams to receivers."""
-        self.session, self.stream_id, self.parser = heir.session, heir.stream_id, heir.parser
+        former, self.session = self.session, heir.session
+        self.stream_id, self.parser = heir.stream_id, heir.parser
         self._taken_over = True
+        if former is not self.session:
+            self._change_session(former)
         if not heir.finished:
             self.session.streams[self.stream_id] = self
         self.inject(now, heir)
+
+    def _change_session(self, former: Session) -> None:
+        """What comes from now on is another session's: so it is cached, and so it is sent."""
+        if self.segment is not None:
+            self.segment.live = False
+            self.segment = None
+        for out in self.outs():
+            if not out.receiver.takes_from(self.session.number):
+                out.reset(CANCELLED)
+        for receiver in tuple(former.receivers.values()):
+            if (
+                receiver.track is self.track
+                and not receiver.takes_from(former.number)
+                and receiver.wants_group(self.header.group_id)
+            ):
+                self.admit_receiver(receiver)
 
     def inject(self, now: float, heir: Standby) -> None:
         """Hand on what a second stream brought while it stood by."""

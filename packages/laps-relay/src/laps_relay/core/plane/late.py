@@ -57,7 +57,11 @@ def replay(now: float, receiver: Receiver) -> None:
         first = receiver.start_object if group.group_id == receiver.start_group else 0
         subgroups: dict[int | None, list[Segment]] = {}
         for segment in group.segments:
-            if segment.ids.last >= first and cache.is_fresh(now, segment):
+            if (
+                segment.ids.last >= first
+                and cache.is_fresh(now, segment)
+                and receiver.takes_from(segment.origin)
+            ):
                 subgroups.setdefault(segment.subgroup_id, []).append(segment)
         for subgroup_id, segments in subgroups.items():
             objects = [
@@ -102,6 +106,7 @@ def _send_subgroup(
         and feed.segment in segments
         and objects[-1].head.object_id == feed.last_id
         and receiver not in group.refused.get(subgroup_id, ())
+        and receiver.takes_from(feed.session.number)
     )
     if not joins and not objects[-1].whole:
         objects = objects[:-1]

@@ -116,6 +116,10 @@ class Receiver:
             self.start_group <= group_id <= self.end_group and self.entry.forward and not self.done
         )
 
+    def takes_from(self, session: int | None) -> bool:
+        """Whether it gets what a session sends."""
+        return session != self.session.number or self.entry.echo
+
     def wants(self, group_id: int, object_id: int) -> bool:
         """Whether an object that arrives now is sent to it."""
         return self.wants_group(group_id) and (

@@ -68,6 +68,7 @@ class Segment:
         "last_id",
         "last_start",
         "live",
+        "origin",
         "size",
         "subgroup_id",
     )
@@ -82,12 +83,15 @@ class Segment:
         base: int,
         default_priority: int,
         born: float,
+        origin: int | None = None,
     ) -> None:
         self.group = group
         self.header = header
         """Of the stream that it came on; the alias in it means nothing here."""
         self.subgroup_id = subgroup_id
         """None: its objects came as datagrams."""
+        self.origin = origin
+        """The number of the session that it came from; None: of the answer to a FETCH."""
         self.draft = draft
         self.base = base
         """The object before its first one on the stream; -1 if there was none."""
