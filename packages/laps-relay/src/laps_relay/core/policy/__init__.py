@@ -4,5 +4,6 @@ A policy can only narrow: where it says nothing, everything is allowed.
 """
 
 from laps_relay.core.policy.open_policy import OPEN_POLICY, OpenPolicy
+from laps_relay.core.policy.rule_policy import RulePolicy
 
-__all__ = ["OPEN_POLICY", "OpenPolicy"]
+__all__ = ["OPEN_POLICY", "OpenPolicy", "RulePolicy"]
