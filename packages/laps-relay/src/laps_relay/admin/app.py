@@ -6,17 +6,19 @@ between two turns, never in the middle of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Query, Response
+from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 from laps_relay.admin.guard import Guard
 from laps_relay.admin.live import LiveFeed
+from laps_relay.admin.network_api import NetworkView, add_network
+from laps_relay.admin.paging import Limit, Offset, paged
 from laps_relay.admin.views import (
     CacheState,
     ConfigValue,
@@ -40,13 +42,6 @@ from laps_wire.names import FullTrackName
 __all__ = ["make_app"]
 
 _STATIC: Final = Path(__file__).parent / "static"
-_DEFAULT_ROWS: Final = 100
-
-Row = TypeVar("Row")
-Item = TypeVar("Item")
-
-Limit = Annotated[int | None, Query(ge=1, description="How many rows at most.")]
-Offset = Annotated[int, Query(ge=0, description="How many rows to leave out first.")]
 
 
 class PurgeRequest(BaseModel):
@@ -70,6 +65,7 @@ def make_app(
     page_limit: int,
     version: str,
     feed: LiveFeed | None = None,
+    network: Callable[[], NetworkView | None] = lambda: None,
     static: Path = _STATIC,
 ) -> FastAPI:
     """The application; ``token`` None means that only loopback can reach it."""
@@ -83,6 +79,7 @@ def make_app(
     app.add_middleware(Guard, token=token, pages=_pages(static))
     _add_state(app, view)
     _add_tables(app, view, page_limit)
+    add_network(app, network, page_limit)
     _add_orders(app, view)
     _add_live(app, live)
     if static.is_dir():
@@ -132,47 +129,42 @@ def _add_state(app: FastAPI, view: RelayView) -> None:
 
 
 def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
-    def page(
-        rows: Sequence[Row], limit: int | None, offset: int, item: Callable[[Row], Item]
-    ) -> dict[str, Any]:
-        wanted = min(_DEFAULT_ROWS, page_limit) if limit is None else limit
-        if wanted > page_limit:
-            raise HTTPException(400, f"limit is {wanted}, at most {page_limit} rows are given")
-        chosen = rows[offset : offset + wanted]
-        return {
-            "total": len(rows),
-            "offset": offset,
-            "limit": wanted,
-            "items": [item(row) for row in chosen],
-        }
-
     @app.get("/v1/sessions", response_model=Page[SessionItem], tags=["tables"])
     async def sessions(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
         """Sessions of clients."""
         now = view.now
-        return page(
+        return paged(
             view.sessions(),
             limit,
             offset,
+            page_limit,
             lambda row: session_item(row, view.connection(row.session), now),
         )
 
     @app.get("/v1/tracks", response_model=Page[TrackItem], tags=["tables"])
     async def tracks(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
         """Tracks with their counters."""
-        return page(view.tracks(), limit, offset, track_item)
+        return paged(view.tracks(), limit, offset, page_limit, track_item)
 
     @app.get("/v1/subscriptions", response_model=Page[SubscriptionItem], tags=["tables"])
     async def subscriptions(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
         """Receivers of tracks."""
         now = view.now
-        return page(view.subscriptions(), limit, offset, lambda row: subscription_item(row, now))
+        return paged(
+            view.subscriptions(),
+            limit,
+            offset,
+            page_limit,
+            lambda row: subscription_item(row, now),
+        )
 
     @app.get("/v1/namespaces", response_model=Page[NamespaceItem], tags=["tables"])
     async def namespaces(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
         """Published namespaces."""
         now = view.now
-        return page(view.namespaces(), limit, offset, lambda row: namespace_item(row, now))
+        return paged(
+            view.namespaces(), limit, offset, page_limit, lambda row: namespace_item(row, now)
+        )
 
     @app.get("/v1/cache", tags=["tables"])
     async def cache() -> CacheState:

@@ -39,13 +39,27 @@ def serve(
     auth_key: Annotated[
         list[Path] | None, typer.Option(help="Key file for tokens: deny by default.")
     ] = None,
+    relay_type: Annotated[
+        str | None, typer.Option("--type", help="edge, via, stub or control.")
+    ] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(help="A relay to peer with, host:port; may be repeated.")
+    ] = None,
+    peer_port: Annotated[
+        int | None, typer.Option(help="UDP port for peers; 0: any. Turns peering on.")
+    ] = None,
+    node_id: Annotated[str | None, typer.Option(help="Node id, high:low.")] = None,
+    region: Annotated[str | None, typer.Option(help="Where the relay stands.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="auto, json or console.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where it listens in one line of JSON.")
     ] = False,
 ) -> None:
-    """Run a relay. Without arguments: on loopback, with a development certificate.
+    """Run a relay. Without arguments: on loopback, alone, with a development certificate.
+
+    With --peer-port or --peer it is one of a network.
 
     SIGHUP reads the configuration again, SIGTERM and SIGINT drain and end.
     """
@@ -60,6 +74,13 @@ def serve(
         "admin.port": ("--admin-port", admin_port),
         "admin.enabled": ("--admin", admin),
         "auth.keys": ("--auth-key", auth_key or None),
+        "network.type": ("--type", relay_type),
+        "network.peers": ("--peer", peer or None),
+        "network.port": ("--peer-port", peer_port),
+        "network.enabled": ("--peer-port", True if peer_port is not None else None),
+        "network.node_id": ("--node-id", node_id),
+        "network.region": ("--region", region),
+        "network.policy": ("--policy", policy),
         "observe.log_level": ("--log-level", log_level),
         "observe.log_format": ("--log-format", log_format),
     }

@@ -1,0 +1,297 @@
+"""The admin's tables of the network: peers, nodes, announces, subscribes, sets, FIB, policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol
+
+from fastapi import FastAPI, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from laps_relay.admin.paging import Limit, Offset, paged
+from laps_relay.admin.views import Page
+from laps_relay.core.network.views import (
+    AnnounceRow,
+    FibRow,
+    NodeRow,
+    PeerRow,
+    SetRow,
+    SubscribeRow,
+)
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.telemetry import safe_text
+
+__all__ = ["NetworkView", "add_network"]
+
+
+class PolicyState(BaseModel):
+    """The policy that is in force."""
+
+    file: str
+    rules: list[str] = Field(description="Each rule in words.")
+
+
+class NetworkView(Protocol):
+    """The network as the admin sees it."""
+
+    @property
+    def now(self) -> float:
+        """The clock of the tables."""
+
+    def peers(self) -> Sequence[PeerRow]:
+        """All connections to other relays."""
+
+    def peer_connection(self, session: int) -> ConnectionStats | None:
+        """The figures of a peer's connection."""
+
+    def nodes(self) -> Sequence[NodeRow]:
+        """The NIB."""
+
+    def announces(self) -> Sequence[AnnounceRow]:
+        """All announces."""
+
+    def subscribes(self) -> Sequence[SubscribeRow]:
+        """All subscribes."""
+
+    def sets(self) -> Sequence[SetRow]:
+        """All subscriber node sets."""
+
+    def fib(self) -> Sequence[FibRow]:
+        """The FIB."""
+
+    def policy(self) -> PolicyState:
+        """The policy."""
+
+
+class PeerItem(BaseModel):
+    """One connection to another relay."""
+
+    session: int
+    node: str | None
+    type: str
+    region: str
+    alpn: str
+    control: bool
+    sends_data: bool
+    receives_data: bool
+    dialled: bool
+    on_demand: bool
+    leaving: bool
+    guest: bool
+    age_seconds: float
+    srtt_ms: float
+    loss: float
+    bytes_sent: int | None = None
+    bytes_received: int | None = None
+    queued_bytes: int | None = None
+
+
+class NodeItem(BaseModel):
+    """A node and the best way to it."""
+
+    node: str
+    type: str
+    region: str
+    epoch: int
+    sequence: int
+    load_class: str
+    load: float
+    contacts: list[str]
+    longitude: float | None
+    latitude: float | None
+    next_hop: str | None
+    hops: int
+    cost_ms: float
+    path: list[str]
+    ways: int
+
+
+class InterestItem(BaseModel):
+    """An announce or a subscribe."""
+
+    source: str
+    kind: str
+    key: str
+    name: str | None
+    epoch: int
+    sequence: int
+    session: int | None
+
+
+class SetItem(BaseModel):
+    """A subscriber node set."""
+
+    session: int
+    sns_id: int
+    direction: str
+    targets: list[str]
+    scope: str
+    hops: int
+    key: str | None
+    retiring: bool
+
+
+class FibItem(BaseModel):
+    """Where data of one ingress goes."""
+
+    session: int
+    set_id: int
+    egress: list[tuple[int, int]]
+    local: bool
+    key: str | None
+    streams: int
+    datagrams: int
+    bytes_in: int
+    bytes_out: int
+
+
+def _peer_item(row: PeerRow, stats: ConnectionStats | None, now: float) -> PeerItem:
+    item = PeerItem(
+        session=row.session,
+        node=None if row.node is None else str(row.node),
+        type=row.relay_type,
+        region=safe_text(row.region),
+        alpn=row.alpn,
+        control=row.control,
+        sends_data=row.sends,
+        receives_data=row.receives,
+        dialled=row.dialled,
+        on_demand=row.on_demand,
+        leaving=row.leaving,
+        guest=row.guest,
+        age_seconds=max(0.0, now - row.opened),
+        srtt_ms=row.srtt_us / 1000,
+        loss=row.loss,
+    )
+    if stats is not None:
+        item.bytes_sent = stats.bytes_sent
+        item.bytes_received = stats.bytes_received
+        item.queued_bytes = stats.queued_bytes
+    return item
+
+
+def _node_item(row: NodeRow) -> NodeItem:
+    return NodeItem(
+        node=str(row.node),
+        type=row.relay_type,
+        region=safe_text(row.region),
+        epoch=row.epoch,
+        sequence=row.sequence,
+        load_class=row.load_class,
+        load=row.load / 1000,
+        contacts=[safe_text(contact) for contact in row.contacts],
+        longitude=row.longitude,
+        latitude=row.latitude,
+        next_hop=None if row.next_hop is None else str(row.next_hop),
+        hops=row.hops,
+        cost_ms=row.cost_us / 1000,
+        path=[str(node) for node in row.path],
+        ways=row.ways,
+    )
+
+
+def _key(key: int | None) -> str | None:
+    return None if key is None else f"{key:016x}"
+
+
+def _interest_item(row: AnnounceRow | SubscribeRow) -> InterestItem:
+    return InterestItem(
+        source=str(row.source),
+        kind=row.kind if isinstance(row, AnnounceRow) else "subscribe",
+        key=f"{row.key:016x}",
+        name=None if row.name is None else str(row.name),
+        epoch=row.epoch,
+        sequence=row.sequence,
+        session=row.session,
+    )
+
+
+def _set_item(row: SetRow) -> SetItem:
+    return SetItem(
+        session=row.session,
+        sns_id=row.sns_id,
+        direction="in" if row.incoming else "out",
+        targets=[str(node) for node in row.targets],
+        scope=safe_text(row.scope),
+        hops=row.hops,
+        key=_key(row.key),
+        retiring=row.retiring,
+    )
+
+
+def _fib_item(row: FibRow) -> FibItem:
+    return FibItem(
+        session=row.session,
+        set_id=row.set_id,
+        egress=list(row.egress),
+        local=row.local,
+        key=_key(row.key),
+        streams=row.streams,
+        datagrams=row.datagrams,
+        bytes_in=row.bytes_in,
+        bytes_out=row.bytes_out,
+    )
+
+
+Key = Annotated[
+    str | None, Query(pattern="^[0-9a-f]{1,16}$", description="Only this track's hash.")
+]
+
+
+def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_limit: int) -> None:
+    """Add the routes; ``network`` gives None while the relay stands alone."""
+
+    def view() -> NetworkView:
+        found = network()
+        if found is None:
+            raise HTTPException(
+                404, "this relay has no peers; start it with --peer-port, or set network.enabled"
+            )
+        return found
+
+    @app.get("/v1/network/peers", response_model=Page[PeerItem], tags=["network"])
+    async def peers(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Connections to other relays."""
+        source = view()
+        return paged(
+            source.peers(),
+            limit,
+            offset,
+            page_limit,
+            lambda row: _peer_item(row, source.peer_connection(row.session), source.now),
+        )
+
+    @app.get("/v1/network/nodes", response_model=Page[NodeItem], tags=["network"])
+    async def nodes(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """The node information base, with the best way to each node."""
+        return paged(view().nodes(), limit, offset, page_limit, _node_item)
+
+    @app.get("/v1/network/announces", response_model=Page[InterestItem], tags=["network"])
+    async def announces(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Announces of all relays."""
+        return paged(view().announces(), limit, offset, page_limit, _interest_item)
+
+    @app.get("/v1/network/subscribes", response_model=Page[InterestItem], tags=["network"])
+    async def subscribes(
+        limit: Limit = None, offset: Offset = 0, key: Key = None
+    ) -> dict[str, Any]:
+        """Subscribes of all relays."""
+        rows = view().subscribes()
+        if key is not None:
+            rows = [row for row in rows if row.key == int(key, 16)]
+        return paged(rows, limit, offset, page_limit, _interest_item)
+
+    @app.get("/v1/network/sets", response_model=Page[SetItem], tags=["network"])
+    async def sets(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Subscriber node sets, of peers and our own."""
+        return paged(view().sets(), limit, offset, page_limit, _set_item)
+
+    @app.get("/v1/network/fib", response_model=Page[FibItem], tags=["network"])
+    async def fib(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Where data goes."""
+        return paged(view().fib(), limit, offset, page_limit, _fib_item)
+
+    @app.get("/v1/network/policy", tags=["network"])
+    async def policy() -> PolicyState:
+        """The policy that is in force."""
+        return view().policy()
