@@ -64,7 +64,7 @@ def test_sets_and_the_fib() -> None:
     (one,) = items(FakeNetwork(), "/v1/network/sets")
     assert (one["direction"], one["scope"], one["targets"]) == ("out", "gold", ["100.2:0.7"])
     (entry,) = items(FakeNetwork(), "/v1/network/fib")
-    assert (entry["egress"], entry["key"]) == ([[3, 1]], None)
+    assert (entry["egress"], entry["key"]) == ([{"session": 3, "sns_id": 1}], None)
 
 
 def test_the_policy() -> None:

@@ -131,12 +131,19 @@ class SetItem(BaseModel):
     retiring: bool
 
 
+class EgressItem(BaseModel):
+    """One set that data goes to."""
+
+    session: int
+    sns_id: int
+
+
 class FibItem(BaseModel):
     """Where data of one ingress goes."""
 
     session: int
     set_id: int
-    egress: list[tuple[int, int]]
+    egress: list[EgressItem]
     local: bool
     key: str | None
     streams: int
@@ -223,7 +230,7 @@ def _fib_item(row: FibRow) -> FibItem:
     return FibItem(
         session=row.session,
         set_id=row.set_id,
-        egress=list(row.egress),
+        egress=[EgressItem(session=session, sns_id=sns) for session, sns in row.egress],
         local=row.local,
         key=_key(row.key),
         streams=row.streams,
