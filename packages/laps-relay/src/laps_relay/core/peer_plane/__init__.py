@@ -1,0 +1,1 @@
+"""The forwarding plane between relays: streams and datagrams, from one session to others."""

@@ -1,0 +1,134 @@
+"""Data that enters the network here: a local publisher's flow, and its streams.
+
+The one who writes into a feed has a delivery timeout of its own and knows the time; so the ttl is
+told to the relays behind us, and the deadline of our own egress is what the writer says.
+"""
+
+from __future__ import annotations
+
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.interfaces import LOCAL, Ingress
+from laps_relay.core.peer_plane.datagrams import count, send
+from laps_relay.core.peer_plane.flow import Fan, Leg
+from laps_relay.core.peer_plane.state import Entry, State
+from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
+
+__all__ = ["FeedStream", "PlaneFeed"]
+
+
+class FeedStream(Fan):
+    """A stream of a local publisher; an ``OutStream`` to all egress sets at once."""
+
+    __slots__ = ("_head", "_over")
+
+    def __init__(self, state: State, entry: Entry, head: bytes) -> None:
+        super().__init__(state, entry, 0.0)
+        self._head = head
+        self._over = False
+
+    def start(self, now: float, priority: int, deadline: float | None, *, expires: bool) -> None:
+        """Open a stream to every set; the header goes with the first bytes."""
+        self.open(now, priority, deadline, expires=expires)
+        if not self.legs:
+            self._end()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written to anyone."""
+        return self._over or all(leg.stream.closed for leg in self.legs)
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait for the slowest."""
+        return max((leg.stream.queued for leg in self.legs), default=0)
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """Hand bytes to all of them; ignored if closed."""
+        direct = self.direct
+        if direct is not None:
+            self.size += len(data)
+            direct(data, fin)
+        elif self._over:
+            return
+        elif self._head:
+            head, self._head = self._head, b""
+            self.begin(head, data, fin)
+            self.aim()
+        else:
+            self.size += len(data)
+            for write in self.writes:
+                write(data, fin)
+        if fin:
+            self._end()
+
+    def reset(self, code: int) -> None:
+        """Abandon it; one that was finished still takes back what waits."""
+        for leg in self.legs:
+            leg.stream.reset(code)
+        self._end()
+
+    def set_priority(self, priority: int) -> None:
+        """Lower is more urgent."""
+        for leg in self.legs:
+            leg.stream.set_priority(priority)
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """When what has not been sent is given up."""
+        for leg in self.legs:
+            leg.stream.set_deadline(deadline)
+
+    def leave(self, now: float, leg: Leg) -> None:
+        """One leg is gone."""
+        super().leave(now, leg)
+        if not self.legs:
+            self._end()
+
+    def aim(self) -> None:
+        """The header goes first."""
+        super().aim()
+        if self._head:
+            self.direct = None
+
+    def _end(self) -> None:
+        if not self._over:
+            self._over = True
+            self.close(None)
+
+
+class PlaneFeed:
+    """One data context of a local publisher; see ``core.network.interfaces.Feed``."""
+
+    __slots__ = ("_entries", "_header", "_state", "closed", "ingress")
+
+    def __init__(
+        self, state: State, entries: dict[int, Entry], number: int, header: DataHeader
+    ) -> None:
+        encode_data_header(header)  # what does not fit is the caller's fault, and seen now
+        self._state = state
+        self._entries = entries
+        self._header = header
+        self.ingress = Ingress(LOCAL, number)
+        self.closed = False
+
+    def open_stream(
+        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+    ) -> OutStream:
+        """Begin a stream to all egress sets of the moment."""
+        header = self._header._replace(priority=priority, ttl_ms=ttl_ms)
+        stream = FeedStream(self._state, self._entry(), encode_data_header(header))
+        stream.start(now, priority, deadline, expires=ttl_ms > 0 or deadline is not None)
+        return stream
+
+    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
+        """Send an object to all egress sets; whether one of them took it."""
+        state, entry = self._state, self._entry()
+        header = self._header._replace(kind=DataKind.DATAGRAM, priority=priority, ttl_ms=ttl_ms)
+        head = encode_data_header(header)
+        deadline = now + ttl_ms / 1000 if ttl_ms else None
+        count(state, entry, len(head) + len(payload))
+        return send(state, entry, head[:4], head[8:] + payload, deadline) > 0
+
+    def _entry(self) -> Entry:
+        """Its place in the FIB; one that leads nowhere if there is none."""
+        entry = None if self.closed else self._entries.get(self.ingress.set_id)
+        return Entry(self.ingress) if entry is None else entry

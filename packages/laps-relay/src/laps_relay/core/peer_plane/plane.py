@@ -1,0 +1,276 @@
+"""The plane between relays; ``core.network.interfaces.PeerForwarding`` says what each call means.
+
+::
+
+    stream_data --> begin --> Flow ---> legs of other sessions          (arrival, flow)
+                          '-> held      until its set comes
+    datagram -----> forward | held                                      (datagrams)
+    Feed ---------> FeedStream -------> legs                            (feed)
+    install, retire, ... --> Fib                                        (fib, state)
+
+This module only finds the object that a call is about. A chunk of a stream that goes to one peer
+costs two look-ups and the call of that peer's ``write``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.network.interfaces import (
+    LOCAL,
+    DataSink,
+    EgressSet,
+    Feed,
+    HoldData,
+    Ingress,
+    PeerPlaneCounters,
+    SetCounters,
+    SetIdle,
+)
+from laps_relay.core.peer_plane.arrival import HeldDatagram, HeldStream, begin, hold_datagram
+from laps_relay.core.peer_plane.datagrams import forward
+from laps_relay.core.peer_plane.feed import PlaneFeed
+from laps_relay.core.peer_plane.fib import Fib
+from laps_relay.core.peer_plane.flow import Fan, Flow
+from laps_relay.core.peer_plane.state import Entry, Session, State
+from laps_wire.peering.errors import StreamCode, UnknownKindError
+from laps_wire.peering.laps2 import DataHeader, DataKind, split
+from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
+
+__all__ = ["PeerPlane"]
+
+_NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
+_DATAGRAM: Final = int(DataKind.DATAGRAM)
+
+
+class PeerPlane:
+    """Everything that happens for each chunk between relays."""
+
+    __slots__ = ("_feeds", "_fib", "_sessions", "_sink", "_state")
+
+    def __init__(self, sink: DataSink | None, *, set_linger: float = 1.0) -> None:
+        self._sink = sink
+        self._state = State(set_linger)
+        self._sessions: dict[int, Session] = {}
+        self._fib = Fib(self._state, self._sessions)
+        self._feeds: dict[int, PlaneFeed] = {}
+
+    # Sessions
+
+    def add_session(self, session: int, egress: Egress, hold: HoldData) -> None:
+        """Data may come from and go to this session."""
+        self._sessions[session] = Session(session, egress, hold)
+
+    def set_stub_sink(self, session: int, sink: DataSink | None) -> None:
+        """The peer is a Stub: its data has no set (SNS id 0) and goes here; None: it is none."""
+        sender = self._sessions[session]
+        sender.stub = None
+        if sink is not None:
+            sender.stub = Entry(Ingress(session, 0))
+            sender.stub.sink = sink
+
+    def remove_session(self, now: float, session: int) -> None:
+        """It is gone: its incoming streams end as if reset, its outgoing ones are forgotten."""
+        gone = self._sessions.pop(session, None)
+        if gone is None:
+            return
+        streams, gone.streams = gone.streams, {}
+        for stream in streams.values():
+            # Its sets died with it (laps-2, 6.1).
+            stream.reset(now, _NO_SUBSCRIBERS)
+        for item in tuple(gone.held):
+            item.reset(now, _NO_SUBSCRIBERS)
+        for leg in tuple(gone.legs.values()):
+            leg.fan.leave(now, leg)
+        self._fib.forget(now, gone)
+
+    # FIB
+
+    def open_feed(self, number: int, key: int, context: int, payload_format: int) -> Feed:
+        """A local publisher's flow; its ingress is ``Ingress(LOCAL, number)``."""
+        header = DataHeader(DataKind.STREAM, 0, key, context, payload_format=payload_format)
+        feed = self._feeds[number] = PlaneFeed(self._state, self._fib.local, number, header)
+        return feed
+
+    def close_feed(self, now: float, number: int) -> None:
+        """Streams under way go on to their end; no new ones."""
+        feed = self._feeds.pop(number, None)
+        if feed is not None:
+            feed.closed = True
+            self._fib.remove(now, feed.ingress)
+
+    def install(
+        self, now: float, ingress: Ingress, egress: Sequence[EgressSet], *, local: bool
+    ) -> None:
+        """Make or replace a FIB entry.
+
+        A feed is not given back to our own clients, who have its objects already.
+        """
+        own = local and ingress.session != LOCAL
+        self._fib.install(now, ingress, egress, self._sink if own else None)
+
+    def remove(self, now: float, ingress: Ingress) -> None:
+        """No more data with this ingress is expected; streams under way go on."""
+        self._fib.remove(now, ingress)
+
+    def cut(self, now: float, egress: EgressSet, code: int) -> None:
+        """Reset all open streams to one of our sets, finished ones too if their bytes wait."""
+        session = self._sessions.get(egress.session)
+        target = None if session is None else session.targets.get(egress.sns_id)
+        if session is None or target is None:
+            return
+        for stream, leg in tuple(session.legs.items()):
+            if leg.target is target:
+                stream.reset(code)
+                leg.fan.leave(now, leg)
+        for stream, known in tuple(session.finished.items()):
+            if known is target:
+                stream.reset(code)
+                del session.finished[stream]
+
+    def retire(self, now: float, egress: EgressSet) -> None:
+        """Report ``SetIdle`` once no stream to this set is open and it has lingered."""
+        self._fib.retire(now, egress)
+
+    def release(self, now: float, session: int, items: Iterable[object]) -> None:  # noqa: ARG002
+        """The set came: forward what was held, in this order."""
+        for item in items:
+            if isinstance(item, HeldStream | HeldDatagram):
+                item.release(now)
+
+    def discard(self, now: float, session: int, items: Iterable[object]) -> None:  # noqa: ARG002
+        """The set did not come: give up what was held, and count it."""
+        for item in items:
+            if isinstance(item, HeldStream | HeldDatagram):
+                item.give_up()
+
+    # Hot path
+
+    def stream_data(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a unidirectional stream of a peer; the first one begins with the header."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        stream = sender.streams.get(stream_id)
+        if stream is None:
+            if stream_id not in sender.stopped:
+                begin(now, self._state, sender, stream_id, data, fin)
+            elif fin:
+                del sender.stopped[stream_id]
+            return
+        direct = stream.direct
+        if direct is None:
+            stream.data(now, data, fin)
+            return
+        stream.size += len(data)
+        direct(data, fin)
+        if fin:
+            stream.finish(now)
+
+    def stream_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned it."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        stream = sender.streams.pop(stream_id, None)
+        if stream is not None:
+            stream.reset(now, code)
+        else:
+            sender.stopped.pop(stream_id, None)
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """A datagram of a peer."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        size = len(data)
+        if (
+            size < DATA_HEADER_BYTES
+            or not DATA_HEADER_BYTES <= data[0] <= size
+            or data[1] >> 4 != _DATAGRAM
+        ):
+            try:
+                split(data)  # says what is wrong with it
+            except UnknownKindError:
+                self._state.unknown_kinds += 1
+            return
+        sns_id = int.from_bytes(data[4:8], "big")
+        entry = sender.entries.get(sns_id) if sns_id else sender.stub
+        if entry is not None:
+            forward(now, self._state, entry, data)
+        else:
+            hold_datagram(now, self._state, sender, sns_id, data)
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
+    ) -> None:
+        """An outgoing stream was dropped by the egress, or stopped by the peer."""
+        receiver = self._sessions.get(session)
+        if receiver is None:
+            return
+        leg = receiver.legs.get(stream)
+        if leg is None:
+            finished = receiver.finished.pop(stream, None) is not None
+            if finished and not stopped:
+                self._state.dropped_streams += 1
+                self._state.dropped_bytes += lost
+        elif stopped:
+            leg.fan.leave(now, leg)
+        else:
+            leg.fan.lost(now, leg, lost)
+
+    # Polls
+
+    def poll_notices(self) -> list[SetIdle]:
+        """What the control plane must know; taken once."""
+        taken = self._state.notices[:]
+        self._state.notices.clear()
+        return taken
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return self._state.timers.next()
+
+    def handle_timeout(self, now: float) -> None:
+        """Let lingering sets go."""
+        self._state.handle_timeout(now)
+
+    # Figures
+
+    def counters(self) -> PeerPlaneCounters:
+        """Of everything, with what is under way; feeds count as coming in."""
+        settled = self._state.counters()
+        bytes_in = bytes_out = 0
+        for fan, legs in self._under_way().items():
+            bytes_in += fan.size
+            bytes_out += fan.size * legs
+        return settled._replace(
+            bytes_in=settled.bytes_in + bytes_in, bytes_out=settled.bytes_out + bytes_out
+        )
+
+    def entries(self) -> Mapping[Ingress, tuple[tuple[EgressSet, ...], bool, SetCounters]]:
+        """The FIB: egress sets, whether our own clients get it, counters."""
+        more: dict[Entry, tuple[int, int]] = {}
+        for fan, legs in self._under_way().items():
+            size_in, size_out = more.get(fan.entry, (0, 0))
+            more[fan.entry] = size_in + fan.size, size_out + fan.size * legs
+        found = {}
+        for entry in self._fib.entries():
+            streams, datagrams, bytes_in, bytes_out = entry.counters()
+            size_in, size_out = more.get(entry, (0, 0))
+            counters = SetCounters(streams, datagrams, bytes_in + size_in, bytes_out + size_out)
+            found[entry.ingress] = (entry.egress, entry.sink is not None, counters)
+        return found
+
+    def _under_way(self) -> dict[Fan, int]:
+        """Everything that has not ended, and how many legs it has."""
+        found: dict[Fan, int] = {}
+        for session in self._sessions.values():
+            for stream in session.streams.values():
+                if isinstance(stream, Flow):
+                    found[stream] = len(stream.legs)
+            for leg in session.legs.values():
+                found[leg.fan] = len(leg.fan.legs)
+        return found
