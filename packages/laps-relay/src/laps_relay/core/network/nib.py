@@ -1,0 +1,470 @@
+"""NIB, the node information base: a path vector (laps-2, 5.1).
+
+::
+
+    advertised, withdrawn --> adj-in of the peer --> best of each node --> export --> adj-out
+                              (entries)              (one total order)     (damped)   of each peer
+
+Nothing is ever forwarded as such. What a peer should know is a function of the best way: nothing if
+it goes through that peer or has it on its path, otherwise the best way with ourselves appended. The
+difference from what it was told is what :meth:`Nib.flush` gives. So a lost way with an alternate
+becomes an advertisement of the alternate, and a best way that moves to go through a peer becomes a
+withdrawal to that peer.
+
+**Stamps.** The self part of a node is the newest that anybody says. A path is good however old the
+self part beside it is, or every change of a node's load would make routes jump to whoever tells it
+first. Epochs are different: what was said of a former life of a node is used only if nobody knows
+of a later one.
+
+**Work.** A way that is better than the best one takes its place at once. What may have become worse
+is looked for again only when somebody asks, once for all that happened until then.
+
+Time is told: the latest ``now`` counts where a question has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from laps_relay.core.network import selection
+from laps_relay.core.network.adj_in import (
+    Finding,
+    about_us,
+    misfit,
+    other_key,
+    place_of,
+    too_fast,
+)
+from laps_relay.core.network.adj_out import Exports
+from laps_relay.core.network.damping import significant
+from laps_relay.core.network.imports import Imports
+from laps_relay.core.network.interfaces import (
+    Candidate,
+    NetworkSettings,
+    Order,
+    PathRule,
+    Policy,
+)
+from laps_relay.core.network.node_records import Changes, Fault, PeerRecord, Report
+from laps_relay.core.network.node_table import NodeTable
+from laps_relay.core.timers import Timers
+from laps_wire.errors import StateError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import LimitExceededError
+from laps_wire.peering.laps2 import NodeInfo, NodePathItem, RelayType
+
+__all__ = ["Changes", "Fault", "Nib", "Report"]
+
+
+class Nib:
+    """All nodes that one relay knows, and the ways to them.
+
+    Implements :class:`~laps_relay.core.network.interfaces.NodeLookup`.
+    """
+
+    __slots__ = (
+        "_due",
+        "_exports",
+        "_imports",
+        "_local",
+        "_node",
+        "_now",
+        "_place",
+        "_settings",
+        "_table",
+    )
+
+    def __init__(
+        self,
+        local: NodeInfo,
+        settings: NetworkSettings,
+        *,
+        order: Order = selection.default_order,
+        policy: Policy,
+    ) -> None:
+        self._local = local
+        self._node = local.node.node_id
+        self._place = place_of(local.node.location)
+        self._settings = settings
+        self._now = float("-inf")
+        self._table = NodeTable(order)
+        self._exports = Exports(local, self._table, settings, policy)
+        self._imports = Imports(self._table, policy, self)
+        self._due: Timers[NodeId] = Timers()
+        """Peers whose measured sRTT waits for the end of the interval."""
+
+    # Ourselves
+
+    def set_self(self, now: float, info: NodeInfo) -> None:
+        """What we say of ourselves has changed; it has a new stamp."""
+        self._local = info
+        self._place = place_of(info.node.location)
+        self._exports.set_self(now, info)
+        self._settle(now)
+
+    def set_policy(self, now: float, policy: Policy) -> None:
+        """Other rules: everything is looked at again, in both directions."""
+        self._exports.policy = policy
+        self._imports.set_policy(policy)
+        for peer in self._table.peers.values():
+            self._exports.retell(peer)
+        self._settle(now)
+
+    # Peers
+
+    def add_peer(
+        self,
+        now: float,
+        peer: NodeId,
+        info: NodeInfo,
+        *,
+        srtt_us: int,
+        forwards: bool,
+        signed: bool = False,
+    ) -> list[Report]:
+        """A control session is up; the peer will be told everything.
+
+        ``forwards``: data can be sent to the peer. ``signed``: feature SIGNED_NODES is in use, so
+        what it says was verified and it hears only what was (laps-2, 5.1).
+        """
+        known = self._table.peers.get(peer)
+        if known is not None and known.out is not None:
+            self.remove_peer(now, peer)
+        record, reports = self._meet(now, peer, info, srtt_us)
+        record.forwards = forwards
+        record.signed = signed
+        self._carry(record)
+        self._exports.open(record)
+        self._settle(now)
+        return reports
+
+    def set_peer(
+        self,
+        now: float,
+        peer: NodeId,
+        *,
+        srtt_us: int | None = None,
+        forwards: bool | None = None,
+        draining: bool | None = None,
+    ) -> None:
+        """Something about our own sessions with a peer has changed.
+
+        ``draining``: it said DRAIN. Its node information says so, too, for everybody else.
+        """
+        record = self._table.peers.get(peer)
+        if record is None:
+            return
+        if srtt_us is not None:
+            record.measured_us = srtt_us
+            self._measure(now, record)
+        if forwards is not None:
+            record.forwards = forwards
+            self._carry(record)
+        if draining is not None:
+            record.draining = draining
+            self._table.weigh(peer)
+        self._settle(now)
+
+    def remove_peer(self, now: float, peer: NodeId) -> None:
+        """The control session ended: everything that was learned over it goes."""
+        record = self._table.peers.get(peer)
+        if record is None or record.out is None:
+            return
+        record.out = None
+        record.forwards = False
+        record.signed = False
+        record.draining = False
+        record.unsynced = None
+        for node in [node for node in record.entries if node != peer]:
+            self._forget(record, node)
+        for node in list(record.barred):
+            self._forget(record, node)
+        self._part(record)
+        self._settle(now)
+
+    def add_neighbour(
+        self, now: float, peer: NodeId, info: NodeInfo, *, srtt_us: int
+    ) -> list[Report]:
+        """Data can be sent to a peer over a session without control: a way to the peer itself."""
+        record, reports = self._meet(now, peer, info, srtt_us)
+        record.neighbour = True
+        self._carry(record)
+        self._settle(now)
+        return reports
+
+    def remove_neighbour(self, now: float, peer: NodeId) -> None:
+        """The last session without control ended."""
+        record = self._table.peers.get(peer)
+        if record is not None and record.neighbour:
+            record.neighbour = False
+            self._part(record)
+            self._settle(now)
+
+    # What peers say
+
+    def advertised(self, now: float, peer: NodeId, infos: Iterable[NodeInfo]) -> list[Report]:
+        """NODE_ADVERTISE: each entry replaces what the peer said of that node before.
+
+        Raises :class:`~laps_wire.peering.errors.LimitExceededError` if it says too much.
+        """
+        self._now = max(self._now, now)
+        record = self._table.peers.get(peer)
+        if record is None or record.out is None:
+            return []
+        reports: list[Report] = []
+        for info in infos:
+            node = info.node.node_id
+            if record.unsynced is not None:
+                record.unsynced.discard(node)
+            finding = self._take(record, info)
+            if finding is not None:
+                reports.append(Report(finding[0], peer, node, finding[1]))
+        self._imports.reconsider()
+        return reports
+
+    def withdrawn(self, now: float, peer: NodeId, nodes: Iterable[NodeId]) -> None:
+        """NODE_WITHDRAW: the peer no longer reaches them."""
+        self._now = max(self._now, now)
+        record = self._table.peers.get(peer)
+        if record is not None:
+            for node in nodes:
+                if node != peer:  # that we have a session with it is better evidence
+                    self._forget(record, node)
+
+    def sync_began(self, peer: NodeId) -> None:
+        """The peer tells everything again."""
+        record = self._table.peers.get(peer)
+        if record is not None and record.out is not None:
+            record.unsynced = {*record.entries, *record.barred} - {peer}
+
+    def sync_ended(self, now: float, peer: NodeId) -> None:
+        """What was not told again is forgotten (laps-2, 5.4)."""
+        record = self._table.peers.get(peer)
+        if record is not None and record.unsynced is not None:
+            gone, record.unsynced = record.unsynced, None
+            self.withdrawn(now, peer, sorted(gone))
+
+    # Questions
+
+    def info(self, node: NodeId) -> NodeInfo | None:
+        """What a node says of itself; the path in it means nothing."""
+        if node == self._node:
+            return self._local
+        self._table.refresh()
+        record = self._table.records.get(node)
+        return None if record is None else record.told
+
+    def epoch(self, node: NodeId) -> int | None:
+        """The life that a node is in, as far as we know."""
+        info = self.info(node)
+        return None if info is None else info.node.stamp.epoch
+
+    def fingerprint(self, node: NodeId) -> bytes | None:
+        """Of the key that holds this node id; None if nobody told us of the node."""
+        info = self.info(node)
+        return None if info is None else info.signature.fingerprint
+
+    def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
+        """The best way that forwards and that the rule allows."""
+        self._table.refresh()
+        record = self._table.records.get(node)
+        if record is None or record.best is None or record.rank[0]:
+            return None
+        way = self._table.candidate(record.best, record.best.entries[node])
+        if rule is None or rule(way):
+            return way
+        for other in self._table.candidates(node)[1:]:
+            if other.forwards and rule(other):
+                return other
+        return None
+
+    def candidates(self, node: NodeId) -> Sequence[Candidate]:
+        """All ways, the best first; those that do not forward come last."""
+        return self._table.candidates(node)
+
+    def nodes(self) -> list[NodeId]:
+        """All nodes that somebody told us of, in ascending order; not ourselves."""
+        self._table.refresh()
+        return sorted(self._table.records)
+
+    def take_changes(self) -> Changes:
+        """What changed since the last time."""
+        self._imports.reconsider()
+        table = self._table
+        changes = Changes(sorted(table.routes), sorted(table.nodes))
+        table.routes.clear()
+        table.nodes.clear()
+        return changes
+
+    # What peers are told
+
+    def pending(self, now: float, peer: NodeId) -> bool:
+        """Whether there may be something to tell a peer."""
+        self._settle(now)
+        record = self._table.peers.get(peer)
+        return record is not None and record.out is not None and record.out.pending
+
+    def flush(self, now: float, peer: NodeId) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
+        """What to advertise and what to withdraw; from now on the peer was told."""
+        self._settle(now)
+        record = self._table.peers.get(peer)
+        return ((), ()) if record is None else self._exports.flush(record)
+
+    def resend(self, peer: NodeId) -> None:
+        """The next flush gives everything; until then what was told still holds."""
+        record = self._table.peers.get(peer)
+        if record is not None and record.out is not None:
+            record.out.again = True
+
+    def advertised_to(self, peer: NodeId, node: NodeId) -> bool:
+        """Whether a peer may name a node as a target: it was told of it (laps-2, 6.1)."""
+        record = self._table.peers.get(peer)
+        return record is not None and record.out is not None and node in record.out.sent
+
+    def poll_timeout(self) -> float | None:
+        """When a damped change of a metric is due: ``pending`` says more then."""
+        times = [at for at in (self._due.next(), self._exports.poll_timeout()) if at is not None]
+        return min(times, default=None)
+
+    def handle_timeout(self, now: float) -> None:
+        """Let damped changes that are due take effect."""
+        self._settle(now)
+
+    # Time, inside
+
+    def _settle(self, now: float) -> None:
+        """Bring everything up to date."""
+        self._now = now = max(self._now, now)
+        while (peer := self._due.pop(now)) is not None:
+            self._measure(now, self._table.peers[peer])
+        self._imports.reconsider()
+        self._exports.settle(now)
+
+    def _measure(self, now: float, record: PeerRecord) -> None:
+        """Let the damped sRTT of a link follow the measured one, if it is time."""
+        peer = record.node
+        if not significant(record.srtt_us, record.measured_us, self._settings):
+            self._due.cancel(peer)
+            return
+        moved = record.moved_at
+        if moved is not None and now < moved + self._settings.metric_interval:
+            self._due.set(peer, moved + self._settings.metric_interval)
+            return
+        self._due.cancel(peer)
+        record.moved_at = now
+        self._link(record)
+
+    def _link(self, record: PeerRecord) -> None:
+        """The sRTT of our own link has another value: all ways over it do."""
+        record.srtt_us = record.measured_us
+        record.item = NodePathItem(self._node, record.srtt_us)
+        self._table.worn(record.entries)
+
+    # Peers, inside
+
+    def _meet(
+        self, now: float, peer: NodeId, info: NodeInfo, srtt_us: int
+    ) -> tuple[PeerRecord, list[Report]]:
+        """A session with a node: what its handshake proved counts more than what others say."""
+        if info.node.relay_type is RelayType.STUB or peer in (0, self._node):
+            raise StateError(f"node {peer} cannot be a peer in the node information base")
+        self._now = max(self._now, now)
+        peers = self._table.peers
+        record = peers.get(peer)
+        if record is None:
+            record = peers[peer] = PeerRecord(peer, info)
+            record.measured_us = srtt_us
+            self._link(record)
+        else:
+            record.measured_us = srtt_us
+            self._measure(now, record)
+        reports = []
+        known = self._table.records.get(peer)
+        if known is not None and known.fingerprint != info.signature.fingerprint:
+            reason = "it is here with another key than others said"
+            for other in [each for each in peers.values() if peer in each.entries]:
+                reports.append(Report(Fault.KEY_CONFLICT, other.node, peer, reason))
+                self._forget(other, peer)
+            self._table.refresh()
+        self._introduce(record, info)
+        return record, reports
+
+    def _introduce(self, record: PeerRecord, info: NodeInfo) -> None:
+        """Take what a peer says of itself, unless it has said something newer."""
+        if info.node.stamp < record.told.node.stamp:
+            return
+        record.told = info
+        record.place = place_of(info.node.location)
+        self._table.put(record, info)
+
+    def _carry(self, record: PeerRecord) -> None:
+        """Work out whether data can go to a peer: never to a control server."""
+        carries = record.told.node.relay_type is not RelayType.CONTROL and (
+            record.forwards or record.neighbour
+        )
+        if carries is not record.carries:
+            record.carries = carries
+            self._table.worn(record.entries)
+
+    def _part(self, record: PeerRecord) -> None:
+        """A kind of session with a peer ended; without any it is a node like others."""
+        peer = record.node
+        if record.out is not None or record.neighbour:
+            self._carry(record)
+            self._table.weigh(peer)
+            return
+        self._forget(record, peer)
+        self._table.refresh()
+        self._due.cancel(peer)
+        del self._table.peers[peer]
+        self._table.weigh(peer)
+
+    # Entries, inside
+
+    def _take(self, record: PeerRecord, info: NodeInfo) -> Finding | None:
+        """Judge an entry, and use it if it is good."""
+        node = info.node.node_id
+        if node == self._node:
+            return about_us(self._local, info)
+        relays = {item.node_id for item in info.path}
+        finding = misfit(record.node, info, relays)
+        known = self._table.records.get(node)
+        if finding is None and self._node in relays:
+            self._forget(record, node)
+            return None
+        if finding is None and known is not None:
+            finding = other_key(known, info)
+        if finding is None and self._settings.light_time:
+            finding = too_fast(self._place, record, info, known)
+        if node == record.node:
+            return self._take_peer(record, info, finding)
+        if finding is not None:
+            self._forget(record, node)
+            return finding
+        if self._imports.allowed(record, info, relays):
+            record.barred.pop(node, None)
+            self._table.put(record, info)
+        else:
+            self._table.drop(record, node)
+            record.barred[node] = info
+        if len(record.entries) + len(record.barred) > self._settings.max_nodes:
+            raise LimitExceededError(
+                f"more than {self._settings.max_nodes} nodes from {record.node}"
+            )
+        return None
+
+    def _take_peer(
+        self, record: PeerRecord, info: NodeInfo, finding: Finding | None
+    ) -> Finding | None:
+        """A peer about itself: it is there, whatever it says; only its location can be a lie."""
+        if finding is None or finding[0] is Fault.IMPLAUSIBLE:
+            self._introduce(record, info)
+            if finding is not None:
+                record.place = None
+        return finding
+
+    def _forget(self, record: PeerRecord, node: NodeId) -> None:
+        """A peer does not offer a node any more."""
+        self._imports.forget(record, node)
+        record.barred.pop(node, None)
+        self._table.drop(record, node)

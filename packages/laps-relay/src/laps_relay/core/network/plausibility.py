@@ -1,0 +1,70 @@
+"""Can it be true? Round trips against the time that light needs (laps-2, 5.1 and 10).
+
+A relay that claims paths of a microsecond attracts all traffic. It can lie about what it measured,
+but it cannot be nearer to a node than the two places are: a round trip takes at least twice the
+time that light needs from one to the other. Vacuum is the bound: fibre takes half as long again,
+radio does not.
+
+Declared locations are those of a city or a building, not of an antenna: each pair may be nearer
+than it says by a slack.
+"""
+
+from __future__ import annotations
+
+from math import acos, cos, radians, sin
+from typing import Final, NamedTuple
+
+from laps_wire.peering.laps2 import Location
+
+__all__ = [
+    "EARTH_KM",
+    "LIGHT_KM_PER_S",
+    "SLACK_KM",
+    "Direction",
+    "angle",
+    "direction",
+    "distance_km",
+    "least_rtt_us",
+    "possible",
+]
+
+EARTH_KM: Final = 6371.0
+LIGHT_KM_PER_S: Final = 299_792.458
+SLACK_KM: Final = 100.0
+"""How far two declared locations together may be from the true ones."""
+
+_US_PER_KM: Final = 2e6 / LIGHT_KM_PER_S  # there and back
+
+
+class Direction(NamedTuple):
+    """A place as a unit vector from the middle of the earth: angles between two are cheap."""
+
+    x: float
+    y: float
+    z: float
+
+
+def direction(location: Location) -> Direction:
+    """The unit vector of a location."""
+    longitude, latitude = radians(location.longitude), radians(location.latitude)
+    return Direction(cos(latitude) * cos(longitude), cos(latitude) * sin(longitude), sin(latitude))
+
+
+def angle(a: Direction, b: Direction) -> float:
+    """Between two directions, in radians."""
+    return acos(max(-1.0, min(1.0, a[0] * b[0] + a[1] * b[1] + a[2] * b[2])))
+
+
+def distance_km(a: Direction, b: Direction) -> float:
+    """Along the surface of the earth."""
+    return EARTH_KM * angle(a, b)
+
+
+def least_rtt_us(a: Direction, b: Direction) -> float:
+    """The shortest round trip that is possible, with the slack taken off."""
+    return (distance_km(a, b) - SLACK_KM) * _US_PER_KM
+
+
+def possible(rtt_us: int, a: Direction | None, b: Direction | None) -> bool:
+    """Whether a round trip can be true; it can if one of the places is not known."""
+    return a is None or b is None or rtt_us >= least_rtt_us(a, b)
