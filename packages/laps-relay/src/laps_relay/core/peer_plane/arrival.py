@@ -18,15 +18,17 @@ from collections.abc import Callable
 from typing import Final
 
 from laps_relay.core.peer_plane.datagrams import forward
-from laps_relay.core.peer_plane.flow import Flow
+from laps_relay.core.peer_plane.flow import Flow, pass_whole
 from laps_relay.core.peer_plane.state import Entry, Session, State
 from laps_wire.errors import IncompleteError, ProtocolViolation, RemoteError
 from laps_wire.peering.errors import StreamCode, UnknownKindError
-from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header
+from laps_wire.peering.laps2 import DataKind, decode_data_header
+from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
 from laps_wire.peering.session import SnsStanding
 
 __all__ = ["HeldDatagram", "HeldStream", "Opening", "begin", "hold_datagram"]
 
+_STREAM: Final = int(DataKind.STREAM)
 _UNKNOWN_SNS: Final = int(StreamCode.UNKNOWN_SNS)
 _UNKNOWN_KIND: Final = int(StreamCode.UNKNOWN_KIND)
 _NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
@@ -38,34 +40,44 @@ def begin(
     now: float, state: State, sender: Session, stream_id: int, data: bytes, fin: bool
 ) -> None:
     """The first chunks of a stream, joined."""
-    try:
-        header = decode_data_header(data)
-        if header.kind is not DataKind.STREAM:
-            raise ProtocolViolation("the header of a datagram stands at the start of a stream")
-    except IncompleteError as error:
-        if fin:
-            sender.ignore(stream_id)
-            raise ProtocolViolation(
-                f"a stream ends inside its header: {error.needed} more byte(s) belong to it"
-            ) from None
-        sender.streams[stream_id] = Opening(state, sender, stream_id, data)
+    available = len(data)
+    if (
+        available < DATA_HEADER_BYTES
+        or not DATA_HEADER_BYTES <= data[0] <= available
+        or data[1] >> 4 != _STREAM
+    ):
+        _not_yet(state, sender, stream_id, data, fin)
         return
-    except UnknownKindError:
-        state.unknown_kinds += 1
-        _stop(sender, stream_id, _UNKNOWN_KIND, fin)
-        return
-    except RemoteError:
-        sender.ignore(stream_id)
-        raise
-    sns_id = header.sns_id
+    sns_id = int.from_bytes(data[4:8], "big")
     entry = sender.entries.get(sns_id) if sns_id else sender.stub
     if entry is not None:
-        _start(now, state, sender, stream_id, entry, header, data, fin)
+        _start(now, state, sender, stream_id, entry, data, fin)
     elif sns_id:
-        HeldStream(state, sender, stream_id, header).data(now, data, fin)
+        HeldStream(state, sender, stream_id, sns_id).data(now, data, fin)
     else:
         state.unknown_streams += 1
         _stop(sender, stream_id, _UNKNOWN_SNS, fin)
+
+
+def _not_yet(state: State, sender: Session, stream_id: int, data: bytes, fin: bool) -> None:
+    """There is no whole header of a stream: wait for the rest of it, or say what is wrong."""
+    try:
+        decode_data_header(data)
+        raise ProtocolViolation("the header of a datagram stands at the start of a stream")
+    except IncompleteError as error:
+        if not fin:
+            sender.streams[stream_id] = Opening(state, sender, stream_id, data)
+            return
+        sender.ignore(stream_id)
+        raise ProtocolViolation(
+            f"a stream ends inside its header: {error.needed} more byte(s) belong to it"
+        ) from None
+    except UnknownKindError:
+        state.unknown_kinds += 1
+        _stop(sender, stream_id, _UNKNOWN_KIND, fin)
+    except RemoteError:
+        sender.ignore(stream_id)
+        raise
 
 
 def _start(
@@ -74,19 +86,18 @@ def _start(
     sender: Session,
     stream_id: int,
     entry: Entry,
-    header: DataHeader,
     data: bytes,
     fin: bool,
 ) -> None:
     """A stream has everything that it needs."""
-    flow = Flow(state, sender, stream_id, entry, header.ttl_ms / 1000)
-    size = header.size
-    if entry.targets or entry.sink is not None:
-        flow.start(now, header, data[:size], data[size:], fin)
+    if fin:
+        sender.streams.pop(stream_id, None)
+        pass_whole(now, state, entry, data)
+    elif entry.targets or entry.sink is not None:
+        Flow(state, sender, stream_id, entry, data).start(now, data)
     else:
-        flow.size = len(data)
-        flow.close(now)
-        _stop(sender, stream_id, _NO_SUBSCRIBERS, fin)
+        pass_whole(now, state, entry, data)
+        sender.stop(stream_id, _NO_SUBSCRIBERS)
 
 
 def _stop(sender: Session, stream_id: int, code: int, fin: bool) -> None:
@@ -127,21 +138,21 @@ class HeldStream:
     __slots__ = (
         "_chunks",
         "_fin",
-        "_header",
         "_late",
         "_over",
         "_sender",
+        "_sns_id",
         "_state",
         "_stream_id",
         "direct",
         "size",
     )
 
-    def __init__(self, state: State, sender: Session, stream_id: int, header: DataHeader) -> None:
+    def __init__(self, state: State, sender: Session, stream_id: int, sns_id: int) -> None:
         self._state = state
         self._sender = sender
         self._stream_id = stream_id
-        self._header = header
+        self._sns_id = sns_id
         self._chunks: list[bytes] = []
         self._late = 0
         self._fin = False
@@ -154,7 +165,7 @@ class HeldStream:
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
         """More of it: behind what waits."""
-        sender, sns_id, size = self._sender, self._header.sns_id, len(data)
+        sender, sns_id, size = self._sender, self._sns_id, len(data)
         late = bool(self._chunks)
         self._chunks.append(data)
         self.size += size
@@ -181,15 +192,13 @@ class HeldStream:
         """The set came."""
         if self._over:
             return
-        entry = self._sender.entries.get(self._header.sns_id)
+        entry = self._sender.entries.get(self._sns_id)
         if entry is None:
             self.give_up(_NO_SUBSCRIBERS)
             return
         self._end()
         data = b"".join(self._chunks)
-        _start(
-            now, self._state, self._sender, self._stream_id, entry, self._header, data, self._fin
-        )
+        _start(now, self._state, self._sender, self._stream_id, entry, data, self._fin)
 
     def give_up(self, code: int = _UNKNOWN_SNS) -> None:
         """The set does not come."""

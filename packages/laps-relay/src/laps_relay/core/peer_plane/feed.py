@@ -6,6 +6,8 @@ told to the relays behind us, and the deadline of our own egress is what the wri
 
 from __future__ import annotations
 
+from typing import Final
+
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.interfaces import LOCAL, Ingress
 from laps_relay.core.peer_plane.datagrams import count, send
@@ -14,6 +16,11 @@ from laps_relay.core.peer_plane.state import Entry, State
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 
 __all__ = ["FeedStream", "PlaneFeed"]
+
+_STREAM: Final = DataKind.STREAM
+_DATAGRAM: Final = DataKind.DATAGRAM
+_HEADS: Final = 64
+"""Headers of a feed that are kept, one for each priority and ttl that it uses."""
 
 
 class FeedStream(Fan):
@@ -98,35 +105,45 @@ class FeedStream(Fan):
 class PlaneFeed:
     """One data context of a local publisher; see ``core.network.interfaces.Feed``."""
 
-    __slots__ = ("_entries", "_header", "_state", "closed", "ingress")
+    __slots__ = ("_entries", "_header", "_heads", "_state", "closed", "ingress")
 
     def __init__(
         self, state: State, entries: dict[int, Entry], number: int, header: DataHeader
     ) -> None:
-        encode_data_header(header)  # what does not fit is the caller's fault, and seen now
         self._state = state
         self._entries = entries
         self._header = header
         self.ingress = Ingress(LOCAL, number)
         self.closed = False
+        self._heads: dict[tuple[DataKind, int, int], bytes] = {}
+        self._head(_STREAM, 0, 0)  # what does not fit is the caller's fault, and seen now
 
     def open_stream(
         self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
     ) -> OutStream:
         """Begin a stream to all egress sets of the moment."""
-        header = self._header._replace(priority=priority, ttl_ms=ttl_ms)
-        stream = FeedStream(self._state, self._entry(), encode_data_header(header))
+        stream = FeedStream(self._state, self._entry(), self._head(_STREAM, priority, ttl_ms))
         stream.start(now, priority, deadline, expires=ttl_ms > 0 or deadline is not None)
         return stream
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
         """Send an object to all egress sets; whether one of them took it."""
         state, entry = self._state, self._entry()
-        header = self._header._replace(kind=DataKind.DATAGRAM, priority=priority, ttl_ms=ttl_ms)
-        head = encode_data_header(header)
+        head = self._head(_DATAGRAM, priority, ttl_ms)
         deadline = now + ttl_ms / 1000 if ttl_ms else None
         count(state, entry, len(head) + len(payload))
         return send(state, entry, head[:4], head[8:] + payload, deadline) > 0
+
+    def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
+        """An encoded header; a publisher uses few."""
+        heads, key = self._heads, (kind, priority, ttl_ms)
+        head = heads.get(key)
+        if head is None:
+            if len(heads) >= _HEADS:
+                heads.clear()
+            header = self._header._replace(kind=kind, priority=priority, ttl_ms=ttl_ms)
+            head = heads[key] = encode_data_header(header)
+        return head
 
     def _entry(self) -> Entry:
         """Its place in the FIB; one that leads nowhere if there is none."""

@@ -22,17 +22,17 @@ from laps_relay.core.peer_plane.state import Entry, Session, State, Target
 from laps_relay.core.plane.priority import stream_priority
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.peering.errors import StreamCode
-from laps_wire.peering.laps2 import DataHeader
+from laps_wire.peering.laps2 import decode_data_header
 
-__all__ = ["PRIORITIES", "Fan", "Flow", "Leg"]
+__all__ = ["PRIORITIES", "Fan", "Flow", "Leg", "pass_whole"]
 
 PRIORITIES: Final = tuple(
     stream_priority(128, publisher, GroupOrder.ASCENDING, 0, 0) for publisher in range(256)
 )
 """The egress priority for each publisher priority, on the scale of the Edge's own plane."""
 
-_JOINED: Final = 512
-"""Up to how many bytes are worth a copy behind a header, to be one write."""
+_JOINED: Final = 1500
+"""Up to how many bytes are worth a copy behind a header, to be one write: about a packet."""
 
 _EXPIRED: Final = int(StreamCode.EXPIRED)
 _OVERLOADED: Final = int(StreamCode.OVERLOADED)
@@ -160,29 +160,26 @@ class Flow(Fan):
     __slots__ = ("number", "sender", "sink", "stream_id")
 
     def __init__(
-        self, state: State, sender: Session, stream_id: int, entry: Entry, ttl: float
+        self, state: State, sender: Session, stream_id: int, entry: Entry, head: bytes
     ) -> None:
-        super().__init__(state, entry, ttl)
+        super().__init__(state, entry, int.from_bytes(head[20:24], "big") / 1000)
         self.sender = sender
         self.stream_id = stream_id
         self.sink: DataSink | None = entry.sink
         self.number = 0
         """Of the stream at the sink."""
 
-    def start(self, now: float, header: DataHeader, head: bytes, body: bytes, fin: bool) -> None:
-        """Send the header and what stands behind it to everyone."""
-        ttl = self.ttl
-        if not fin:
-            self.sender.streams[self.stream_id] = self
-        self.open(now, header.priority, now + ttl if ttl else None, expires=ttl > 0)
+    def start(self, now: float, data: bytes) -> None:
+        """Send a header and what stands behind it to everyone."""
+        ttl, size = self.ttl, data[0]
+        self.sender.streams[self.stream_id] = self
+        self.open(now, data[2], now + ttl if ttl else None, expires=ttl > 0)
         self.aim()
-        self.begin(head, body, fin)
+        body = data[size:]
+        self.begin(data[:size], body, False)
         if self.sink is not None:
             self.number = self.state.number()
-            self.sink.stream_opened(now, self.number, header, body, fin)
-        if fin:
-            self.sender.streams.pop(self.stream_id, None)
-            self.close(now)
+            self.sink.stream_opened(now, self.number, decode_data_header(data), body, False)
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
         """More of it."""
@@ -245,3 +242,36 @@ class Flow(Fan):
             return
         self.sender.stop(self.stream_id, _OVERLOADED if self.overloaded else _NO_SUBSCRIBERS)
         self.close(now)
+
+
+def pass_whole(now: float, state: State, entry: Entry, data: bytes) -> None:
+    """Forward a stream that is all here, its end too: nothing of it has to be remembered."""
+    size, targets = len(data), entry.targets
+    entry.streams += 1
+    entry.bytes_in += size
+    entry.bytes_out += size * len(targets)
+    state.streams_in += 1
+    state.bytes_in += size
+    state.streams_out += len(targets)
+    state.bytes_out += size * len(targets)
+    if targets:
+        ttl_ms = int.from_bytes(data[20:24], "big")
+        deadline = now + ttl_ms / 1000 if ttl_ms else None
+        code = _EXPIRED if ttl_ms else _OVERLOADED
+        urgency = PRIORITIES[data[2]]
+        cut = size if size <= _JOINED else data[0]
+        front, back, rest = data[:4], data[8:cut], data[cut:]
+        for target in targets:
+            stream = target.session.egress.open_unidirectional(
+                priority=urgency, droppable=True, drop_code=code, deadline=deadline
+            )
+            stream.write(front + target.id_bytes + back, not rest)
+            if rest:
+                stream.write(rest, True)
+            if stream.queued:
+                target.session.finish(stream, target)
+            if target.retired is not None and not target.open:
+                state.rest(now, target)
+    if entry.sink is not None:
+        header = decode_data_header(data)
+        entry.sink.stream_opened(now, state.number(), header, data[header.size :], True)
