@@ -284,11 +284,11 @@ class EdgeRelay:
         self._context.grants.check_all(now)
 
     def is_wanted(self, session: int, track: FullTrackName) -> bool:
-        """Whether others than an upstream session receive or wait for a track."""
+        """Whether others than a session with relays behind it receive or wait for a track."""
         return self._context.upstreams.wanted(session, track)
 
     def ask_again(self, now: float, session: int, track: FullTrackName) -> None:
-        """An upstream session that refused a track has it now."""
+        """A session that refused a track has it now."""
         self._context.upstreams.ask_again(now, session, track)
 
     def purge(self, track: FullTrackName | None = None) -> int:

@@ -53,8 +53,8 @@ class Upstreams:
 
         If not, what the session said about it is forgotten: it is asked anew when somebody comes.
         """
-        client = self.clients.get(session)
-        track = self._context.tracks.by_name.get(name)
+        context = self._context
+        client, track = context.clients.get(session), context.tracks.by_name.get(name)
         if client is None or track is None:
             return False
         if any(track.receivers_for(client)):
@@ -64,8 +64,8 @@ class Upstreams:
 
     def ask_again(self, now: float, session: int, name: FullTrackName) -> None:
         """A session that refused a track would not do so now."""
-        client = self.clients.get(session)
-        track = self._context.tracks.by_name.get(name)
-        if client is not None and track is not None:
+        context = self._context
+        client, track = context.clients.get(session), context.tracks.by_name.get(name)
+        if client is not None and track is not None and track.receivers:
             track.refused.discard(session)
-            self._context.sources.ask(now, track, client)
+            context.sources.ask(now, track, client)

@@ -15,7 +15,7 @@ from typing import Final
 
 from laps_wire.moqt.codepoints import GroupOrder
 
-__all__ = ["stream_priority"]
+__all__ = ["publisher_priority", "stream_priority"]
 
 _GROUP_BITS: Final = 36
 _SUBGROUP_BITS: Final = 10
@@ -33,3 +33,8 @@ def stream_priority(
     value = subscriber << 8 | publisher
     value = value << _GROUP_BITS | group
     return (value << _SUBGROUP_BITS | min(subgroup_id, _SUBGROUPS)) + 1
+
+
+def publisher_priority(priority: int) -> int:
+    """The publisher's part of a stream's priority."""
+    return (priority - 1) >> (_GROUP_BITS + _SUBGROUP_BITS) & 0xFF

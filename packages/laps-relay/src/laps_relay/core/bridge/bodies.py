@@ -1,0 +1,126 @@
+"""The client protocol's own messages inside ``SubscribeData``: what goes through untouched.
+
+The network carries the body of a SUBSCRIBE one way and that of SUBSCRIBE_OK or REQUEST_ERROR the
+other way, each as one MoQT draft writes it, without type and length (laps-2, 5.3). What cannot be
+read came from somebody far away: it counts as absent, and nobody is closed for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from laps_relay.core.control.codes import properties_for
+from laps_wire.errors import LapsError
+from laps_wire.moqt.control import (
+    MAX_BODY_LENGTH,
+    decode,
+    decode_subscribe_body,
+    encode,
+    encode_subscribe_body,
+)
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.messages import Message, RequestError, Subscribe, SubscribeOk
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.structures import Location
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
+from laps_wire.peering.laps2 import SubscribeData
+
+__all__ = [
+    "DRAFT",
+    "error_data",
+    "ok_data",
+    "read_error",
+    "read_ok",
+    "read_subscribe",
+    "subscribe_data",
+]
+
+DRAFT: Final = Draft.D18
+"""What the in-memory sessions speak, and so what we put into subscribe data."""
+
+_FRAME: Final = 3
+"""Type and length in front of a body: both types are below 0x40, a byte each in either draft."""
+
+M = TypeVar("M", SubscribeOk, RequestError)
+
+
+# SUBSCRIBE
+
+
+def subscribe_data(name: FullTrackName, parameters: Parameters) -> SubscribeData:
+    """A SUBSCRIBE for the network, without the client's tokens."""
+    bare = replace(parameters, authorization_tokens=())
+    return SubscribeData(DRAFT.value, encode_subscribe_body(Subscribe(0, name, bare), DRAFT))
+
+
+def read_subscribe(data: SubscribeData) -> Subscribe | None:
+    """The SUBSCRIBE that somebody sent; None if there is none that can be read."""
+    draft = _draft_of(data)
+    if draft is None:
+        return None
+    try:
+        return decode_subscribe_body(data.body, draft)
+    except LapsError:
+        return None
+
+
+# SUBSCRIBE_OK
+
+
+def ok_data(message: SubscribeOk) -> SubscribeData:
+    """A publisher's answer for the network."""
+    return SubscribeData(DRAFT.value, _body(message))
+
+
+def read_ok(data: SubscribeData) -> tuple[Location | None, KeyValues]:
+    """What a publisher said with SUBSCRIBE_OK: its largest location, and the track's properties."""
+    message = _read(data, SubscribeOk)
+    if message is None:
+        return None, ()
+    properties = properties_for(message.track_properties, Draft(data.draft), DRAFT)
+    return message.parameters.largest_object, properties
+
+
+# REQUEST_ERROR
+
+
+def error_data(message: RequestError) -> SubscribeData:
+    """A publisher's refusal for the network; a redirect is for its own subscribers only."""
+    return SubscribeData(DRAFT.value, _body(replace(message, redirect=None)))
+
+
+def read_error(data: SubscribeData) -> RequestError | None:
+    """Why a publisher refused."""
+    return _read(data, RequestError)
+
+
+# Bodies
+
+
+def _draft_of(data: SubscribeData) -> Draft | None:
+    return next((draft for draft in Draft if draft.value == data.draft), None)
+
+
+def _body(message: Message) -> bytes:
+    return encode(message, DRAFT)[_FRAME:]
+
+
+_TYPES: Final = {
+    (type(message), draft): encode(message, draft)[: _FRAME - 2]
+    for draft, request_id in ((Draft.D16, 0), (Draft.D18, None))
+    for message in (SubscribeOk(request_id, 0), RequestError(request_id, 0))
+}
+
+
+def _read(data: SubscribeData, kind: type[M]) -> M | None:
+    draft = _draft_of(data)
+    if draft is None or len(data.body) > MAX_BODY_LENGTH:
+        return None
+    frame = _TYPES[kind, draft] + len(data.body).to_bytes(2, "big") + data.body
+    try:
+        message, _ = decode(frame, draft)
+    except LapsError:
+        return None
+    return message if isinstance(message, kind) else None

@@ -1,0 +1,189 @@
+"""What the forwarding plane writes for a session in memory, by track into the network's feeds.
+
+::
+
+    Plane --open_unidirectional--> FeedStream
+          --write(header ...)----> which track?  --alias--> Feed.open_stream, then every byte on
+          --send_datagram--------> which track?  --alias--> Feed.send_datagram
+
+The alias stands behind the type at the beginning of a stream and of a datagram, and the plane
+writes a SUBGROUP_HEADER in one piece: the first write tells the feed. Payload is never looked at,
+nor copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from laps_relay.core.bridge.bodies import DRAFT
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.interfaces import Feed
+from laps_relay.core.plane.priority import publisher_priority
+from laps_wire.errors import IncompleteError
+from laps_wire.moqt.data.datagram import DEFAULT_PRIORITY as NO_PRIORITY
+from laps_wire.moqt.data.datagram import ZERO_OBJECT_ID
+from laps_wire.moqt.properties import DEFAULT_PRIORITY
+
+__all__ = ["FeedEgress", "FeedStream", "Outlet", "alias_at", "alias_of"]
+
+_DECODE: Final = DRAFT.integers.decode
+_ALIAS_MASK: Final = (1 << 62) - 1
+
+
+def alias_of(key: int) -> int:
+    """The track alias for a full-name hash: as much of it as an integer of draft 16 holds."""
+    return key & _ALIAS_MASK
+
+
+def alias_at(data: bytes) -> int | None:
+    """The track alias at the beginning of a subgroup stream or an object datagram; None: cut."""
+    end = len(data)
+    try:
+        _, pos = _DECODE(data, 0, end)
+        alias, _ = _DECODE(data, pos, end)
+    except IncompleteError:
+        return None
+    return alias
+
+
+def _datagram_priority(data: bytes) -> int | None:
+    """The publisher's priority in an object datagram; None if it names none."""
+    end = len(data)
+    kind, pos = _DECODE(data, 0, end)
+    if kind & NO_PRIORITY:
+        return None
+    _, pos = _DECODE(data, pos, end)
+    _, pos = _DECODE(data, pos, end)
+    if not kind & ZERO_OBJECT_ID:
+        _, pos = _DECODE(data, pos, end)
+    return data[pos]
+
+
+@dataclass(slots=True, eq=False)
+class Outlet:
+    """Where a track goes, and what its publisher said about it."""
+
+    feed: Feed
+    priority: int = DEFAULT_PRIORITY
+    """Of objects that name none."""
+    ttl_ms: int = 0
+    """How long an object is worth sending; 0: as long as the relays like."""
+
+
+class FeedEgress:
+    """The :class:`~laps_relay.core.interfaces.Egress` of a session in memory."""
+
+    __slots__ = ("_clock", "_outlets", "_stop", "lost_datagrams", "lost_streams")
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        outlets: Mapping[int, Outlet],
+        stop: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._outlets = outlets
+        """By track alias."""
+        self._stop = stop
+        self.lost_streams = 0
+        """Of tracks that are not pulled any more."""
+        self.lost_datagrams = 0
+
+    @property
+    def max_datagram_size(self) -> int:
+        """What fits is known to each session behind a feed."""
+        return 65535
+
+    def open_unidirectional(
+        self,
+        *,
+        priority: int = 0,
+        droppable: bool = False,  # noqa: ARG002 - Egress
+        drop_code: int = 0,  # noqa: ARG002 - Egress
+        deadline: float | None = None,
+    ) -> OutStream:
+        """Begin a stream; where it goes is known with the first write."""
+        return FeedStream(self, priority, deadline)
+
+    def begin(self, data: bytes, priority: int, deadline: float | None) -> OutStream | None:
+        """Open the stream whose first bytes these are; None if nobody wants it any more."""
+        alias = alias_at(data)
+        outlet = None if alias is None else self._outlets.get(alias)
+        if outlet is None:
+            self.lost_streams += 1
+            return None
+        return outlet.feed.open_stream(
+            self._clock(),
+            priority=publisher_priority(priority),
+            ttl_ms=outlet.ttl_ms,
+            deadline=deadline,
+        )
+
+    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
+        """Hand an object to its feed."""
+        alias = alias_at(data)
+        outlet = None if alias is None else self._outlets.get(alias)
+        if outlet is None:
+            self.lost_datagrams += 1
+            return False
+        now, ttl_ms = self._clock(), outlet.ttl_ms
+        if deadline is not None:
+            left = max(int((deadline - now) * 1000), 1)
+            ttl_ms = min(left, ttl_ms) if ttl_ms else left
+        priority = _datagram_priority(data)
+        if priority is None:
+            priority = outlet.priority
+        return outlet.feed.send_datagram(now, data, priority=priority, ttl_ms=ttl_ms)
+
+    def stop_sending(self, stream_id: int, code: int) -> None:
+        """The plane takes nothing more of a stream that we gave it."""
+        if self._stop is not None:
+            self._stop(stream_id, code)
+
+
+class FeedStream:
+    """The :class:`~laps_relay.core.interfaces.OutStream` of one subgroup."""
+
+    __slots__ = ("_begun", "_deadline", "_egress", "_out", "_priority")
+
+    def __init__(self, egress: FeedEgress, priority: int, deadline: float | None) -> None:
+        self._egress = egress
+        self._priority = priority
+        self._deadline = deadline
+        self._begun = False
+        self._out: OutStream | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._begun and (self._out is None or self._out.closed)
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait in the network's queues."""
+        return 0 if self._out is None else self._out.queued
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """Pass bytes on by reference."""
+        if not self._begun:
+            self._begun = True
+            self._out = self._egress.begin(data, self._priority, self._deadline)
+        if self._out is not None:
+            self._out.write(data, fin)
+
+    def reset(self, code: int) -> None:
+        """Abandon it."""
+        self._begun = True
+        if self._out is not None:
+            self._out.reset(code)
+
+    def set_priority(self, priority: int) -> None:
+        """Only the subscriber's part can have changed, and the network knows the publisher's."""
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """When what has not been sent is given up."""
+        self._deadline = deadline
+        if self._out is not None:
+            self._out.set_deadline(deadline)
