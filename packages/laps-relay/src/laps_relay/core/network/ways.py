@@ -10,16 +10,15 @@ from us to the target::
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from laps_relay.core.network.interfaces import Candidate, NodeLookup, Policy, Refusal
+from laps_relay.core.policy.facts import stranger
 from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeSelf, RelayType, Stamp
+from laps_wire.peering.laps2 import NodeSelf
 
-__all__ = ["LinkState", "Ways", "stranger"]
-
-_NEVER: Final = Stamp(0, 0)
+__all__ = ["LinkState", "Ways"]
 
 
 class LinkState(NamedTuple):
@@ -30,11 +29,6 @@ class LinkState(NamedTuple):
     srtt_us: int = 0
     congested: bool = False
     """Whether more waits for this peer than its sessions can carry."""
-
-
-def stranger(node: NodeId) -> NodeSelf:
-    """A relay of which nothing is known but its ID: that is what policy can go by."""
-    return NodeSelf(node_id=node, relay_type=RelayType.VIA, stamp=_NEVER)
 
 
 class Ways:

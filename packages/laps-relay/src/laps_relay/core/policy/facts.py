@@ -14,7 +14,7 @@ from laps_relay.core.policy.patterns import NodePattern
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label, NodeSelf, RelayType, Stamp
 
-__all__ = ["COUNTRY", "REGION", "FactBook", "Facts", "NodeNote", "Region"]
+__all__ = ["COUNTRY", "REGION", "FactBook", "Facts", "NodeNote", "Region", "stranger"]
 
 COUNTRY: Final = "country"
 """The label with which a node says in which country it stands."""
@@ -23,6 +23,13 @@ REGION: Final = "region"
 
 _MEMO: Final = 65_536
 _NEVER: Final = Stamp(0, 0)
+
+
+def stranger(node_id: NodeId, *, region: str = "", labels: tuple[Label, ...] = ()) -> NodeSelf:
+    """A node that nobody has described: policy goes by its ID, and by what else is said of it."""
+    return NodeSelf(
+        node_id=node_id, relay_type=RelayType.EDGE, stamp=_NEVER, region=region, labels=labels
+    )
 
 
 class Facts:
@@ -103,13 +110,7 @@ class FactBook:
             if len(self._sources) >= _MEMO:
                 self._sources.clear()
             own = next((label.value for label in scope if label.key == REGION), "")
-            node = NodeSelf(
-                node_id=node_id,
-                relay_type=RelayType.EDGE,
-                stamp=_NEVER,
-                region=own,
-                labels=scope,
-            )
+            node = stranger(node_id, region=own, labels=scope)
             facts = self._sources[key] = self._find(node)
         return facts
 

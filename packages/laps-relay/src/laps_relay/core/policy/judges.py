@@ -105,7 +105,7 @@ def path_findings(
 class HashedFilter:
     """A filter whose namespaces are hashes: that is all that an entry carries (laps-2, 2)."""
 
-    __slots__ = ("_accept", "_name", "_rules", "is_open")
+    __slots__ = ("_accept", "_name", "_rules", "has_rules", "is_open")
 
     def __init__(
         self, name: str, wanted: Filter, prefixes: Sequence[tuple[int, ...] | None]
@@ -115,6 +115,8 @@ class HashedFilter:
         self._rules = tuple(zip(wanted.rules, prefixes, strict=True))
         self.is_open = wanted.accept and all(rule.accept for rule in wanted.rules)
         """Whether it lets everything pass: then nobody need ask."""
+        self.has_rules = not wanted.accept or bool(wanted.rules)
+        """Whether it was written at all."""
 
     def finding(self, peer: Facts, source: Facts, elements: tuple[int, ...] | None) -> Finding:
         """What the first rule that matches says, or the default."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
-from laps_relay.core.policy.facts import FactBook, Facts
+from laps_relay.core.policy.facts import FactBook, Facts, stranger
 from laps_relay.core.policy.judges import (
     Finding,
     HashedFilter,
@@ -20,7 +20,7 @@ from laps_relay.core.policy.judges import (
     path_findings,
 )
 from laps_relay.core.policy.open_policy import NO_LIMITS
-from laps_relay.core.policy.rules import Fence, Filter, Rules, TrackRule
+from laps_relay.core.policy.rules import Fence, Rules, TrackRule
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -28,15 +28,12 @@ from laps_wire.peering.laps2 import (
     AnnounceInfo,
     NodeInfo,
     NodeSelf,
-    RelayType,
-    Stamp,
     SubscribeInfo,
 )
 
 __all__ = ["RulePolicy"]
 
 _MEMO: Final = 65_536
-_NEVER: Final = Stamp(0, 0)
 
 
 class RulePolicy:
@@ -44,14 +41,10 @@ class RulePolicy:
 
     __slots__ = (
         "_book",
-        "_export_announce",
-        "_export_node",
-        "_export_subscribe",
         "_fenced",
         "_fences",
-        "_import_announce",
-        "_import_node",
-        "_import_subscribe",
+        "_filters",
+        "_hasher",
         "_links",
         "_local",
         "_tracks",
@@ -75,19 +68,18 @@ class RulePolicy:
         for rule in rules.tracks:
             self._tracks.setdefault(rule.namespace.fields, []).append(rule)
 
-        def hashed(name: str, wanted: Filter) -> HashedFilter:
-            prefixes = [
-                None if rule.namespace is None else hasher.elements(rule.namespace.fields)
-                for rule in wanted.rules
-            ]
-            return HashedFilter(name, wanted, prefixes)
-
-        self._import_node = hashed("import.node", rules.import_node)
-        self._import_announce = hashed("import.announce", rules.import_announce)
-        self._import_subscribe = hashed("import.subscribe", rules.import_subscribe)
-        self._export_node = hashed("export.node", rules.export_node)
-        self._export_announce = hashed("export.announce", rules.export_announce)
-        self._export_subscribe = hashed("export.subscribe", rules.export_subscribe)
+        self._hasher = hasher
+        self._filters = {
+            name: HashedFilter(
+                name,
+                wanted,
+                [
+                    None if rule.namespace is None else hasher.elements(rule.namespace.fields)
+                    for rule in wanted.rules
+                ],
+            )
+            for name, wanted in rules.filters()
+        }
 
     # Peers and nodes
 
@@ -97,10 +89,9 @@ class RulePolicy:
 
     def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
         """Whether we may use this way to a node: transit for all classes, then the filter."""
-        if not self._import_node.is_open:
-            refusal = self._import_node.refusal(self._book.of(peer), self._book.of(info.node))
-            if refusal is not None:
-                return refusal
+        refusal = self._node("import.node", info, peer)
+        if refusal is not None:
+            return refusal
         if not self._fenced:
             return None
         relays = [self._book.of(self._known(self._local, nodes))]
@@ -115,45 +106,45 @@ class RulePolicy:
 
     def _known(self, node: NodeId, nodes: NodeLookup) -> NodeSelf:
         info = nodes.info(node)
-        if info is not None:
-            return info.node
-        return NodeSelf(node_id=node, relay_type=RelayType.VIA, stamp=_NEVER)
+        return stranger(node) if info is None else info.node
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
         """Whether the peer may hear of this node from us."""
-        if self._export_node.is_open:
+        return self._node("export.node", info, peer)
+
+    def _node(self, name: str, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
+        wanted = self._filters[name]
+        if wanted.is_open:
             return None
-        return self._export_node.refusal(self._book.of(peer), self._book.of(info.node))
+        return wanted.refusal(self._book.of(peer), self._book.of(info.node))
 
     # Entries
 
     def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
         """Whether this may come in."""
-        return self._announce(self._import_announce, entry, peer)
+        return self._announce("import.announce", entry, peer)
 
     def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
         """Whether this may go to that peer."""
-        return self._announce(self._export_announce, entry, peer)
+        return self._announce("export.announce", entry, peer)
 
     def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
         """Whether this may come in."""
-        return self._subscribe(self._import_subscribe, entry, peer)
+        return self._subscribe("import.subscribe", entry, peer)
 
     def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
         """Whether this may go to that peer."""
-        return self._subscribe(self._export_subscribe, entry, peer)
+        return self._subscribe("export.subscribe", entry, peer)
 
-    def _announce(
-        self, wanted: HashedFilter, entry: AnnounceInfo, peer: NodeSelf
-    ) -> Refusal | None:
+    def _announce(self, name: str, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        wanted = self._filters[name]
         if wanted.is_open:
             return None
         source = self._book.of_source(entry.source)
         return wanted.refusal(self._book.of(peer), source, entry.element_hashes)
 
-    def _subscribe(
-        self, wanted: HashedFilter, entry: SubscribeInfo, peer: NodeSelf
-    ) -> Refusal | None:
+    def _subscribe(self, name: str, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        wanted = self._filters[name]
         if wanted.is_open:
             return None
         source = self._book.of_source(entry.source, entry.scope)
@@ -240,6 +231,23 @@ class RulePolicy:
             yield from node_finding(
                 f"track.{rule.name}", rule.subscribers, f"subscribers at {node.node_id}", facts
             )
+
+    def explain_entry(
+        self, name: str, peer: NodeSelf, source: NodeSelf, track: FullTrackName | None = None
+    ) -> Iterator[Finding]:
+        """Of a filter such as ``import.subscribe``: what happens to what ``source`` says.
+
+        An announce or subscribe has a track, and carries nothing of its source but the ID.
+        """
+        wanted = self._filters[name]
+        if not wanted.has_rules:
+            return
+        if track is None:
+            yield wanted.finding(self._book.of(peer), self._book.of(source), None)
+        else:
+            elements = self._hasher.elements(track.namespace.fields)
+            said = self._book.of_source(source.node_id)
+            yield wanted.finding(self._book.of(peer), said, elements)
 
     def facts(self, node: NodeSelf) -> Facts:
         """What the policy knows of a node."""

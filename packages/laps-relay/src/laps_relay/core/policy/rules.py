@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -157,3 +157,12 @@ class Rules:
     export_node: Filter = _PASS
     export_announce: Filter = _PASS
     export_subscribe: Filter = _PASS
+
+    def filters(self) -> Iterator[tuple[str, Filter]]:
+        """All six, by their names in the file."""
+        yield "import.node", self.import_node
+        yield "import.announce", self.import_announce
+        yield "import.subscribe", self.import_subscribe
+        yield "export.node", self.export_node
+        yield "export.announce", self.export_announce
+        yield "export.subscribe", self.export_subscribe

@@ -1,0 +1,349 @@
+"""The policy file as models: what may stand in it, and what it becomes.
+
+A TOML file; every table may be left out, and an empty file allows everything. The models check each
+value; what one part of the file says of another (regions, classes) is checked as a whole, by
+:meth:`PolicyModel.strays`. :mod:`laps_relay.config.policy_file` reads and loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+)
+
+from laps_relay.config.base import Section, key
+from laps_relay.config.units import Duration
+from laps_relay.core.network.interfaces import ClassLimits
+from laps_relay.core.policy.facts import NodeNote, Region
+from laps_relay.core.policy.patterns import NodePattern
+from laps_relay.core.policy.rules import (
+    Fence,
+    Filter,
+    FilterRule,
+    Link,
+    Rules,
+    ServiceClass,
+    TrackRule,
+)
+from laps_wire.names import Namespace
+
+__all__ = ["Fault", "Place", "PolicyModel", "compiled", "namespace_of"]
+
+Place: TypeAlias = "tuple[str | int, ...]"
+"""Where something stands: keys, and numbers of items from zero."""
+Fault: TypeAlias = "tuple[Place, str, str]"
+"""Where, what is wrong, what would be right."""
+
+
+def namespace_of(text: str) -> Namespace:
+    """Fields parted by slashes; other bytes as % and two hex digits, as ``laps`` reads them."""
+    return Namespace(tuple(unquote_to_bytes(part) for part in text.split("/")) if text else ())
+
+
+def _pattern(value: Any) -> NodePattern:
+    if not isinstance(value, str):
+        raise ValueError('a node pattern is a text such as "100.*:*"')  # noqa: TRY004
+    return NodePattern.parse(value)
+
+
+def _namespace(value: Any) -> Namespace:
+    if not isinstance(value, str):
+        raise ValueError('a namespace is a text such as "acme/news"')  # noqa: TRY004
+    return namespace_of(value)
+
+
+def _country(value: str) -> str:
+    if not (len(value) == 2 and value.isascii() and value.isalpha()):
+        raise ValueError("a country is two letters (ISO 3166-1) such as 'US'")
+    return value.upper()
+
+
+Pattern = Annotated[NodePattern, PlainValidator(_pattern)]
+NamespaceText = Annotated[Namespace, PlainValidator(_namespace)]
+Country = Annotated[str, AfterValidator(_country)]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Labels = Annotated[dict[str, str], Field(max_length=32)]
+
+
+def _pairs(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(labels.items())
+
+
+class FenceModel(Section):
+    """Which nodes may, and which may not; every list that is there must agree."""
+
+    allow_nodes: list[Pattern] = key([], "Only these nodes.")
+    deny_nodes: list[Pattern] = key([], "Not these nodes.")
+    allow_regions: list[Word] = key([], "Only nodes in one of these regions.")
+    deny_regions: list[Word] = key([], "No nodes in one of these regions.")
+    allow_countries: list[Country] = key([], "Only nodes, and links, in these countries.")
+    deny_countries: list[Country] = key([], "No nodes, and no links, in these countries.")
+    need: Labels = key({}, "Labels that a node must have.")
+
+    def fence(self) -> Fence:
+        """As the core has it."""
+        return Fence(
+            allow_nodes=tuple(self.allow_nodes),
+            deny_nodes=tuple(self.deny_nodes),
+            allow_regions=frozenset(self.allow_regions),
+            deny_regions=frozenset(self.deny_regions),
+            allow_countries=frozenset(self.allow_countries),
+            deny_countries=frozenset(self.deny_countries),
+            need=_pairs(self.need),
+        )
+
+
+class RegionModel(Section):
+    """``[regions.NAME]``: nodes that belong together; who meets any condition is in it."""
+
+    nodes: list[Pattern] = key([], "Node IDs.")
+    names: list[Word] = key([], "What nodes call their region. Without any key: its own name.")
+    countries: list[Country] = key([], "Where nodes stand.")
+    labels: Labels = key({}, "Labels of nodes.")
+
+    def region(self, name: str) -> Region:
+        """As the core has it."""
+        given = self.nodes or self.names or self.countries or self.labels
+        return Region(
+            name=name,
+            nodes=tuple(self.nodes),
+            names=frozenset(self.names if given else [name]),
+            countries=frozenset(self.countries),
+            labels=_pairs(self.labels),
+        )
+
+
+class NodeModel(Section):
+    """``[[node]]``: what the operator knows of nodes, whatever they say."""
+
+    nodes: list[Pattern] = Field(min_length=1, description="Node IDs.")
+    country: Country | None = key(None, "Where they stand.")
+    labels: Labels = key({}, "Labels that they get.")
+
+    def note(self) -> NodeNote:
+        """As the core has it."""
+        return NodeNote(
+            nodes=tuple(self.nodes), country=self.country or "", labels=_pairs(self.labels)
+        )
+
+
+class LinkModel(Section):
+    """``[[link]]``: the countries that IP packets pass between two relays."""
+
+    between: Annotated[list[Pattern], Field(min_length=2, max_length=2)] = Field(
+        description="The two ends, in any order."
+    )
+    countries: list[Country] = Field(min_length=1, description="All that are passed.")
+    name: Word | None = key(None, "For explanations.")
+
+    def link(self, number: int) -> Link:
+        """As the core has it."""
+        return Link(
+            name=self.name or f"link {number}",
+            between=(self.between[0], self.between[1]),
+            countries=tuple(self.countries),
+        )
+
+
+class ClassModel(Section):
+    """``[classes.NAME]``: a class of service."""
+
+    max_rtt: Duration | None = key(None, "Round trip of a way; above it another way is looked for.")
+    max_loss: StrictFloat | None = key(
+        None, "Share of packets lost on a link, as above.", ge=0, le=1
+    )
+    max_fanout: StrictInt | None = key(None, "Copies towards one region, as above.", ge=1)
+    transit: FenceModel = key(FenceModel(), "Relays and links that its data may pass.")
+
+    def service(self, name: str) -> ServiceClass:
+        """As the core has it."""
+        rtt = None if self.max_rtt is None else round(self.max_rtt * 1_000_000)
+        return ServiceClass(
+            name=name,
+            limits=ClassLimits(rtt, self.max_loss, self.max_fanout),
+            transit=self.transit.fence(),
+        )
+
+
+class TrackModel(FenceModel):
+    """``[[track]]``: tracks at and below a namespace, and whose subscribers may have them."""
+
+    namespace: NamespaceText = Field(description='Fields parted by slashes; "" is everything.')
+    track: str | None = key(None, "Only the track with this name.")
+    service_class: Word | None = Field(
+        None, alias="class", description="Their class of service, one of [classes]."
+    )
+    name: Word | None = key(None, "For reasons and explanations.")
+
+    def rule(self) -> TrackRule:
+        """As the core has it."""
+        return TrackRule(
+            name=self.name or "/".join(map(_shown, self.namespace.fields)) or "everything",
+            namespace=self.namespace,
+            track=None if self.track is None else unquote_to_bytes(self.track),
+            service_class=self.service_class or "",
+            subscribers=self.fence(),
+        )
+
+
+def _shown(field: bytes) -> str:
+    return field.decode("ascii", "backslashreplace")
+
+
+class NodeRuleModel(Section):
+    """A rule of a filter for node information."""
+
+    action: Literal["accept", "deny"] = Field(description="What happens if it matches.")
+    name: Word | None = key(None, "For reasons and explanations.")
+    reason: Annotated[str, StringConstraints(max_length=256)] = key("", "For who is refused.")
+    peers: list[Pattern] = key([], "Peers that it comes from, or goes to.")
+    peer_regions: list[Word] = key([], "Their regions.")
+    sources: list[Pattern] = key([], "Nodes that it is about, or that said it first.")
+    source_regions: list[Word] = key([], "Their regions.")
+    labels: Labels = key({}, "Labels of the node, or of the subscribe's scope: all of these.")
+
+    def rule(self, number: int) -> FilterRule:
+        """As the core has it."""
+        return FilterRule(
+            name=self.name or f"rule {number}",
+            accept=self.action == "accept",
+            reason=self.reason,
+            peers=tuple(self.peers),
+            peer_regions=frozenset(self.peer_regions),
+            sources=tuple(self.sources),
+            source_regions=frozenset(self.source_regions),
+            namespace=getattr(self, "namespace", None),
+            labels=_pairs(self.labels),
+        )
+
+
+class SubscribeRuleModel(NodeRuleModel):
+    """A rule of a filter for subscribes."""
+
+    namespace: NamespaceText | None = key(None, "This namespace, and all below it.")
+
+
+class AnnounceRuleModel(SubscribeRuleModel):
+    """A rule of a filter for announces: they have no labels."""
+
+    labels: Annotated[dict[str, str], Field(max_length=0)] = key({}, "Announces have none.")
+
+
+class _FilterModel(Section):
+    default: Literal["accept", "deny"] = key("accept", "What happens if no rule matches.")
+
+
+class NodeFilterModel(_FilterModel):
+    """``[import.node]`` and ``[export.node]``."""
+
+    rule: list[NodeRuleModel] = key([], "Rules in order; the first that matches decides.")
+
+
+class AnnounceFilterModel(_FilterModel):
+    """``[import.announce]`` and ``[export.announce]``."""
+
+    rule: list[AnnounceRuleModel] = key([], "Rules in order; the first that matches decides.")
+
+
+class SubscribeFilterModel(_FilterModel):
+    """``[import.subscribe]`` and ``[export.subscribe]``."""
+
+    rule: list[SubscribeRuleModel] = key([], "Rules in order; the first that matches decides.")
+
+
+AnyFilter: TypeAlias = "NodeFilterModel | AnnounceFilterModel | SubscribeFilterModel"
+
+
+def _filter(model: AnyFilter) -> Filter:
+    return Filter(
+        rules=tuple(rule.rule(number) for number, rule in enumerate(model.rule, 1)),
+        accept=model.default == "accept",
+    )
+
+
+class DirectionModel(Section):
+    """``[import]`` or ``[export]``."""
+
+    node: NodeFilterModel = key(NodeFilterModel(), "Node information.")
+    announce: AnnounceFilterModel = key(AnnounceFilterModel(), "Announces.")
+    subscribe: SubscribeFilterModel = key(SubscribeFilterModel(), "Subscribes.")
+
+
+class PolicyModel(Section):
+    """The whole file."""
+
+    regions: dict[Word, RegionModel] = key({}, "Regions by name; a node counts for the first.")
+    node: list[NodeModel] = key([], "What the operator knows of nodes; the first one counts.")
+    link: list[LinkModel] = key([], "Declared IP paths.")
+    peers: FenceModel = key(FenceModel(), "Who may peer with this relay.")
+    transit: FenceModel = key(FenceModel(), "Relays and links that data may pass.")
+    classes: dict[Word, ClassModel] = key({}, "Classes of service by name.")
+    track: list[TrackModel] = key([], "Tracks by namespace.")
+    import_: DirectionModel = Field(
+        DirectionModel(), alias="import", description="What may come in."
+    )
+    export: DirectionModel = key(DirectionModel(), "What may go out.")
+
+    def strays(self) -> Iterator[Fault]:
+        """Names that nothing in the file has."""
+        yield from self._fence_strays(("peers",), self.peers)
+        yield from self._fence_strays(("transit",), self.transit)
+        for name, service in self.classes.items():
+            yield from self._fence_strays(("classes", name, "transit"), service.transit)
+        for number, track in enumerate(self.track):
+            yield from self._fence_strays(("track", number), track)
+            wanted = track.service_class
+            if wanted is not None and wanted not in self.classes:
+                yield (
+                    ("track", number, "class"),
+                    f"there is no class {wanted!a}",
+                    _known("classes", self.classes),
+                )
+        for direction, filters in (("import", self.import_), ("export", self.export)):
+            for kind in ("node", "announce", "subscribe"):
+                for number, rule in enumerate(getattr(filters, kind).rule):
+                    at: Place = (direction, kind, "rule", number)
+                    yield from self._region_strays((*at, "peer_regions"), rule.peer_regions)
+                    yield from self._region_strays((*at, "source_regions"), rule.source_regions)
+
+    def _fence_strays(self, at: Place, fence: FenceModel) -> Iterator[Fault]:
+        yield from self._region_strays((*at, "allow_regions"), fence.allow_regions)
+        yield from self._region_strays((*at, "deny_regions"), fence.deny_regions)
+
+    def _region_strays(self, at: Place, names: list[str]) -> Iterator[Fault]:
+        for name in names:
+            if name not in self.regions:
+                yield at, f"there is no region {name!a}", _known("regions", self.regions)
+
+
+def _known(table: str, names: Mapping[str, object]) -> str:
+    known = ", ".join(sorted(names)) or "none"
+    return f"write [{table}.NAME], or one that is there: {known}"
+
+
+def compiled(model: PolicyModel) -> Rules:
+    """As the core has it."""
+    return Rules(
+        regions=tuple(region.region(name) for name, region in model.regions.items()),
+        notes=tuple(node.note() for node in model.node),
+        links=tuple(link.link(number) for number, link in enumerate(model.link, 1)),
+        peers=model.peers.fence(),
+        transit=model.transit.fence(),
+        classes={name: service.service(name) for name, service in model.classes.items()},
+        tracks=tuple(track.rule() for track in model.track),
+        import_node=_filter(model.import_.node),
+        import_announce=_filter(model.import_.announce),
+        import_subscribe=_filter(model.import_.subscribe),
+        export_node=_filter(model.export.node),
+        export_announce=_filter(model.export.announce),
+        export_subscribe=_filter(model.export.subscribe),
+    )
