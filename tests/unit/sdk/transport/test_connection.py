@@ -47,6 +47,7 @@ def test_getters() -> None:
     assert not connection.is_webtransport
     assert connection.peer_address == ("192.0.2.1", 4433)
     assert connection.authority == "name.example"
+    assert connection.server_key_hash == b""
     assert connection.path == ""
     assert not connection.congested
     assert connection.max_datagram_size == 1200

@@ -18,6 +18,7 @@ from laps_sdk.transport.events import (
     StreamReset,
     StreamsAvailable,
 )
+from laps_sdk.transport.tls import key_hash, read_server_certificate
 from testkit.certs import certificates
 from testkit.engines import ALPN, End, Link, connected, make_engine
 
@@ -65,9 +66,15 @@ def test_a_handshake_tells_both_ends_the_protocol_and_the_server_the_name(link: 
         assert not end.quic.terminated
 
 
+def test_both_ends_know_the_same_key_of_the_server(link: Link) -> None:
+    known = {end.quic.server_key_hash for end, _ in ends(link)}
+    assert known == {key_hash(read_server_certificate(certificates().server).leaf)}
+
+
 def test_before_the_handshake_nothing_may_be_sent(pair: tuple[str, str]) -> None:
     link = Link(make_engine(pair[0], server=False), make_engine(pair[1], server=True))
     quic = link.client.quic
+    assert quic.server_key_hash == b""
     assert not quic.handshake_complete
     assert quic.alpn == ""
     assert quic.streams_left(UNI) == 0

@@ -17,6 +17,7 @@ from laps_sdk.transport.tls import (
     CertificateError,
     dev_certificate,
     fingerprint,
+    key_hash,
     parse_fingerprint,
     read_server_certificate,
     read_trust,
@@ -170,6 +171,15 @@ def test_a_fingerprint_is_the_same_from_every_form() -> None:
     expected = hashlib.sha256(der).digest()
     forms: list[x509.Certificate | bytes] = [certificate, der, made.certificate_pem]
     assert [fingerprint(form) for form in forms] == [expected] * 3
+
+
+def test_the_hash_of_a_key_is_the_same_from_every_form() -> None:
+    certificate = x509.load_pem_x509_certificate(dev_certificate(["localhost"]).certificate_pem)
+    spki = certificate.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    der = certificate.public_bytes(serialization.Encoding.DER)
+    assert key_hash(certificate) == key_hash(der) == hashlib.sha256(spki).digest()
 
 
 def test_fingerprints_as_people_write_them() -> None:

@@ -34,6 +34,7 @@ from aioquic.quic.packet_builder import (
 )
 from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_sdk.transport._aioquic_congestion import CountingReno
 from laps_sdk.transport._aioquic_fixes import MendedConnection
@@ -136,6 +137,12 @@ class Tuned(MendedConnection):
     def host_ids(self) -> list[bytes]:
         """The connection ids under which the peer may send, also those it does not know yet."""
         return [each.cid for each in self._host_cids]
+
+    @property
+    def server_certificate(self) -> bytes:
+        """A client: what the server showed, DER; b"" before."""
+        shown = cast("Any", self.tls)._peer_certificate
+        return b"" if shown is None else bytes(shown.public_bytes(Encoding.DER))
 
     @property
     def started(self) -> bool:

@@ -267,6 +267,12 @@ class Guarded(QuicConnection):
     # Figures
 
     @property
+    def server_certificate(self) -> bytes:
+        """A client: what the server showed, DER; b"" before."""
+        shown = None if self._tls is None else self._tls.tls.peer_certificate
+        return b"" if shown is None else bytes(shown.public_bytes())
+
+    @property
     def peer_address(self) -> Address | None:
         """Where packets go."""
         core = self._core

@@ -130,6 +130,9 @@ class AioquicConnection(LibraryConnection):
     def _client_server_name(self) -> str:
         return self._tuned.client_server_name
 
+    def _server_certificate(self) -> bytes:
+        return self._tuned.server_certificate
+
     # Getters
 
     @property

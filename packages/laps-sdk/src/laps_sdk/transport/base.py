@@ -185,6 +185,15 @@ class Connection(ABC):
         """The server name that the client asked for (SNI, or :authority); "" if none."""
 
     @property
+    def server_key_hash(self) -> bytes:
+        """SHA-256 of the SubjectPublicKeyInfo in the server's certificate, known on both sides.
+
+        What is signed over it cannot be passed on through somebody in between. "" if there is no
+        certificate.
+        """
+        return b""
+
+    @property
     @abstractmethod
     def path(self) -> str:
         """WebTransport: the path with its query. Raw QUIC: ""."""

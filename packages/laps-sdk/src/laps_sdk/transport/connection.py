@@ -148,6 +148,11 @@ class QuicTransportConnection(Connection):
         return self.engine.server_name
 
     @property
+    def server_key_hash(self) -> bytes:
+        """See :attr:`Connection.server_key_hash`."""
+        return self.engine.server_key_hash
+
+    @property
     def path(self) -> str:
         """See :attr:`Connection.path`."""
         return ""

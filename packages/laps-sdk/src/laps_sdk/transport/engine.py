@@ -136,6 +136,11 @@ class EngineConnection(ABC):
         """SNI, "" if none."""
 
     @property
+    def server_key_hash(self) -> bytes:
+        """See :attr:`Connection.server_key_hash`."""
+        return b""
+
+    @property
     @abstractmethod
     def peer_address(self) -> Address:
         """The validated address that we send to."""

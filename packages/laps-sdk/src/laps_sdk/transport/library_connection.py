@@ -40,6 +40,7 @@ from laps_sdk.transport.events import (
     StreamsAvailable,
 )
 from laps_sdk.transport.library_types import Ending, LibraryQuic, Setup, bursts_of
+from laps_sdk.transport.tls import key_hash
 
 __all__ = ["LibraryConnection"]
 
@@ -124,6 +125,10 @@ class LibraryConnection(EngineConnection):
     @abstractmethod
     def _client_server_name(self) -> str:
         """A server: the name that the client asked for, "" if none."""
+
+    @abstractmethod
+    def _server_certificate(self) -> bytes:
+        """A client: what the server showed, DER; b"" before."""
 
     @abstractmethod
     def _end_trace(self) -> None:
@@ -226,6 +231,14 @@ class LibraryConnection(EngineConnection):
     def server_name(self) -> str:
         """See the base class."""
         return self._server_name
+
+    @property
+    def server_key_hash(self) -> bytes:
+        """See the base class."""
+        if not self._setup.is_client:
+            return self._setup.server_key_hash
+        certificate = self._server_certificate()
+        return key_hash(certificate) if certificate else b""
 
     # Sending
 

@@ -9,7 +9,12 @@ from laps_sdk.errors import TransportError
 from laps_sdk.transport.engine import Engine, EngineOptions
 from laps_sdk.transport.library_types import Setup
 from laps_sdk.transport.qlog import QlogWriter, TraceFactory
-from laps_sdk.transport.tls import ServerCertificate, read_server_certificate, read_trust
+from laps_sdk.transport.tls import (
+    ServerCertificate,
+    key_hash,
+    read_server_certificate,
+    read_trust,
+)
 
 __all__ = ["LibraryEngine", "long_header_ids"]
 
@@ -38,6 +43,7 @@ class LibraryEngine(Engine):
     def __init__(self, options: EngineOptions, trace_factory: TraceFactory) -> None:
         self._options = options
         self._verify_mode, self._authorities = read_trust(options.tls)
+        self._key_hash = b""
         self.qlog: QlogWriter | None = None
         if options.qlog_dir is not None:
             self.qlog = QlogWriter(options.qlog_dir, options.qlog_sample, trace_factory)
@@ -62,8 +68,11 @@ class LibraryEngine(Engine):
             alpn=self._options.alpn,
             server_name="",
             initial_id=initial_id,
+            server_key_hash=self._key_hash,
         )
 
     def reload_certificate(self) -> None:
         """See the base class."""
-        self._serve_with(read_server_certificate(self._options.tls))
+        certificate = read_server_certificate(self._options.tls)
+        self._serve_with(certificate)
+        self._key_hash = key_hash(certificate.leaf)

@@ -59,6 +59,8 @@ class Setup(NamedTuple):
     """What a client asks for; a server learns it."""
     initial_id: bytes | None
     """A server: the id under which the client sends until it has heard from us."""
+    server_key_hash: bytes = b""
+    """A server's own; a client learns it."""
 
 
 class Ending(NamedTuple):

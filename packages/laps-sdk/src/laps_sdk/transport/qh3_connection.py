@@ -86,6 +86,9 @@ class Qh3Connection(LibraryConnection):
     def _client_server_name(self) -> str:
         return self._guarded.client_server_name
 
+    def _server_certificate(self) -> bytes:
+        return self._guarded.server_certificate
+
     # Getters
 
     @property

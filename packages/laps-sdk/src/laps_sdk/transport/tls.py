@@ -33,6 +33,7 @@ __all__ = [
     "ServerCertificate",
     "dev_certificate",
     "fingerprint",
+    "key_hash",
     "parse_fingerprint",
     "pin_refusal",
     "read_server_certificate",
@@ -191,6 +192,13 @@ def fingerprint(certificate: x509.Certificate | bytes) -> bytes:
     else:
         der = certificate
     return hashlib.sha256(der).digest()
+
+
+def key_hash(certificate: x509.Certificate | bytes) -> bytes:
+    """SHA-256 of a certificate's SubjectPublicKeyInfo; bytes are DER."""
+    if isinstance(certificate, bytes):
+        certificate = x509.load_der_x509_certificate(certificate)
+    return hashlib.sha256(_public_bytes(certificate.public_key())).digest()
 
 
 def pin_refusal(leaf: x509.Certificate | bytes, pins: frozenset[bytes]) -> str:
