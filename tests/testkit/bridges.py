@@ -264,6 +264,10 @@ class World:
         """(edge, track) that policy forbids."""
         self._settling = False
 
+    def port(self, edge: Edge) -> Port:
+        """The network behind an Edge."""
+        return next(port for port in self.ports if port.edge is edge)
+
     def edge(self, **options: Any) -> Edge:
         """One more Edge with a bridge."""
         edge = self.bare_edge(**options)
@@ -289,7 +293,9 @@ class World:
             return
         self._settling = True
         for _ in range(1000):
-            moved = any([edge.turn() for edge in self.edges])
+            moved = False
+            for edge in self.edges:
+                moved |= edge.turn()
             queue, self.queue = self.queue, []
             for call in queue:
                 call()
@@ -336,6 +342,7 @@ class Port:
         self.served: dict[int, SubscribeData] = {}
         """What we publish, and the publisher's answer."""
         self.calls: list[tuple[str, Any]] = []
+        self.feeds: list[Fanout] = []
         self.bridge = NetworkBridge(
             edge.relay, edge.plane, self, HASHER, session=NETWORK, clock=lambda: world.now
         )
@@ -418,8 +425,8 @@ class Port:
         self.targets.setdefault(key, {})[other.number] = None
         if key in self.served:
             other.tell(key, Answer.ACCEPTED, SubscribeCode.ACCEPTED, "", self.served[key])
-        feed = Fanout(self, key)
-        self.bridge.pull(self.world.now, key, name, data, feed)
+        self.feeds.append(Fanout(self, key))
+        self.bridge.pull(self.world.now, key, name, data, self.feeds[-1])
 
     def tell(
         self,

@@ -108,9 +108,10 @@ class EdgeRelay:
             credited=now,
         )
         context.plane.add_session(session, info.draft, egress)
-        full = len(context.clients) >= context.settings.max_sessions and not info.upstream
         context.clients[session] = client
         context.upstreams.add(client)
+        count = len(context.clients) - len(context.upstreams.clients)
+        full = count > context.settings.max_sessions and not info.upstream
         if full:
             reason = "the relay has as many sessions as it can"
             context.tell(client, wire.close, int(SessionCode.INTERNAL_ERROR), reason)
