@@ -124,25 +124,19 @@ class Exports:
 
     def _wanted(self, peer: PeerRecord, node: NodeId) -> NodeInfo | None:
         if node == self._node:
-            info: NodeInfo | None = self._own
+            info = self._own
         else:
-            info = self._passed_on(peer, node)
-        if info is None or self.policy.export_node(info, peer.told.node) is not None:
-            return None
-        return info
-
-    def _passed_on(self, peer: PeerRecord, node: NodeId) -> NodeInfo | None:
-        record = self._table.records.get(node)
-        if record is None or record.export is None or record.via is None:
-            return None
-        via = record.via
-        if via is peer or node == peer.node or (peer.signed and not via.signed):
-            return None
-        target = peer.node
-        for item in record.export.path:
-            if item.node_id == target:
+            record = self._table.records.get(node)
+            if record is None or record.export is None or record.via is None:
                 return None
-        return record.export
+            target = peer.node
+            if record.via is peer or node == target or (peer.signed and not record.via.signed):
+                return None
+            info = record.export
+            for item in info.path:
+                if item.node_id == target:
+                    return None
+        return info if self.policy.export_node(info, peer.told.node) is None else None
 
     def _renew(self, now: float, node: NodeId) -> None:
         """Make the export of a node what its best way says, unless it is only a small change."""

@@ -46,8 +46,8 @@ class Imports:
         node = info.node.node_id
         if self._unseen:
             self.forget(peer, node)
-        for relay in relays:
-            if relay not in self._table.records:
+        if not self._table.records.keys() >= relays:
+            for relay in sorted(relays - self._table.records.keys()):
                 self._unseen.setdefault(relay, {})[peer.node, node] = None
         return self._policy.import_node(info, peer.told.node, self._lookup) is None
 

@@ -47,6 +47,7 @@ from laps_relay.core.network.interfaces import (
 )
 from laps_relay.core.network.node_records import Changes, Fault, PeerRecord, Report
 from laps_relay.core.network.node_table import NodeTable
+from laps_relay.core.network.plausibility import Direction
 from laps_relay.core.timers import Timers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -84,8 +85,8 @@ class Nib:
     ) -> None:
         self._local = local
         self._node = local.node.node_id
-        self._place = place_of(local.node.location)
         self._settings = settings
+        self._place = self._whereabouts(local)
         self._now = float("-inf")
         self._table = NodeTable(order)
         self._exports = Exports(local, self._table, settings, policy)
@@ -98,7 +99,7 @@ class Nib:
     def set_self(self, now: float, info: NodeInfo) -> None:
         """What we say of ourselves has changed; it has a new stamp."""
         self._local = info
-        self._place = place_of(info.node.location)
+        self._place = self._whereabouts(info)
         self._exports.set_self(now, info)
         self._settle(now)
 
@@ -378,7 +379,8 @@ class Nib:
         else:
             record.measured_us = srtt_us
             self._measure(now, record)
-        reports = []
+        reports: list[Report] = []
+        self._table.refresh()
         known = self._table.records.get(peer)
         if known is not None and known.fingerprint != info.signature.fingerprint:
             reason = "it is here with another key than others said"
@@ -394,7 +396,7 @@ class Nib:
         if info.node.stamp < record.told.node.stamp:
             return
         record.told = info
-        record.place = place_of(info.node.location)
+        record.place = self._whereabouts(info)
         self._table.put(record, info)
 
     def _carry(self, record: PeerRecord) -> None:
@@ -429,13 +431,16 @@ class Nib:
         relays = {item.node_id for item in info.path}
         finding = misfit(record.node, info, relays)
         known = self._table.records.get(node)
-        if finding is None and self._node in relays:
-            self._forget(record, node)
-            return None
-        if finding is None and known is not None:
-            finding = other_key(known, info)
-        if finding is None and self._settings.light_time:
-            finding = too_fast(self._place, record, info, known)
+        if finding is None:
+            if self._node in relays:
+                self._forget(record, node)
+                return None
+            if known is not None and info.signature is not known.told.signature:
+                finding = other_key(known, info)
+                if finding is not None and self._unknown(node):
+                    finding = None
+            if finding is None and (self._place or record.place):
+                finding = too_fast(self._place, record, info, known)
         if node == record.node:
             return self._take_peer(record, info, finding)
         if finding is not None:
@@ -452,6 +457,15 @@ class Nib:
                 f"more than {self._settings.max_nodes} nodes from {record.node}"
             )
         return None
+
+    def _whereabouts(self, info: NodeInfo) -> Direction | None:
+        """Where a node is, for checks against light time; None if that is not checked."""
+        return place_of(info.node.location) if self._settings.light_time else None
+
+    def _unknown(self, node: NodeId) -> bool:
+        """Whether nobody tells us of a node any more: then its id is free for another key."""
+        self._table.refresh()
+        return node not in self._table.records
 
     def _take_peer(
         self, record: PeerRecord, info: NodeInfo, finding: Finding | None

@@ -65,7 +65,8 @@ class NodeTable:
         else:
             if former is not None and former == info:
                 return
-            info = self._shared(record, info)
+            if info.node is not record.told.node:
+                info = _shared(record.told, info)
         peer.entries[node] = info
         best = record.best
         if node in self._stale:
@@ -135,10 +136,9 @@ class NodeTable:
 
     def candidate(self, peer: PeerRecord, info: NodeInfo) -> Candidate:
         """An entry as a way."""
-        path = info.path
         load = 0
-        if self._weights and path:
-            load = burden((item.node_id for item in path), self._weights)
+        if self._weights and info.path:
+            load = burden((item.node_id for item in info.path), self._weights)
         return Candidate(info.node.node_id, peer.node, info, peer.srtt_us, peer.carries, load)
 
     def candidates(self, node: NodeId) -> list[Candidate]:
@@ -147,8 +147,7 @@ class NodeTable:
         for peer in self.peers.values():
             info = peer.entries.get(node)
             if info is not None:
-                candidate = self.candidate(peer, info)
-                ways.append((self._ranked(candidate), peer.node, candidate))
+                ways.append((self._rank(peer, info), peer.node, self.candidate(peer, info)))
         ways.sort()
         latest: dict[int, int] = {}
         for rank, _, _ in ways:
@@ -158,11 +157,8 @@ class NodeTable:
     # Inside
 
     def _rank(self, peer: PeerRecord, info: NodeInfo) -> Rank:
-        return self._ranked(self.candidate(peer, info))
-
-    def _ranked(self, candidate: Candidate) -> Rank:
-        epoch = candidate.info.node.stamp.epoch
-        return (0 if candidate.forwards else 1, -epoch, *self._order(candidate))
+        order = self._order(self.candidate(peer, info))
+        return (0 if peer.carries else 1, -info.node.stamp.epoch, *order)
 
     def _rescan(self, node: NodeId, replaced: bool) -> None:
         """Find the best way and the newest self part among all entries."""
@@ -179,14 +175,14 @@ class NodeTable:
             its_rank = self._rank(peer, info)
             if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
                 best, rank = peer, its_rank
-            if told is None or (told.node is not info.node and _newer(info.node, told.node)):
+            if told is None or _newer(info.node, told.node):
                 told = info
         if replaced or best is not record.best or rank != record.rank:
             self._choose(record, best, rank)
         if told is None:
             del self.records[node]
             self._spread(record, record.told.node)
-        elif told.node.stamp != record.told.node.stamp:
+        elif _newer(told.node, record.told.node) or not self._held(record):
             before, record.told = record.told.node, told
             self._spread(record, before)
 
@@ -199,11 +195,15 @@ class NodeTable:
         record.rank = rank
 
     def _held(self, record: NodeRecord) -> bool:
-        """Whether anybody still says the self part that we have."""
-        node, told = record.node, record.told.node
+        """Whether anybody still knows of the life of the node that we know of.
+
+        A sequence never goes back as long as the node is known. An epoch does: one that somebody
+        invented must go with the last who says so.
+        """
+        node, epoch = record.node, record.told.node.stamp.epoch
         for peer in self.peers.values():
             info = peer.entries.get(node)
-            if info is not None and info.node is told:
+            if info is not None and info.node.stamp.epoch == epoch:
                 return True
         return False
 
@@ -216,18 +216,19 @@ class NodeTable:
         if node in self._weights or record.told.node.load.load_class:
             self.weigh(node)
 
-    @staticmethod
-    def _shared(record: NodeRecord, info: NodeInfo) -> NodeInfo:
-        """The same with the self part that we have: every peer sends its own copy of it.
 
-        A self part with the stamp of the one that we have is not newer: ours stays.
-        """
-        told = record.told
-        if info.node is told.node or info.node.stamp != told.node.stamp:
-            return info
-        return NodeInfo(told.node, told.signature, info.path, info.parameters)
+def _shared(told: NodeInfo, info: NodeInfo) -> NodeInfo:
+    """The same with the self part that we have: every peer sends its own copy of it.
+
+    A self part with the stamp of the one that we have is not newer: ours stays.
+    """
+    if info.node.stamp != told.node.stamp:
+        return info
+    return NodeInfo(told.node, told.signature, info.path, info.parameters)
 
 
 def _newer(a: NodeSelf, b: NodeSelf) -> bool:
     left, right = a.stamp, b.stamp
+    if left is right:
+        return False
     return (left.epoch, left.sequence) > (right.epoch, right.sequence)

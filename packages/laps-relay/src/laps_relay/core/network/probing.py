@@ -1,0 +1,248 @@
+"""Probes: how far other relays are from here and from our peers (laps-2, 6.4).
+
+::
+
+    we            peer P                    target T
+     |-- PROBE T -->|                          |
+     |              | knows T: its own sRTT    |
+     |<- RESPONSE --|        to T, 12 ms       |
+     | 8 ms later   |                          |
+
+    learned: P answers in 8 ms; from P to T it is 12 ms; from here to T by way of P 20 ms
+
+Nothing is sent to a relay with which there is no session: who has one answers from what it
+measured. The answers say which Via would be near to whom, before anybody dials it.
+
+An answer is a claim of the peer. What it says of itself cannot be better than what we measure, and
+what it says of others not faster than light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from laps_relay.core.network.adj_in import place_of
+from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup
+from laps_relay.core.network.plausibility import possible
+from laps_relay.core.timers import Timers
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Probe, ProbeResponse, Reachable
+from laps_wire.peering.laps2.limits import MAX_REACHABLE
+
+__all__ = ["MAX_PROBES", "BadAnswer", "Prober", "Reading"]
+
+MAX_PROBES: Final = 16
+"""On one session in one interval; more targets take turns."""
+
+_LOST: Final = 3
+"""A reading counts for so many rounds of all targets after it was made."""
+
+
+class Reading(NamedTuple):
+    """What an answer taught."""
+
+    at: float
+    peer: NodeId
+    target: NodeId
+    peer_rtt_us: int
+    """From us to the peer, without the time that it took to answer."""
+    target_rtt_us: int | None
+    """From the peer to the target, as it says; None: it does not reach it."""
+
+    @property
+    def rtt_us(self) -> int | None:
+        """From us to the target by way of the peer."""
+        return None if self.target_rtt_us is None else self.peer_rtt_us + self.target_rtt_us
+
+
+class BadAnswer(NamedTuple):
+    """An answer that is not believed: for the log."""
+
+    peer: NodeId
+    target: NodeId
+    reason: str
+
+
+class _Session:
+    __slots__ = ("next", "peer", "srtt_us")
+
+    def __init__(self, peer: NodeId, srtt_us: int) -> None:
+        self.peer = peer
+        self.srtt_us = srtt_us
+        self.next = 0
+        """Which target's turn it is."""
+
+
+class _Asked(NamedTuple):
+    session: int
+    target: NodeId
+    timestamp: int
+    at: float
+
+
+class Prober:
+    """What one relay asks and answers."""
+
+    __slots__ = (
+        "_asked",
+        "_due",
+        "_local",
+        "_lookup",
+        "_probe_id",
+        "_readings",
+        "_sessions",
+        "_settings",
+        "_targets",
+    )
+
+    def __init__(self, local: NodeId, settings: NetworkSettings, lookup: NodeLookup) -> None:
+        self._local = local
+        self._settings = settings
+        self._lookup = lookup
+        self._sessions: dict[int, _Session] = {}
+        self._targets: tuple[NodeId, ...] = ()
+        self._asked: dict[int, _Asked] = {}
+        self._readings: dict[tuple[NodeId, NodeId], Reading] = {}
+        self._due: Timers[int] = Timers()
+        self._probe_id = 0
+
+    # Sessions and targets
+
+    def add_session(
+        self, now: float, session: int, peer: NodeId, *, srtt_us: int, asks: bool = True
+    ) -> None:
+        """A session of ours. ``asks``: feature PROBES is agreed: now, and then every interval."""
+        self._sessions[session] = _Session(peer, srtt_us)
+        if asks:
+            self._due.set(session, now)
+
+    def measured(self, session: int, srtt_us: int) -> None:
+        """The sRTT of a session, as the transport measures it."""
+        if session in self._sessions:
+            self._sessions[session].srtt_us = srtt_us
+
+    def remove_session(self, session: int) -> None:
+        """It ended: what its peer said is forgotten with the last session to it."""
+        gone = self._sessions.pop(session, None)
+        self._due.cancel(session)
+        self._asked = {key: each for key, each in self._asked.items() if each.session != session}
+        if gone is not None and all(each.peer != gone.peer for each in self._sessions.values()):
+            self._readings = {
+                key: reading for key, reading in self._readings.items() if key[0] != gone.peer
+            }
+
+    def set_targets(self, targets: Iterable[NodeId]) -> None:
+        """The nodes whose distance is worth knowing: Vias and Edges that may be dialled."""
+        self._targets = tuple(sorted(set(targets) - {self._local}))
+        wanted = set(self._targets)
+        self._readings = {key: each for key, each in self._readings.items() if key[1] in wanted}
+
+    # Asking
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return self._due.next()
+
+    def handle_timeout(self, now: float) -> list[tuple[int, Probe]]:
+        """The probes to send now, and on which sessions."""
+        probes: list[tuple[int, Probe]] = []
+        while (session := self._due.pop(now)) is not None:
+            self._due.set(session, now + self._settings.probe_interval)
+            self._expire(now)
+            probes.extend((session, probe) for probe in self._ask(now, session))
+        return probes
+
+    def _ask(self, now: float, session: int) -> list[Probe]:
+        """Probes about the targets whose turn it is; not about the peer itself."""
+        state = self._sessions[session]
+        targets = [target for target in self._targets if target != state.peer]
+        count = min(len(targets), MAX_PROBES)
+        probes = []
+        for offset in range(count):
+            target = targets[(state.next + offset) % len(targets)]
+            self._probe_id += 1
+            timestamp = round(now * 1e6) & (1 << 64) - 1
+            self._asked[self._probe_id] = _Asked(session, target, timestamp, now)
+            probes.append(Probe(self._probe_id, target, timestamp))
+        if targets:
+            state.next = (state.next + count) % len(targets)
+        return probes
+
+    def _expire(self, now: float) -> None:
+        """Forget probes that were not answered, and readings that are too old to be true."""
+        horizon = now - self._settings.probe_interval
+        self._asked = {key: each for key, each in self._asked.items() if each.at > horizon}
+        rounds = -(-len(self._targets) // MAX_PROBES)
+        horizon = now - self._settings.probe_interval * _LOST * max(1, rounds)
+        self._readings = {key: each for key, each in self._readings.items() if each.at > horizon}
+
+    # Learning
+
+    def answered(
+        self, now: float, session: int, response: ProbeResponse
+    ) -> Reading | BadAnswer | None:
+        """What an answer teaches; None if it came too late to be an answer to anything."""
+        state = self._sessions.get(session)
+        asked = self._asked.get(response.probe_id)
+        if state is None or asked is None or asked.session != session:
+            return None
+        del self._asked[response.probe_id]
+        elapsed = round((now - asked.at) * 1e6)
+        reason = self._fault(state, asked, response, elapsed)
+        if reason is not None:
+            return BadAnswer(state.peer, asked.target, reason)
+        rtt_us = elapsed - response.delay_us
+        reading = Reading(now, state.peer, asked.target, rtt_us, response.rtt_us)
+        self._readings[state.peer, asked.target] = reading
+        return reading
+
+    def _fault(
+        self, state: _Session, asked: _Asked, response: ProbeResponse, elapsed_us: int
+    ) -> str | None:
+        if response.target != asked.target or response.timestamp != asked.timestamp:
+            return "it answers another question than was asked"
+        if response.delay_us > elapsed_us:
+            return f"it took {response.delay_us} us to answer, and was back after {elapsed_us} us"
+        if response.rtt_us is None or not self._settings.light_time:
+            return None
+        ends = [self._lookup.info(node) for node in (state.peer, asked.target)]
+        places = [None if end is None else place_of(end.node.location) for end in ends]
+        if not possible(response.rtt_us, *places):
+            return f"a round trip of {response.rtt_us} us: light would need longer"
+        return None
+
+    def reading(self, peer: NodeId, target: NodeId) -> Reading | None:
+        """The last that a peer said of a target."""
+        return self._readings.get((peer, target))
+
+    def readings(self, target: NodeId) -> list[Reading]:
+        """What all peers say of a target, the nearest way first; not those that do not reach it."""
+        known = [
+            each
+            for (_, node), each in self._readings.items()
+            if node == target and each.rtt_us is not None
+        ]
+        return sorted(known, key=lambda each: (each.rtt_us, each.peer))
+
+    # Answering
+
+    def reachable(self) -> tuple[Reachable, ...]:
+        """Whom we reach over sessions of our own, for our own node information."""
+        best: dict[NodeId, int] = {}
+        for each in self._sessions.values():
+            best[each.peer] = min(each.srtt_us, best.get(each.peer, each.srtt_us))
+        nearest = sorted(best.items(), key=lambda item: (item[1], item[0]))[:MAX_REACHABLE]
+        return tuple(Reachable(node, rtt_us) for node, rtt_us in sorted(nearest))
+
+    def answer(self, probe: Probe, *, delay_us: int = 0) -> ProbeResponse:
+        """Answer a peer's probe: at most 17 bytes longer, whatever it carries (at most 32 allowed).
+
+        Its padding is not sent back. We answer for ourselves and for nodes to which we have
+        sessions; what others say of farther ones is theirs to answer.
+        """
+        rtt_us = None if probe.target != self._local else 0
+        for each in self._sessions.values():
+            if each.peer == probe.target:
+                rtt_us = each.srtt_us if rtt_us is None else min(rtt_us, each.srtt_us)
+        return ProbeResponse(probe.probe_id, probe.target, probe.timestamp, delay_us, rtt_us)
