@@ -1,0 +1,183 @@
+"""A control server: knows all announces and a part of all subscribes, and brings them together.
+
+::
+
+    Edge --announces--> every control server --NAMESPACE announces--> every Edge (discovery)
+    Edge --a subscribe--> two of them --------> the Edges whose announces match, and nobody else
+                              |
+                              '--> nothing matches: NO_PUBLISHER at once; and the subscribe is kept,
+                                   for an announce that comes later
+
+Both directions are looked up: a new subscribe in the announces, a new announce in the subscribes. A
+TRACK announce is not told to Edges: they are as many as tracks. Control servers tell each other
+node information only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from laps_relay.core.network.floods import Change
+from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.core.network.responses import way_back
+from laps_relay.core.network.subscribe_index import SubscribeIndex
+from laps_wire.matching import Announce, AnnounceIndex, Subscribe
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    RelayType,
+    SubscribeCode,
+    SubscribeInfo,
+    SubscribeResponse,
+)
+from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
+
+__all__ = ["ControlHost", "ControlServer"]
+
+
+class ControlHost(Protocol):
+    """The relay around it; a part of ``InterestsHost``."""
+
+    @property
+    def announces(self) -> AnnounceTable:
+        """All announces; exports by :meth:`ControlServer.exports_announce`."""
+
+    @property
+    def subscribes(self) -> SubscribeTable:
+        """All subscribes; exports and audience as :class:`ControlServer` has them."""
+
+    def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """Send a response over a session, at once."""
+
+
+class ControlServer:
+    """What a control server passes to whom."""
+
+    __slots__ = ("_announced", "_edges", "_host", "_index", "_local", "_nodes", "_subscribes")
+
+    def __init__(self, local: NodeId, host: ControlHost) -> None:
+        self._local = local
+        self._host = host
+        self._index: AnnounceIndex[int, NodeId] = AnnounceIndex()
+        self._announced: dict[NodeId, dict[AnnounceIdentity, AnnounceInfo]] = {}
+        self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
+        self._edges: dict[int, NodeId] = {}
+        self._nodes: dict[NodeId, int] = {}
+
+    # Sessions
+
+    def add_session(self, session: int, node: NodeId, relay_type: RelayType) -> None:
+        """A control session is up, and is in both tables."""
+        if relay_type is not RelayType.EDGE:
+            return
+        self._edges[session] = node
+        self._nodes[node] = session
+        for entry in self._announced.get(node, {}).values():
+            self._host.subscribes.offer(session, self._matching(entry))
+
+    def remove_session(self, session: int) -> None:
+        """It has ended."""
+        node = self._edges.pop(session, None)
+        if node is not None and self._nodes.get(node) == session:
+            del self._nodes[node]
+
+    # Rules of the tables
+
+    def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
+        """Edges hear of namespaces."""
+        return entry.kind is AnnounceKind.NAMESPACE and session in self._edges
+
+    def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+        """Edges hear of subscribes that their announces match."""
+        node = self._edges.get(session)
+        return node is not None and node in self._announcers(entry)
+
+    def audience(self, entry: SubscribeInfo) -> Iterator[int]:
+        """The sessions with Edges whose announces match."""
+        for node in self._announcers(entry):
+            session = self._nodes.get(node)
+            if session is not None:
+                yield session
+
+    def _announcers(self, entry: SubscribeInfo) -> list[NodeId]:
+        return self._index.match(Subscribe(entry.element_hashes, entry.name_hash))
+
+    # Changes
+
+    def announces_changed(
+        self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
+    ) -> None:
+        """What ``take_changes`` of the announces gave."""
+        del now
+        for change in changes:
+            node = change.identity[0]
+            touched: list[AnnounceInfo] = []
+            mine = self._announced.setdefault(node, {})
+            if change.previous is not None:
+                mine.pop(change.identity, None)
+                self._index.remove(_announce(change.previous), node)
+                touched.append(change.previous)
+            if change.entry is not None:
+                mine[change.identity] = change.entry
+                self._index.add(_announce(change.entry), node)
+                touched.append(change.entry)
+            if not mine:
+                del self._announced[node]
+            session = self._nodes.get(node)
+            if session is not None:
+                for entry in touched:
+                    self._host.subscribes.offer(session, self._matching(entry))
+
+    def _matching(self, entry: AnnounceInfo) -> Iterator[SubscribeIdentity]:
+        """The subscribes that an announce matches."""
+        if entry.name_hash is None:
+            for key, source in self._subscribes.below(entry.element_hashes):
+                yield source, key
+        else:
+            key = entry.full_name_hash
+            for source in self._subscribes.track(entry.element_hashes, key):
+                yield source, key
+
+    def subscribes_changed(
+        self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
+    ) -> None:
+        """What ``take_changes`` of the subscribes gave."""
+        for change in changes:
+            source, key = change.identity
+            if change.previous is not None:
+                self._subscribes.remove(change.previous.element_hashes, key, source)
+            if change.entry is not None:
+                self._subscribes.add(change.entry.element_hashes, key, source)
+                if not any(node != source for node in self._announcers(change.entry)):
+                    self._no_publisher(now, change.entry)
+
+    def _no_publisher(self, now: float, entry: SubscribeInfo) -> None:
+        session = self._host.subscribes.heard_on(entry.identity)
+        if session is not None:
+            response = SubscribeResponse(
+                entry.source,
+                entry.full_name_hash,
+                entry.stamp,
+                self._local,
+                SubscribeCode.NO_PUBLISHER,
+                "nobody has announced it",
+            )
+            self._host.respond(now, session, response)
+
+    def response(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """An answer to a subscribe is on its way to its s-relay."""
+        back = way_back(self._host.subscribes, session, response)
+        if back is not None:
+            parameters = response.parameters.carried()
+            self._host.respond(now, back, replace(response, parameters=parameters))
+
+    def __len__(self) -> int:
+        """How many subscribes are indexed."""
+        return len(self._subscribes)
+
+
+def _announce(entry: AnnounceInfo) -> Announce[int]:
+    return Announce(entry.element_hashes, entry.name_hash)

@@ -1,0 +1,104 @@
+"""Subscribes over several control servers: who holds what, and what an Edge tells to whom.
+
+Flooding every subscribe to every Edge does not reach hundreds of millions of tracks. With control
+servers an Edge tells its announces to each of them, and a subscribe to two of them only::
+
+    score(server, key) = mix(mix(server) xor key)          the two highest scores hold the key
+
+    mix(x):  x = (x xor x >> 30) * 0xbf58476d1ce4e5b9      modulo 2^64
+             x = (x xor x >> 27) * 0x94d049bb133111eb      modulo 2^64
+             x xor x >> 31
+
+Scores do not depend on who else is there (rendezvous hashing). So when a server goes, only what it
+held moves, to the server that is next in the order of each key; when one comes to N others, 2/(N+1)
+of all entries move to it. Equal scores are decided by the lower node ID.
+
+What is in one server does not go to another one, and what goes to servers does not go to other
+peers. Every Edge has a session with every control server, for each of them must know its announces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import AnnounceInfo, SubscribeInfo
+
+__all__ = ["REPLICAS", "Sharding", "rendezvous"]
+
+REPLICAS: Final = 2
+"""How many control servers hold a subscribe: losing one of them loses nothing."""
+
+_M64: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _mix(value: int) -> int:
+    value = (value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9 & _M64
+    value = (value ^ value >> 27) * 0x94D0_49BB_1331_11EB & _M64
+    return value ^ value >> 31
+
+
+def rendezvous(key: int, servers: Iterable[NodeId], count: int = REPLICAS) -> tuple[NodeId, ...]:
+    """The servers that hold a key, the first one first."""
+    return _best(key, {server: _mix(server) for server in servers}, count)
+
+
+def _best(key: int, seeds: Mapping[NodeId, int], count: int) -> tuple[NodeId, ...]:
+    ranked = sorted(seeds, key=lambda server: (-_mix(seeds[server] ^ key), server))
+    return tuple(ranked[:count])
+
+
+class Sharding:
+    """The control servers that a relay has sessions with. With none of them entries are flooded."""
+
+    __slots__ = ("_local", "_seeds", "_servers")
+
+    def __init__(self, local: NodeId) -> None:
+        self._local = local
+        self._servers: dict[int, NodeId] = {}
+        self._seeds: dict[NodeId, int] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether there are any."""
+        return bool(self._servers)
+
+    @property
+    def servers(self) -> tuple[NodeId, ...]:
+        """Who they are, lowest first."""
+        return tuple(sorted(self._seeds))
+
+    def add_server(self, session: int, node: NodeId) -> None:
+        """A control session with a control server is up (feature SHARDED_SUBSCRIBES).
+
+        Afterwards ``reconsider()`` both tables: what goes to whom is different now.
+        """
+        self._servers[session] = node
+        self._seeds[node] = _mix(node)
+
+    def remove_server(self, session: int) -> bool:
+        """A session has ended; whether it was one with a control server. Then as above."""
+        node = self._servers.pop(session, None)
+        if node is None:
+            return False
+        if node not in self._servers.values():
+            del self._seeds[node]
+        return True
+
+    def replicas(self, key: int) -> tuple[NodeId, ...]:
+        """The control servers that hold our subscribe for a key; none without control servers."""
+        return _best(key, self._seeds, REPLICAS)
+
+    def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
+        """Whether an announce goes over a session."""
+        return not self._servers or (session in self._servers and entry.source == self._local)
+
+    def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+        """Whether a subscribe goes over a session."""
+        if not self._servers:
+            return True
+        server = self._servers.get(session)
+        if server is None or entry.source != self._local:
+            return False
+        return server in self.replicas(entry.full_name_hash)

@@ -1,0 +1,437 @@
+"""The s-relay: what our own clients want from the network.
+
+::
+
+    want() --> advertised --> ACCEPTED by one o-relay, or by several --> the last one ended: ENDED
+       |           |                         ^                                           |
+       |           |                         | later                                     |
+       |           '--> all who could serve it say no: REFUSED --> want_linger --> withdrawn, and
+       '--> policy: REFUSED, not advertised                                        remembered
+    unwant() --> unsubscribe_delay --> withdrawn and forgotten
+
+There is one subscribe in the network for a track, however many clients want it. It is answered with
+its stamp; an answer that got lost with a session on its way is asked for again, with a new stamp.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from laps_relay.core.network.bodies import without_tokens
+from laps_relay.core.network.discovery import Discovery
+from laps_relay.core.network.interest_host import Denial, InterestsHost
+from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings
+from laps_relay.core.network.subscribe_index import SubscribeIndex
+from laps_relay.core.timers import Timers
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    Label,
+    ParameterId,
+    SubscribeCode,
+    SubscribeData,
+    SubscribeInfo,
+    SubscribeResponse,
+    SubscribeWithdrawal,
+)
+from laps_wire.peering.laps2.information import NO_DATA
+
+__all__ = ["Wants"]
+
+
+class _Due(Enum):
+    UNSUBSCRIBE = "unsubscribe"
+    LINGER = "linger"
+    RETRY = "retry"
+    VERDICT = "verdict"
+    LOST = "lost"
+
+
+class _No(NamedTuple):
+    """Why a track cannot be had."""
+
+    code: SubscribeCode
+    reason: str
+    data: SubscribeData = NO_DATA
+
+
+_NOBODY: Final = _No(SubscribeCode.NO_PUBLISHER, "nobody has announced it")
+_PAUSE: Final = 1.0
+"""A track is asked for again at most so often, in seconds, however often clients come back."""
+
+
+class _Want:
+    """One track."""
+
+    __slots__ = (
+        "accepted",
+        "asked",
+        "data",
+        "denied",
+        "elements",
+        "entry",
+        "key",
+        "name",
+        "name_hash",
+        "ok",
+        "patience",
+        "refusals",
+        "state",
+        "wanted",
+    )
+
+    def __init__(
+        self, key: int, name: FullTrackName, elements: tuple[int, ...], name_hash: int
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.elements = elements
+        self.name_hash = name_hash
+        self.data = NO_DATA
+        self.wanted = True
+        """Whether a client still wants it; if not, the unsubscribe waits."""
+        self.denied = False
+        """Our own policy says no."""
+        self.entry: SubscribeInfo | None = None
+        """What is advertised."""
+        self.accepted: dict[NodeId, int | None] = {}
+        """The o-relays that serve it, with their epochs."""
+        self.refusals: dict[NodeId, _No] = {}
+        """Those that said no to what is advertised."""
+        self.state: Answer | None = None
+        """What the clients were told last."""
+        self.ok = NO_DATA
+        """The first publisher's own answer."""
+        self.patience = 0.0
+        self.asked = 0.0
+        """When it was advertised last."""
+
+
+class Wants:
+    """All tracks that our clients want."""
+
+    __slots__ = (
+        "_by_responder",
+        "_discovery",
+        "_hasher",
+        "_host",
+        "_identity",
+        "_index",
+        "_scope",
+        "_settings",
+        "_timers",
+        "_wants",
+        "collisions",
+        "dropped",
+    )
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: NetworkSettings,
+        hasher: KeyedHasher,
+        host: InterestsHost,
+        discovery: Discovery,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._hasher = hasher
+        self._host = host
+        self._discovery = discovery
+        self._scope = (Label("region", identity.region),) if identity.region else ()
+        self._wants: dict[int, _Want] = {}
+        self._index: SubscribeIndex[int] = SubscribeIndex()
+        self._by_responder: dict[NodeId, dict[int, None]] = {}
+        self._timers: Timers[tuple[_Due, int, NodeId | None]] = Timers()
+        self.collisions = 0
+        """Names refused because another one has their hash, and answers about another name."""
+        self.dropped = 0
+        """Answers to what we no longer ask."""
+
+    def __len__(self) -> int:
+        return len(self._wants)
+
+    # Commands
+
+    def want(self, now: float, name: FullTrackName, data: SubscribeData) -> Denial | None:
+        """Our clients want a track."""
+        fields = name.namespace.fields
+        key = self._hasher.full_name(fields, name.name)
+        want = self._wants.get(key)
+        if want is None:
+            elements = self._hasher.elements(fields)
+            want = _Want(key, name, elements, self._hasher.name(name.name))
+            want.data = without_tokens(name, data)
+            self._wants[key] = want
+            self._index.add(elements, key, 0)
+        elif want.name != name:
+            self.collisions += 1
+            return Denial(SubscribeCode.HASH_COLLISION, f"another track has the hash {key:#018x}")
+        self._timers.cancel((_Due.UNSUBSCRIBE, key, None))
+        want.wanted = True
+        if want.entry is None:
+            self._begin(now, want)
+        elif want.state is Answer.ACCEPTED:
+            self._tell(now, want, Answer.ACCEPTED)
+        elif want.state is not None:
+            self._ask_again(now, want)
+        return None
+
+    def unwant(self, now: float, name: FullTrackName) -> None:
+        """They do not any more: tell the network later, and not at all if they come back."""
+        key = self._hasher.full_name(name.namespace.fields, name.name)
+        want = self._wants.get(key)
+        if want is None or want.name != name or not want.wanted:
+            return
+        want.wanted = False
+        if want.entry is None:
+            self._forget(now, want)
+        else:
+            self._timers.set((_Due.UNSUBSCRIBE, key, None), now + self._settings.unsubscribe_delay)
+
+    def reconsider(self, now: float) -> None:
+        """Another policy is in force."""
+        for want in list(self._wants.values()):
+            if self._wants.get(want.key) is not want:
+                continue
+            allowed = self._allowed(want) is None
+            if allowed and want.denied:
+                self._begin(now, want)
+            elif not allowed and not want.denied:
+                self._withdraw(now, want)
+                self._begin(now, want)
+
+    # Asking
+
+    def _allowed(self, want: _Want) -> _No | None:
+        node = self._host.node(self._identity.node_id)
+        refusal = None if node is None else self._host.policy.want(want.name, node)
+        return None if refusal is None else _No(SubscribeCode.POLICY, refusal.reason)
+
+    def _begin(self, now: float, want: _Want) -> None:
+        no = self._allowed(want)
+        want.denied = no is not None
+        if no is not None:
+            self._host.refused(now, want.key, self._identity.node_id, no.code, no.reason)
+            self._refuse(now, want, no)
+            return
+        want.patience = self._settings.origin_grace
+        self._advertise(now, want)
+        self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
+        if self._hopeless(want):
+            self._refuse(now, want, _NOBODY)
+
+    def _ask_again(self, now: float, want: _Want) -> None:
+        """A client comes back to what had ended or was refused: ask anew, but not all the time."""
+        self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
+        if self._hopeless(want):
+            self._refuse(now, want, _NOBODY)
+            return
+        want.state = None
+        want.patience = self._settings.origin_grace
+        if now < want.asked + _PAUSE:
+            self._timers.set((_Due.RETRY, want.key, None), want.asked + _PAUSE)
+        else:
+            self._advertise(now, want)
+
+    def _hopeless(self, want: _Want) -> bool:
+        """Whether everybody who could serve it is known, and there is nobody."""
+        return not self._host.replicas(want.key) and not self._announcers(want)
+
+    def _announcers(self, want: _Want) -> list[NodeId]:
+        return self._discovery.announcers(want.elements, want.name_hash)
+
+    def _advertise(self, now: float, want: _Want) -> None:
+        want.refusals.clear()
+        want.asked = now
+        want.entry = SubscribeInfo(
+            self._identity.node_id,
+            self._host.stamp(),
+            want.elements,
+            want.name_hash,
+            want.key,
+            self._scope,
+            want.data,
+        )
+        self._timers.set((_Due.RETRY, want.key, None), now + want.patience)
+        want.patience *= 2
+        self._host.subscribes.originate(now, want.entry)
+
+    def _withdraw(self, now: float, want: _Want) -> None:
+        if want.entry is None:
+            return
+        want.entry = None
+        for node in list(want.accepted):
+            self._release(want, node)
+        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT):
+            self._timers.cancel((due, want.key, None))
+        withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
+        self._host.subscribes.retract(now, withdrawal)
+
+    def _forget(self, now: float, want: _Want) -> None:
+        del self._wants[want.key]
+        self._index.remove(want.elements, want.key, 0)
+        self._timers.cancel((_Due.UNSUBSCRIBE, want.key, None))
+        self._withdraw(now, want)
+
+    # Telling our clients
+
+    def _tell(self, now: float, want: _Want, answer: Answer, no: _No | None = None) -> None:
+        want.state = answer
+        if not want.wanted:
+            return
+        code, reason, data = no or _No(SubscribeCode.ACCEPTED, "", want.ok)
+        self._host.answered(now, want.key, answer, code=code, reason=reason, data=data)
+
+    def _refuse(self, now: float, want: _Want, no: _No) -> None:
+        self._tell(now, want, Answer.REFUSED, no)
+
+    # Answers
+
+    def response(self, now: float, response: SubscribeResponse) -> None:
+        """An answer to a subscribe of ours."""
+        want = self._wants.get(response.full_name_hash)
+        if want is None or want.entry is None or want.entry.stamp != response.stamp:
+            self.dropped += 1
+            return
+        node = response.responder
+        if response.code != SubscribeCode.ACCEPTED:
+            no = _No(_code(response.code), response.reason, response.data)
+            if node in want.accepted:
+                self._lose(now, want, node, no)
+            elif no.code is not SubscribeCode.ENDED:
+                self._refused(now, want, node, no)
+            return
+        fields, name = want.name.namespace.fields, want.name.name
+        digest = response.parameters.get(ParameterId.FULL_NAME_DIGEST)
+        if digest != self._hasher.end_check(fields, name):
+            # Somebody would send us another track, or does not say which (laps-2, 2).
+            self.collisions += 1
+            reason = "the publisher's relay means another name"
+            self._refused(now, want, node, _No(SubscribeCode.HASH_COLLISION, reason))
+            return
+        self._accept(now, want, node, response.data)
+
+    def _accept(self, now: float, want: _Want, node: NodeId, data: SubscribeData) -> None:
+        known = self._host.node(node)
+        want.accepted[node] = None if known is None else known.stamp.epoch
+        want.refusals.pop(node, None)
+        self._by_responder.setdefault(node, {})[want.key] = None
+        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT):
+            self._timers.cancel((due, want.key, None))
+        lost = (_Due.LOST, want.key, node)
+        if known is None:
+            self._timers.set(lost, now + self._settings.origin_grace)
+        else:
+            self._timers.cancel(lost)
+        if want.state is not Answer.ACCEPTED:
+            want.ok = data
+            self._tell(now, want, Answer.ACCEPTED)
+
+    def _refused(self, now: float, want: _Want, node: NodeId, no: _No) -> None:
+        want.refusals[node] = no
+        if want.accepted or want.state is Answer.REFUSED:
+            return
+        if self._outstanding(want):
+            verdict = (_Due.VERDICT, want.key, None)
+            if self._timers.when(verdict) is None:
+                self._timers.set(verdict, now + self._settings.origin_grace)
+        else:
+            self._refuse(now, want, _worst(want))
+
+    def _outstanding(self, want: _Want) -> bool:
+        """Whether somebody who has not answered yet could still say yes."""
+        asked: tuple[NodeId, ...] | list[NodeId] = self._announcers(want)
+        if all(no.code is SubscribeCode.NO_PUBLISHER for no in want.refusals.values()):
+            # Control servers say only that: whoever they pass it to answers by itself.
+            asked = self._host.replicas(want.key) or asked
+        return any(node not in want.refusals for node in asked)
+
+    def _lose(self, now: float, want: _Want, node: NodeId, no: _No) -> None:
+        """An o-relay does not serve it any more."""
+        self._release(want, node)
+        if not want.accepted:
+            self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
+            self._tell(now, want, Answer.ENDED, no)
+
+    def _release(self, want: _Want, node: NodeId) -> None:
+        del want.accepted[node]
+        self._timers.cancel((_Due.LOST, want.key, node))
+        served = self._by_responder[node]
+        del served[want.key]
+        if not served:
+            del self._by_responder[node]
+
+    # What else happens
+
+    def announced(self, now: float, entry: AnnounceInfo) -> None:
+        """Somebody announced something: what nobody could serve may be had now."""
+        if entry.name_hash is None:
+            keys = [key for key, _ in self._index.below(entry.element_hashes)]
+        else:
+            found = self._index.track(entry.element_hashes, entry.full_name_hash)
+            keys = [entry.full_name_hash] * len(found)
+        for key in keys:
+            want = self._wants[key]
+            if want.entry is None and not want.denied:
+                want.patience = self._settings.origin_grace
+                self._advertise(now, want)
+            if want.entry is not None and not want.accepted:
+                self._timers.set((_Due.LINGER, key, None), now + self._settings.want_linger)
+
+    def node_changed(self, now: float, node: NodeId) -> None:
+        """The node information base has something new about a node."""
+        known = self._host.node(node)
+        for key in self._by_responder.get(node, ()):
+            accepted = self._wants[key].accepted
+            lost = (_Due.LOST, key, node)
+            if known is not None and accepted[node] in (None, known.stamp.epoch):
+                accepted[node] = known.stamp.epoch
+                self._timers.cancel(lost)
+            elif self._timers.when(lost) is None:
+                # Gone, or started again: then it hears our subscribe, and answers anew.
+                self._timers.set(lost, now + self._settings.origin_grace)
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return self._timers.next()
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what waited."""
+        while (timer := self._timers.pop(now)) is not None:
+            due, key, node = timer
+            want = self._wants[key]
+            if due is _Due.UNSUBSCRIBE:
+                self._forget(now, want)
+            elif due is _Due.LINGER:
+                self._withdraw(now, want)
+                if want.state is None:
+                    self._refuse(now, want, _worst(want))
+            elif due is _Due.VERDICT:
+                if want.state is not Answer.REFUSED:
+                    self._refuse(now, want, _worst(want))
+            elif due is _Due.RETRY:
+                if want.state is None:
+                    self._advertise(now, want)
+            elif node is not None:
+                reason = "the publisher's relay is out of reach"
+                self._lose(now, want, node, _No(SubscribeCode.UNREACHABLE, reason))
+
+
+def _code(code: int) -> SubscribeCode:
+    """A code that we know; a later protocol's refusal is still one."""
+    try:
+        return SubscribeCode(code)
+    except ValueError:
+        return SubscribeCode.PUBLISHER_REFUSED
+
+
+def _worst(want: _Want) -> _No:
+    """The refusal that says most: anything but that nobody is there."""
+    for no in want.refusals.values():
+        if no.code is not SubscribeCode.NO_PUBLISHER:
+            return no
+    return next(iter(want.refusals.values()), _No(SubscribeCode.NO_PUBLISHER, "nobody answered"))
