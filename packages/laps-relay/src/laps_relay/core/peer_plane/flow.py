@@ -131,7 +131,7 @@ class Fan:
         self.state.bytes_in += self.size
         for leg in self.legs:
             if leg.stream.queued:
-                leg.target.session.finish(leg.stream, leg.target)
+                leg.target.session.finish(leg.stream, leg.target.sns_id)
         self.settle(now, self.legs)
 
     def leave(self, now: float, leg: Leg) -> None:
@@ -259,7 +259,7 @@ def pass_whole(now: float, state: State, entry: Entry, data: bytes) -> None:
         deadline = now + ttl_ms / 1000 if ttl_ms else None
         code = _EXPIRED if ttl_ms else _OVERLOADED
         urgency = PRIORITIES[data[2]]
-        cut = size if size <= _JOINED else data[0]
+        cut = size if size < data[0] + _JOINED else data[0]
         front, back, rest = data[:4], data[8:cut], data[cut:]
         for target in targets:
             stream = target.session.egress.open_unidirectional(
@@ -269,7 +269,7 @@ def pass_whole(now: float, state: State, entry: Entry, data: bytes) -> None:
             if rest:
                 stream.write(rest, True)
             if stream.queued:
-                target.session.finish(stream, target)
+                target.session.finish(stream, target.sns_id)
             if target.retired is not None and not target.open:
                 state.rest(now, target)
     if entry.sink is not None:

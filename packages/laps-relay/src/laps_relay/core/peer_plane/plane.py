@@ -118,15 +118,14 @@ class PeerPlane:
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets, finished ones too if their bytes wait."""
         session = self._sessions.get(egress.session)
-        target = None if session is None else session.targets.get(egress.sns_id)
-        if session is None or target is None:
+        if session is None:
             return
         for stream, leg in tuple(session.legs.items()):
-            if leg.target is target:
+            if leg.target.sns_id == egress.sns_id:
                 stream.reset(code)
                 leg.fan.leave(now, leg)
-        for stream, known in tuple(session.finished.items()):
-            if known is target:
+        for stream, sns_id in tuple(session.finished.items()):
+            if sns_id == egress.sns_id:
                 stream.reset(code)
                 del session.finished[stream]
 

@@ -89,8 +89,8 @@ class Session:
         """Our own sets on this session."""
         self.legs: dict[OutStream, Leg] = {}
         """Outgoing streams that are not finished."""
-        self.finished: dict[OutStream, Target] = {}
-        """Finished ones of which bytes waited then."""
+        self.finished: dict[OutStream, int] = {}
+        """Finished ones of which bytes waited then, and the id of their set."""
         self.stub: Entry | None = None
         """Where data without a set goes, if the peer is a Stub."""
 
@@ -107,14 +107,14 @@ class Session:
             # Its end was not told: a transport reports nothing of a stream that was stopped.
             del self.stopped[next(iter(self.stopped))]
 
-    def finish(self, stream: OutStream, target: Target) -> None:
+    def finish(self, stream: OutStream, sns_id: int) -> None:
         """Remember a finished outgoing stream until its bytes are sent."""
         finished = self.finished
         while finished and not (oldest := next(iter(finished))).queued:
             del finished[oldest]
         if len(finished) >= _FINISHED:
             del finished[oldest]
-        finished[stream] = target
+        finished[stream] = sns_id
 
 
 class Target:
@@ -146,9 +146,7 @@ class Target:
         if self.open:
             return True
         finished = self.session.finished
-        return any(
-            target is self and stream.queued > 0 for stream, target in tuple(finished.items())
-        )
+        return any(sns_id == self.sns_id and out.queued > 0 for out, sns_id in finished.items())
 
 
 class Entry:

@@ -1,0 +1,210 @@
+"""Local publishers' flows."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.interfaces import LOCAL, EgressSet, Feed, Ingress
+from laps_relay.core.peer_plane.flow import PRIORITIES
+from laps_wire.errors import EncodeError
+from laps_wire.peering.errors import StreamCode
+from laps_wire.peering.laps2 import DataKind, split
+from testkit.peer_plane import CONTEXT, KEY, Out, PeerNet
+
+PLACE = Ingress(LOCAL, 5)
+
+
+def make(peers: int = 2) -> tuple[PeerNet, Feed]:
+    net = PeerNet(peers=peers)
+    feed = net.plane.open_feed(5, KEY, CONTEXT, 9)
+    egress = [EgressSet(session, 40 + session) for session in range(2, 2 + peers)]
+    net.plane.install(net.now, PLACE, egress, local=False)
+    return net, feed
+
+
+def closed(stream: OutStream) -> bool:
+    """Asked anew each time; a checker of types believes that a property stays as it was."""
+    return stream.closed
+
+
+def outs(net: PeerNet) -> list[Out]:
+    return [stream for session in sorted(net.peer) for stream in net.peer[session].streams]
+
+
+@pytest.mark.parametrize("peers", [1, 2, 3])
+def test_a_stream_goes_to_every_set(peers: int) -> None:
+    net, feed = make(peers)
+    stream = feed.open_stream(net.now, priority=12, ttl_ms=300)
+    assert closed(stream) is False
+    chunks = [b"a", b"b" * 1000, b"c"]
+    for chunk in chunks:
+        stream.write(chunk)
+    stream.write(b"", True)
+    assert closed(stream)
+    stream.write(b"ignored")
+    stream.write(b"ignored", True)
+    found = outs(net)
+    assert len(found) == peers
+    for session, out in enumerate(found, 2):
+        header = out.header
+        assert (header.kind, header.sns_id) == (DataKind.STREAM, 40 + session)
+        assert (header.track, header.context) == (KEY, CONTEXT)
+        assert (header.priority, header.ttl_ms, header.payload_format) == (12, 300, 9)
+        assert out.payload == b"".join(chunks)
+        assert out.fin
+        assert out.writes[1] is chunks[1]
+        assert (out.priority, out.deadline) == (PRIORITIES[12], None)
+        assert out.drop_code == StreamCode.EXPIRED
+    counters = net.plane.counters()
+    assert (counters.streams_in, counters.streams_out) == (1, peers)
+    assert (counters.bytes_in, counters.bytes_out) == (1026, 1026 * peers)
+
+
+def test_all_in_one_write() -> None:
+    net, feed = make()
+    feed.open_stream(net.now, priority=0, deadline=7.0).write(b"all", True)
+    for out in outs(net):
+        assert out.payload == b"all"
+        assert out.fin
+        assert len(out.writes) == 1
+        assert (out.deadline, out.drop_code) == (7.0, StreamCode.EXPIRED)
+    feed.open_stream(net.now, priority=0).write(bytes(4000), True)
+    one, other = outs(net)[1], outs(net)[3]
+    assert one.writes[1] is other.writes[1]
+    assert one.drop_code == StreamCode.OVERLOADED
+    assert one.fin
+
+
+def test_nobody_wants_it() -> None:
+    net = PeerNet()
+    feed = net.plane.open_feed(5, KEY, CONTEXT, 9)
+    assert feed.ingress == PLACE
+    stream = feed.open_stream(net.now, priority=1)
+    assert stream.closed
+    assert stream.queued == 0
+    stream.write(b"nowhere", True)
+    stream.reset(5)
+    assert not feed.send_datagram(net.now, b"nowhere", priority=1)
+    assert outs(net) == []
+    assert net.plane.counters().bytes_out == 0
+
+
+def test_a_stream_keeps_its_sets() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    net.plane.install(net.now, PLACE, [EgressSet(3, 99)], local=False)
+    stream.write(b"old", True)
+    feed.open_stream(net.now, priority=1).write(b"new", True)
+    assert [(out.header.sns_id, out.payload) for out in outs(net)] == [
+        (42, b"old"),
+        (43, b"old"),
+        (99, b"new"),
+    ]
+
+
+def test_the_slowest_counts() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    net.peer[3].slow = True
+    stream.write(b"abc")
+    assert stream.queued == 27
+    net.peer[3].streams[0].sent = 20
+    assert stream.queued == 7
+    stream.write(b"", True)
+    assert stream.queued == 7
+    stream.reset(0x44)
+    assert [out.reset_code for out in outs(net)] == [None, 0x44]
+    assert stream.queued == 0
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_abandoned(begun: bool) -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    if begun:
+        stream.write(b"abc")
+    stream.reset(0x55)
+    stream.write(b"more")
+    assert stream.closed
+    assert [out.reset_code for out in outs(net)] == [0x55, 0x55]
+    assert net.plane.counters().bytes_out == (54 if begun else 0)
+
+
+def test_priority_and_deadline_reach_all() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    stream.set_priority(77)
+    stream.set_deadline(8.5)
+    assert [(out.priority, out.deadline) for out in outs(net)] == [(77, 8.5)] * 2
+
+
+def test_a_peer_leaves_before_the_first_byte() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    net.gone(2, stopped=True)
+    stream.write(b"a")
+    stream.write(b"b", True)
+    assert net.peer[3].streams[0].payload == b"ab"
+    assert net.peer[3].streams[0].header.sns_id == 43
+
+
+def test_all_peers_leave() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    stream.write(b"a")
+    net.gone(2, lost=3)
+    assert closed(stream) is False
+    net.plane.remove_session(net.now, 3)
+    assert closed(stream)
+    stream.write(b"b", True)
+    assert [out.payload for out in outs(net)] == [b"a", b"a"]
+    counters = net.plane.counters()
+    assert (counters.bytes_in, counters.bytes_out) == (25, 50)
+    assert (counters.dropped_streams, counters.dropped_bytes) == (1, 3)
+
+
+def test_an_egress_that_is_closed_already() -> None:
+    net, feed = make(1)
+    stream = feed.open_stream(net.now, priority=1)
+    stream.write(b"a")
+    net.peer[2].streams[0].gone = True
+    assert stream.closed
+
+
+def test_objects_in_datagrams() -> None:
+    net, feed = make(2)
+    net.peer[3].max_datagram_size = 10
+    assert feed.send_datagram(net.now, b"object", priority=7, ttl_ms=100)
+    ((data, deadline),) = net.peer[2].datagrams
+    header, payload = split(data)
+    assert bytes(payload) == b"object"
+    assert (header.sns_id, header.track, header.context) == (42, KEY, CONTEXT)
+    assert (header.priority, header.ttl_ms, header.payload_format) == (7, 100, 9)
+    assert deadline == 100.1
+    assert feed.send_datagram(net.now, b"object", priority=7)
+    assert net.peer[2].datagrams[1][1] is None
+    assert net.plane.counters().dropped_datagrams == 2
+    net.peer[2].max_datagram_size = 10
+    assert not feed.send_datagram(net.now, b"object", priority=7)
+    net.plane.close_feed(net.now, 5)
+    assert not feed.send_datagram(net.now, b"", priority=7)
+
+
+def test_what_does_not_fit_a_header() -> None:
+    net, feed = make(1)
+    with pytest.raises(EncodeError):
+        net.plane.open_feed(6, 1 << 64, CONTEXT, 9)
+    with pytest.raises(EncodeError):
+        feed.open_stream(net.now, priority=256)
+    with pytest.raises(EncodeError):
+        feed.send_datagram(net.now, b"", priority=1, ttl_ms=1 << 32)
+    assert outs(net) == []
+
+
+def test_many_headers() -> None:
+    net, feed = make(1)
+    for number in range(200):
+        feed.open_stream(net.now, priority=number, ttl_ms=number).write(b"a", True)
+    feed.open_stream(net.now, priority=0).write(b"a", True)
+    assert [out.header.priority for out in outs(net)] == [*range(200), 0]
