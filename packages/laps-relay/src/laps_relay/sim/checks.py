@@ -1,0 +1,286 @@
+"""The invariants: what must hold while a network runs, and what must hold at rest.
+
+===================  ==========================================================================
+while it runs        no forwarding loop lives longer than the convergence bound
+                     each object at most once to a client and over a link; in order; only if wanted
+                     policy holds for every relay that an object passes (these: in the ledger)
+at rest              every configured link is up; every relay knows exactly the relays there are
+                     the next hop to each of them is the oracle's
+                     every want is answered as it must be
+                     sets: what a relay sends is what the next one serves; disjoint; together they
+                     are the subscribers of the o-relay
+                     nothing of a hostile peer is left
+after withdrawal     all tables are empty; a Via that does not reflect was so before
+===================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from laps_relay.core.network.interfaces import Answer
+from laps_relay.sim.core import Flow, SetOut
+from laps_relay.sim.deeds import Deeds
+from laps_relay.sim.ledger import BreakError
+from laps_relay.sim.oracle import Oracle
+from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.world import World
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+__all__ = ["Checks"]
+
+LOOP_LIMIT: Final = 1.5
+"""Added to the detection time: a loop between relays that know all there is lives shorter."""
+
+
+class Checks:
+    """Looks at a world; raises :class:`~laps_relay.sim.ledger.BreakError`."""
+
+    __slots__ = ("_deeds", "_loops", "_routes_seen", "_world", "made")
+
+    def __init__(self, world: World, deeds: Deeds) -> None:
+        self._world = world
+        self._deeds = deeds
+        self._loops: dict[tuple[NodeId, NodeId], float] = {}
+        """(node, target) on a loop, and since when."""
+        self._routes_seen = -1
+        self.made = 0
+
+    def _fail(self, rule: str, text: str) -> BreakError:
+        return BreakError(rule, text, self._world.clock.now)
+
+    # While it runs
+
+    def loops(self) -> None:
+        """Follow every next hop: who comes back to itself, and for how long already."""
+        world = self._world
+        if self._routes_seen == world.route_events and not self._loops:
+            return
+        self._routes_seen = world.route_events
+        self.made += 1
+        now = world.clock.now
+        processes = {
+            process.spec.node_id: process for process in world.running() if not process.paused
+        }
+        found: dict[tuple[NodeId, NodeId], float] = {}
+        for target in processes:
+            state: dict[NodeId, int] = {target: 0}  # 0: arrives or ends, 1: on a loop
+            for start in processes:
+                walk: list[NodeId] = []
+                node: NodeId | None = start
+                while node is not None and node not in state:
+                    state[node] = 2
+                    walk.append(node)
+                    node = processes[node].tables.next_hop(target)
+                    if node is not None and node not in processes:
+                        node = None
+                end = 0 if node is None else state[node]
+                if end == 2:  # in this very walk
+                    for on_loop in walk[walk.index(node) :] if node is not None else ():
+                        key = (on_loop, target)
+                        found[key] = self._loops.get(key, now)
+                for each in walk:
+                    state[each] = 0 if end == 0 else 1
+        self._loops = found
+        limit = world.scenario.idle * 2 + LOOP_LIMIT
+        for (node, target), since in found.items():
+            if now - since > limit:
+                raise self._fail(
+                    "loop", f"data of {node} for {target} runs in a circle since {since:.3f}"
+                )
+
+    # At rest
+
+    def links_up(self) -> str:
+        """What is not up yet; empty if everything is."""
+        for one, other, _ in self._world.configured():
+            for near, far in ((one, other), (other, one)):
+                if far.spec.node_id not in near.tables.peers():
+                    return f"{near.contact} has no session with {far.contact}"
+        return ""
+
+    def at_rest(self) -> None:
+        """Everything that must hold when nothing changes any more."""
+        self.made += 1
+        world = self._world
+        if missing := self.links_up():
+            raise self._fail("not connected", missing)
+        policy = world.policy
+        oracle = Oracle(
+            world.graph(), lambda node: policy.transit("", node) and world.forwards(node)
+        )
+        for process in world.running():
+            self._nodes(process, oracle)
+        self._wants(oracle)
+        if world.scenario.exact:
+            self._feeds(oracle)
+        self._sets()
+
+    def _nodes(self, process: RelayProcess, oracle: Oracle) -> None:
+        own = process.spec.node_id
+        expected = [
+            other.spec.node_id
+            for other in self._world.running()
+            if other is not process and oracle.reaches(own, other.spec.node_id)
+        ]
+        known = [node for node in process.tables.nodes() if node != own]
+        if sorted(known) != sorted(expected):
+            extra = sorted(set(known) - set(expected))
+            lacking = sorted(set(expected) - set(known))
+            raise self._fail(
+                "nodes",
+                f"{process.contact} knows too much: {list(map(str, extra))}, too little: "
+                f"{list(map(str, lacking))}",
+            )
+        for target in expected:
+            wanted = oracle.next_hop(own, target)
+            found = process.tables.next_hop(target)
+            if found == wanted:
+                continue
+            raise self._fail(
+                "route",
+                f"{process.contact} sends data for {target} to {found} "
+                f"({process.tables.metric(target)}), the oracle to {wanted} "
+                f"({oracle.metric(own, target)})",
+            )
+
+    def _served(self, oracle: Oracle, origin: RelayProcess, contact: str, track: str) -> bool:
+        """Whether policy lets a publisher's data reach a subscriber."""
+        world = self._world
+        policy = world.policy
+        target = world.processes[contact]
+        if not policy.serves(track, target.spec.region):
+            return False
+        node: NodeId | None = origin.spec.node_id
+        steps = 0
+        while node is not None and node != target.spec.node_id:
+            node = oracle.next_hop(
+                node, target.spec.node_id, lambda each: policy.transit(track, each)
+            )
+            steps += 1
+            if steps > len(world.processes):
+                return False
+        return node is not None
+
+    def _publishers(self, track: str) -> list[RelayProcess]:
+        found = []
+        for contact, publication in self._deeds.publications.get(track, ()):
+            process = self._world.processes[contact]
+            if process.running and publication in process.clients.publications:
+                found.append(process)
+        return found
+
+    def _wants(self, oracle: Oracle) -> None:
+        """Who wants a track that somebody publishes has it, and nobody else."""
+        for contact, track in self._deeds.interests:
+            process = self._world.processes[contact]
+            if not process.running:
+                continue
+            key = self._world.track(track)[0]
+            want = process.clients.wants.get(key)
+            served = any(
+                self._served(oracle, origin, contact, track) for origin in self._publishers(track)
+            )
+            answer = None if want is None else want.answer
+            if served and answer is not Answer.ACCEPTED:
+                raise self._fail(
+                    "answer", f"{contact} wants {track} and was told {answer}, not accepted"
+                )
+            if not served and answer is Answer.ACCEPTED and self._world.scenario.exact:
+                raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
+
+    def _feeds(self, oracle: Oracle) -> None:
+        """At the o-relay: exactly the subscribers, each over the oracle's next hop."""
+        for track in self._deeds.publications:
+            key = self._world.track(track)[0]
+            expected = [
+                (contact, self._world.node(contact))
+                for contact, wanted in self._deeds.interests
+                if wanted == track and self._world.processes[contact].running
+            ]
+            for origin in self._publishers(track):
+                own = origin.spec.node_id
+                targets = {
+                    node
+                    for contact, node in expected
+                    if node != own and self._served(oracle, origin, contact, track)
+                }
+                flows = [flow for flow in origin.tables.flows() if flow.key == key]
+                reached = {node for flow in flows for out in flow.egress for node in out.targets}
+                if reached != targets:
+                    raise self._fail(
+                        "subscribers",
+                        f"{origin.contact} sends {track} to {sorted(map(str, reached))}, wanted is "
+                        f"{sorted(map(str, targets))}",
+                    )
+                for flow in flows:
+                    self._next_hops(oracle, origin, flow, track)
+
+    def _next_hops(self, oracle: Oracle, process: RelayProcess, flow: Flow, track: str) -> None:
+        policy = self._world.policy
+        for out in flow.egress:
+            for node in out.targets:
+                wanted = oracle.next_hop(
+                    process.spec.node_id, node, lambda each: policy.transit(track, each)
+                )
+                if wanted != out.peer:
+                    raise self._fail(
+                        "fib",
+                        f"{process.contact} sends {track} for {node} to {out.peer}, the oracle "
+                        f"says {wanted}",
+                    )
+
+    def _sets(self) -> None:
+        """What one relay sends is what the next one serves, from the o-relays to the ends."""
+        sent: dict[tuple[int, NodeId, int], SetOut] = {}
+        flows = {process.spec.node_id: process.tables.flows() for process in self._world.running()}
+        for own, of_node in flows.items():
+            for flow in of_node:
+                seen: set[NodeId] = set()
+                for out in flow.egress:
+                    if out.targets & seen:
+                        raise self._fail("sets", f"{own} has a target twice: {flow}")
+                    seen |= out.targets
+                    sent[out.connection, own, out.sns_id] = out
+                if flow.peer is not None and seen != flow.targets - {own}:
+                    lacking = sorted(map(str, flow.targets - {own} - seen))
+                    raise self._fail("sets", f"{own} does not serve {lacking} of {flow}")
+        for own, of_node in flows.items():
+            for flow in of_node:
+                if flow.peer is None:
+                    continue
+                place = (flow.connection, flow.peer, flow.set_id)
+                if place not in sent:
+                    raise self._fail("sets", f"{own} serves a set that nobody sends: {flow}")
+                out = sent.pop(place)
+                if out.targets != flow.targets:
+                    raise self._fail("sets", f"{own} serves {flow}, sent is {out}")
+        for (_, own, _), out in sent.items():
+            raise self._fail("sets", f"{own} sends a set that nobody serves: {out}")
+
+    # After withdrawal
+
+    def empty(self) -> None:
+        """Every table is back to where it began."""
+        self.made += 1
+        for process in self._world.running():
+            sizes = process.tables.sizes()
+            left = {name: size for name, size in sizes.items() if size}
+            if left:
+                raise self._fail("left over", f"{process.contact} still has {left}")
+            if process.clients.open_streams:
+                raise self._fail(
+                    "left over", f"{process.contact}: {process.clients.open_streams} open streams"
+                )
+
+    def vias_forget(self) -> None:
+        """A Via that does not reflect keeps no subscription for longer than it takes to settle."""
+        if self._world.scenario.settings.reflect:
+            return
+        for process in self._world.running():
+            if process.spec.relay_type is not RelayType.VIA:
+                continue
+            kept = process.tables.subscribe_sources()
+            if kept:
+                raise self._fail("via", f"{process.contact} still keeps {len(kept)} subscribes")

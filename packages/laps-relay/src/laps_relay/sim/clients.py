@@ -1,0 +1,339 @@
+"""A relay's own clients in the simulation: publishers and subscribers without MoQT.
+
+They stand where the Edge's bridge stands in a server: they are the ``LocalSide`` and the
+``DataSink`` of a network core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.interfaces import Answer, Feed
+from laps_relay.sim.clock import Clock
+from laps_relay.sim.core import RelayCore
+from laps_relay.sim.ledger import (
+    OBJECT,
+    BreakError,
+    Flow,
+    Group,
+    Interval,
+    Ledger,
+    encode_object,
+    read_object,
+)
+from laps_wire.names import FullTrackName
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    DataHeader,
+    SubscribeCode,
+    SubscribeData,
+)
+
+__all__ = ["Clients", "Publication", "Want"]
+
+NO_DATA: Final = SubscribeData()
+PULL_DELAY: Final = 0.002
+"""How long a publisher takes to answer."""
+
+
+class Style(NamedTuple):
+    """How a publication speaks."""
+
+    period: float = 0.5
+    """Seconds between two groups."""
+    objects: int = 3
+    gap: float = 0.05
+    """Seconds between two objects of a group."""
+    datagrams: bool = False
+    ttl_ms: int = 0
+    padding: int = 0
+    priority: int = 128
+
+
+class Publication:
+    """What one client publishes: a track, or everything below a namespace."""
+
+    __slots__ = ("flows", "group", "kind", "name", "scope", "style")
+
+    def __init__(self, kind: AnnounceKind, name: FullTrackName, scope: str, style: Style) -> None:
+        self.kind = kind
+        self.name = name
+        self.scope = scope
+        self.style = style
+        self.group = 0
+        self.flows: dict[int, tuple[Flow, Feed]] = {}
+        """By key: what the network pulls."""
+
+    def covers(self, name: FullTrackName) -> bool:
+        """Whether a track is part of it."""
+        if self.kind is AnnounceKind.TRACK:
+            return name == self.name
+        own = self.name.namespace.fields
+        return name.namespace.fields[: len(own)] == own
+
+
+class Want:
+    """What clients here want."""
+
+    __slots__ = ("answer", "code", "interval", "key", "name", "since")
+
+    def __init__(self, key: int, name: FullTrackName, since: float) -> None:
+        self.key = key
+        self.name = name
+        self.since = since
+        self.answer: Answer | None = None
+        self.code = 0
+        self.interval: Interval | None = None
+
+
+class _Incoming:
+    """A stream on its way to our clients."""
+
+    __slots__ = ("buffer", "key", "next", "of")
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+        self.buffer = bytearray()
+        self.next = 0
+        self.of: tuple[int, int] | None = None
+
+
+class Clients:
+    """All clients of one relay in one life of it."""
+
+    __slots__ = (
+        "_call",
+        "_clock",
+        "_incoming",
+        "_ledger",
+        "alive",
+        "contact",
+        "discovered_names",
+        "past",
+        "publications",
+        "wants",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        ledger: Ledger,
+        contact: str,
+        call: Callable[[Callable[[RelayCore, float], None]], None],
+    ) -> None:
+        self._clock = clock
+        self._ledger = ledger
+        self._call = call
+        self.contact = contact
+        self.alive = True
+        self.publications: list[Publication] = []
+        self.wants: dict[int, Want] = {}
+        self.past: dict[int, float] = {}
+        """Keys that are not wanted any more, and since when."""
+        self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
+        self._incoming: dict[int, _Incoming] = {}
+
+    # What clients do
+
+    def publish(self, publication: Publication) -> None:
+        """A publisher comes."""
+        self.publications.append(publication)
+        publication.flows.clear()
+        self._call(lambda core, now: core.announce(now, publication.kind, publication.name))
+        self._clock.after(publication.style.period, self._tick, publication)
+
+    def unpublish(self, publication: Publication) -> None:
+        """It goes; groups under way are finished."""
+        if publication not in self.publications:
+            return
+        self.publications.remove(publication)
+        ended = list(publication.flows)
+        publication.flows.clear()
+
+        def end(core: RelayCore, now: float) -> None:
+            for key in ended:
+                core.pull_ended(now, key, "the publisher ended it")
+            core.withdraw(now, publication.kind, publication.name)
+
+        self._call(end)
+
+    def subscribe(self, key: int, name: FullTrackName) -> None:
+        """A subscriber comes."""
+        if key not in self.wants:
+            self.wants[key] = Want(key, name, self._clock.now)
+            self.past.pop(key, None)
+        self._call(lambda core, now: core.want(now, name, NO_DATA))
+
+    def unsubscribe(self, key: int) -> None:
+        """The last subscriber of a track goes."""
+        want = self.wants.pop(key, None)
+        if want is None:
+            return
+        self.past[key] = self._clock.now
+        self._close(want)
+        self._call(lambda core, now: core.unwant(now, want.name))
+
+    def gone(self) -> None:
+        """The relay is gone, and the clients with it."""
+        self.alive = False
+        for want in self.wants.values():
+            self._close(want)
+
+    def _close(self, want: Want) -> None:
+        if want.interval is not None:
+            want.interval.end = self._clock.now
+            want.interval = None
+
+    # Publishing
+
+    def _tick(self, publication: Publication) -> None:
+        if not self.alive or publication not in self.publications:
+            return
+        style = publication.style
+        self._clock.after(style.period, self._tick, publication)
+        publication.group += 1
+        for flow, feed in list(publication.flows.values()):
+            now = self._clock.now
+            group = Group(flow, publication.group, now, style.datagrams)
+            flow.groups[group.number] = group
+            stream = None
+            if not style.datagrams:
+                stream = feed.open_stream(now, priority=style.priority, ttl_ms=style.ttl_ms)
+            self._object(group, feed, stream, style)
+
+    def _object(self, group: Group, feed: Feed, stream: OutStream | None, style: Style) -> None:
+        """Send one object, and plan the next one."""
+        if not self.alive:
+            return
+        now = self._clock.now
+        data = encode_object(group.flow.number, group.number, group.sent, now, style.padding)
+        group.sent += 1
+        group.ended = now
+        group.whole = group.sent >= style.objects
+        self._ledger.published += 1
+        if stream is not None:
+            stream.write(data, group.whole)
+        else:
+            feed.send_datagram(now, data, priority=style.priority, ttl_ms=style.ttl_ms)
+        self._call(lambda core, now: None)  # noqa: ARG005 - let the relay settle
+        if not group.whole:
+            self._clock.after(style.gap, self._object, group, feed, stream, style)
+
+    # LocalSide
+
+    def pull(
+        self,
+        now: float,  # noqa: ARG002
+        key: int,
+        name: FullTrackName,
+        data: SubscribeData,  # noqa: ARG002
+        feed: Feed,
+    ) -> None:
+        """The network wants a track: the publisher agrees a moment later."""
+        self._clock.after(PULL_DELAY, self._agree, key, name, feed)
+
+    def _agree(self, key: int, name: FullTrackName, feed: Feed) -> None:
+        if not self.alive:
+            return
+        for publication in self.publications:
+            if publication.covers(name):
+                flow = self._ledger.flows.begin(self.contact, key, publication.scope)
+                publication.flows[key] = (flow, feed)
+                self._call(lambda core, now: core.pulled(now, key, NO_DATA))
+                return
+        self._call(lambda core, now: core.pull_ended(now, key, "no publisher any more"))
+
+    def release(self, now: float, key: int) -> None:  # noqa: ARG002
+        """Nobody wants it any more."""
+        for publication in self.publications:
+            publication.flows.pop(key, None)
+
+    def answered(
+        self,
+        now: float,
+        key: int,
+        answer: Answer,
+        *,
+        code: SubscribeCode,
+        reason: str,  # noqa: ARG002
+        data: SubscribeData,  # noqa: ARG002
+    ) -> None:
+        """What became of a want."""
+        want = self.wants.get(key)
+        if want is None:
+            return
+        want.answer = answer
+        want.code = int(code)
+        if answer is Answer.ACCEPTED:
+            if want.interval is None:
+                want.interval = Interval(self.contact, key, now)
+                self._ledger.intervals.append(want.interval)
+        else:
+            self._close(want)
+
+    def discovered(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
+        """A name that others announce."""
+        if entry.plaintext is not None:
+            self.discovered_names[entry.kind, entry.plaintext] = None
+
+    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
+        """It is gone."""
+        self.discovered_names.pop((kind, name), None)
+
+    # DataSink
+
+    def stream_opened(
+        self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
+    ) -> None:
+        """A stream for our clients."""
+        self._known(now, header.track)
+        self._incoming[stream] = _Incoming(header.track)
+        self.stream_data(now, stream, data, fin)
+
+    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
+        """More of it: objects in their order, none missing."""
+        incoming = self._incoming[stream]
+        incoming.buffer += data
+        pos = 0
+        while (item := read_object(incoming.buffer, pos)) is not None:
+            pos += item.size
+            if incoming.of is None:
+                incoming.of = (item.flow, item.group)
+            if incoming.of != (item.flow, item.group) or item.number != incoming.next:
+                raise BreakError(
+                    "order",
+                    f"{self.contact}: {item.flow}/{item.group}/{item.number} in a stream of "
+                    f"{incoming.of} that is at {incoming.next}",
+                    now,
+                )
+            incoming.next += 1
+            self._ledger.delivered(now, self.contact, incoming.key, item)
+        del incoming.buffer[:pos]
+        if fin:
+            del self._incoming[stream]
+            if incoming.buffer:
+                raise BreakError("payload", f"{self.contact}: a stream ends inside an object", now)
+
+    def stream_reset(self, now: float, stream: int, code: int) -> None:  # noqa: ARG002
+        """It was abandoned."""
+        self._incoming.pop(stream, None)
+
+    def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
+        """An object."""
+        self._known(now, header.track)
+        item = read_object(payload)
+        if item is None or item.size != len(payload) or len(payload) < OBJECT.size:
+            raise BreakError("payload", f"{self.contact}: a datagram is not one object", now)
+        self._ledger.delivered(now, self.contact, header.track, item)
+
+    def _known(self, now: float, key: int) -> None:
+        if key not in self.wants and key not in self.past:
+            raise BreakError("not wanted", f"{self.contact} got {key:#x}, which nobody wanted", now)
+
+    @property
+    def open_streams(self) -> int:
+        """Streams that have not ended."""
+        return len(self._incoming)

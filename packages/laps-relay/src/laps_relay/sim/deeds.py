@@ -1,0 +1,244 @@
+"""Carrying out what a scenario says: clients, planned changes, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from laps_relay.sim.clients import Publication, Style
+from laps_relay.sim.hostile import Hostile
+from laps_relay.sim.rules import SimPolicy
+from laps_relay.sim.scenario import Deed
+from laps_relay.sim.world import World
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import AnnounceKind
+
+__all__ = ["Deeds"]
+
+MENDING: Final = 12.0
+"""After a fault is over, data may be missing for so long at most: dialling again, converging."""
+
+
+class Deeds:
+    """What can be done to a world."""
+
+    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._publications: dict[str, list[tuple[str, Publication]]] = {}
+        """By track: where, and what."""
+        self._interests: dict[tuple[str, str], None] = {}
+        """Which relay's clients want which track: they come back after a restart."""
+        self.done = 0
+        self.hostiles: list[Hostile] = []
+
+    def plan(self) -> None:
+        """Put all deeds of the scenario on the clock."""
+        for deed in self._world.scenario.deeds:
+            self._world.clock.at(deed.when, self.do, deed)
+
+    def do(self, deed: Deed) -> None:
+        """Do it."""
+        self.done += 1
+        self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
+        action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
+        action(deed)
+
+    @property
+    def interests(self) -> list[tuple[str, str]]:
+        """(contact, track) of everything that is wanted."""
+        return list(self._interests)
+
+    @property
+    def publications(self) -> dict[str, list[tuple[str, Publication]]]:
+        """By track: where, and what."""
+        return self._publications
+
+    # Clients
+
+    def _publish(self, deed: Deed) -> None:
+        self._publish_as(deed, AnnounceKind.TRACK, self._world.scenario.style)
+
+    def _publish_namespace(self, deed: Deed) -> None:
+        self._publish_as(deed, AnnounceKind.NAMESPACE, self._world.scenario.style)
+
+    def _publish_datagrams(self, deed: Deed) -> None:
+        style = self._world.scenario.style._replace(datagrams=True)
+        self._publish_as(deed, AnnounceKind.TRACK, style)
+
+    def _publish_as(self, deed: Deed, kind: AnnounceKind, style: Style) -> None:
+        contact = deed.who[0]
+        _, name = self._world.track(deed.text)
+        if kind is AnnounceKind.NAMESPACE:
+            name = FullTrackName(name.namespace, b"")
+        publication = Publication(kind, name, deed.text, style)
+        self._publications.setdefault(deed.text, []).append((contact, publication))
+        process = self._world.processes[contact]
+        if process.running:
+            process.clients.publish(publication)
+
+    def _unpublish(self, deed: Deed) -> None:
+        for contact, publication in self._publications.get(deed.text, ()):
+            process = self._world.processes[contact]
+            if process.running:
+                process.clients.unpublish(publication)
+
+    def _republish(self, deed: Deed) -> None:
+        for contact, publication in self._publications.get(deed.text, ()):
+            process = self._world.processes[contact]
+            if process.running and publication not in process.clients.publications:
+                process.clients.publish(publication)
+
+    def _subscribe(self, deed: Deed) -> None:
+        contact = deed.who[0]
+        if any(contact == place for place, _ in self._publications.get(deed.text, ())):
+            return  # a relay's own clients need no network
+        self._interests[contact, deed.text] = None
+        process = self._world.processes[contact]
+        if process.running:
+            process.clients.subscribe(*self._world.track(deed.text))
+
+    def _unsubscribe(self, deed: Deed) -> None:
+        contact = deed.who[0]
+        if self._interests.pop((contact, deed.text), self) is self:
+            return
+        process = self._world.processes[contact]
+        if process.running:
+            process.clients.unsubscribe(self._world.track(deed.text)[0])
+
+    def withdraw_all(self) -> None:
+        """All clients go."""
+        for contact, track in list(self._interests):
+            self._unsubscribe(Deed(0.0, "unsubscribe", (contact,), text=track))
+        for track in self._publications:
+            self._unpublish(Deed(0.0, "unpublish", (), text=track))
+
+    # Planned changes
+
+    def _insert(self, deed: Deed) -> None:
+        self._world.processes[deed.who[0]].start()
+
+    def _drain(self, deed: Deed) -> None:
+        """Leave in good order, and come back with the next life."""
+        process = self._world.processes[deed.who[0]]
+        if not process.running or process.draining:
+            return
+        process.draining = True
+        process.call(lambda core, now: core.drain(now, deed.value / 2))
+        self._world.clock.after(deed.value, self._drained, deed, process.life)
+
+    def _drained(self, deed: Deed, life: int) -> None:
+        process = self._world.processes[deed.who[0]]
+        if process.running and process.life == life:
+            process.crash()
+            process.start()
+
+    def _slower(self, deed: Deed) -> None:
+        """A link's delay changes, and both ends measure it."""
+        wire = self._world.network.wire(*deed.who)
+        if wire is None:
+            return
+        wire.delay = round(wire.delay * float(deed.text), 6)
+        for ends in self._world.network.between(*deed.who):
+            for end in ends:
+                process = self._world.processes[end.host.contact]
+                if process.running and end.session in process.ends:
+                    process.call(
+                        lambda core, now, end=end: core.measured(  # type: ignore[misc]
+                            now, end.session, wire.srtt_us, 0.0
+                        )
+                    )
+
+    def _policy(self, deed: Deed) -> None:
+        """A Via is no transit any more, for everything or for one class."""
+        world = self._world
+        denied = frozenset(world.node(contact) for contact in deed.who)
+        if not denied:
+            return
+        rules: dict[str, frozenset[NodeId]] = dict(world.policy.no_transit)
+        rules[deed.text] = rules.get(deed.text, frozenset()) | denied
+        world.policy = SimPolicy(no_transit=rules, excluded=world.policy.excluded)
+        world.policy_since = world.clock.now
+        # Policy goes before delivery: until others have found ways around it, data waits.
+        world.ledger.exempt(world.clock.now, world.clock.now + 3.0)
+        for process in world.running():
+            process.call(lambda core, now: core.set_policy(now, world.policy))
+
+    # Faults
+
+    def _exempt(self, deed: Deed, more: float = 0.0) -> None:
+        now = self._world.clock.now
+        self._world.ledger.exempt(now, now + deed.value + more + MENDING)
+
+    def _cut(self, deed: Deed) -> None:
+        one, other = deed.who
+        self._exempt(deed)
+        self._world.network.block(one, other)
+        self._world.network.block(other, one)
+        self._world.clock.after(deed.value, self._heal, one, other)
+        self._world.clock.after(deed.value, self._heal, other, one)
+
+    def _half(self, deed: Deed) -> None:
+        one, other = deed.who
+        self._exempt(deed)
+        self._world.network.block(one, other)
+        self._world.clock.after(deed.value, self._heal, one, other)
+
+    def _heal(self, sender: str, receiver: str) -> None:
+        self._world.note("healed:", sender, "->", receiver)
+        self._world.network.unblock(sender, receiver)
+
+    def _crash(self, deed: Deed) -> None:
+        process = self._world.processes[deed.who[0]]
+        self._exempt(deed)
+        if process.running:
+            process.crash()
+            self._world.clock.after(deed.value, self._restart, deed)
+
+    def _restart(self, deed: Deed) -> None:
+        """The next life: its clients come back."""
+        contact = deed.who[0]
+        process = self._world.processes[contact]
+        if process.running:
+            return
+        process.start()
+        for track, places in self._publications.items():
+            for place, publication in places:
+                if place == contact:
+                    process.clients.publish(publication)
+            if (contact, track) in self._interests:
+                process.clients.subscribe(*self._world.track(track))
+        for place, track in self._interests:
+            if place == contact and track not in self._publications:
+                process.clients.subscribe(*self._world.track(track))
+
+    def _pause(self, deed: Deed) -> None:
+        process = self._world.processes[deed.who[0]]
+        self._exempt(deed)
+        if process.running and not process.paused:
+            process.pause()
+            self._world.clock.after(deed.value, process.resume)
+
+    def _slow(self, deed: Deed) -> None:
+        """A receiver takes a few kilobytes a second for a while."""
+        one, other = deed.who
+        wire = self._world.network.wire(one, other)
+        self._exempt(deed)
+        if wire is not None:
+            wire.slow[one] = 4000.0
+            self._world.clock.after(deed.value, wire.slow.pop, one, None)
+
+    def _hostile(self, deed: Deed) -> None:
+        victim, other = deed.who
+        self._exempt(deed)
+        hostile = Hostile(self._world, deed.verb, len(self.hostiles) + 1, victim, other)
+        self.hostiles.append(hostile)
+        self._world.clock.after(deed.value, hostile.go)
+
+    _double = _hostile
+    _liar = _hostile
+    _garbage = _hostile
+    _reflector = _hostile
+    _flood = _hostile

@@ -1,0 +1,70 @@
+"""Who a simulated relay is: a fingerprint that it can prove, without real cryptography.
+
+The signature is a digest over fingerprint and transcript. Anybody could make it: in a simulation
+nobody does, and what is tested is what a relay does with the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Final
+
+from laps_relay.core.network.interfaces import Refusal
+from laps_wire.peering.laps2 import AuthScheme, Evidence, NodeInfo, NodeSelf, NodeSignature
+
+__all__ = ["SimAuthenticator", "fingerprint_of", "proof"]
+
+_SCHEME: Final = int(AuthScheme.CWT_SIGNATURE)
+
+
+def fingerprint_of(name: str) -> bytes:
+    """The key of a relay; another name is another key."""
+    return sha256(b"key of " + name.encode()).digest()
+
+
+def proof(fingerprint: bytes, transcript: bytes) -> bytes:
+    """What stands for a signature."""
+    return sha256(fingerprint + transcript).digest()
+
+
+class SimAuthenticator:
+    """Proves one fingerprint and believes all that are proved."""
+
+    __slots__ = ("_fingerprint",)
+
+    def __init__(self, fingerprint: bytes) -> None:
+        self._fingerprint = fingerprint
+
+    @property
+    def schemes(self) -> tuple[int, ...]:
+        """One."""
+        return (_SCHEME,)
+
+    def sign(
+        self, schemes: Sequence[int], transcript: Callable[[Evidence], bytes]
+    ) -> Evidence | None:
+        """Our proof."""
+        if _SCHEME not in schemes:
+            return None
+        bare = Evidence(_SCHEME, self._fingerprint, b"")
+        return Evidence(_SCHEME, self._fingerprint, proof(self._fingerprint, transcript(bare)))
+
+    def verify(
+        self,
+        evidence: Evidence,
+        transcript: bytes,
+        peer: NodeInfo,  # noqa: ARG002
+    ) -> bytes | Refusal:
+        """The fingerprint, if the digest is right."""
+        if evidence.signature != proof(evidence.credential, transcript):
+            return Refusal("proof", "the signature is not over what was said")
+        return evidence.credential
+
+    def sign_node(self, node: NodeSelf) -> NodeInfo:
+        """With our fingerprint, unsigned."""
+        return NodeInfo(node, NodeSignature(fingerprint=self._fingerprint))
+
+    def verify_node(self, info: NodeInfo) -> Refusal | None:  # noqa: ARG002
+        """Nodes do not sign here."""
+        return None

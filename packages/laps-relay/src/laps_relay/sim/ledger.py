@@ -1,0 +1,260 @@
+"""What was published, what arrived where, and which rules that breaks.
+
+Each object carries who published it, its group, its number and when it was made, so every relay on
+its way can be asked about it. A group is one stream; so "each object at most once over each link"
+is "each group's stream at most once over each link", looked at when the stream begins.
+
+::
+
+    +---------------+-------------+-----------+----------+----------+------------+
+    | magic  u16    | padding u16 | flow  u32 | group u32| object u32| time  f64 | padding ...
+    +---------------+-------------+-----------+----------+----------+------------+
+
+A *flow* is one publication of one track in one life of its publisher. Windows in which something
+unplanned happened are exempt from "nothing is lost"; nothing is exempt from "nothing twice".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from laps_wire.errors import LapsError
+
+__all__ = [
+    "OBJECT",
+    "BreakError",
+    "Flows",
+    "Group",
+    "Interval",
+    "Ledger",
+    "encode_object",
+    "read_object",
+]
+
+OBJECT: Final = struct.Struct(">HHIIId")
+_MAGIC: Final = 0x4C41
+FLIGHT: Final = 2.0
+"""The longest an object may be under way through all relays, with retransmissions."""
+
+
+class BreakError(LapsError):
+    """An invariant does not hold."""
+
+    def __init__(self, rule: str, text: str, when: float) -> None:
+        super().__init__(f"{rule}: {text} (at {when:.3f} s)")
+        self.rule = rule
+        self.text = text
+        self.when = when
+
+    def __reduce__(self) -> tuple[type[BreakError], tuple[str, str, float]]:
+        """As exceptions with several arguments travel between processes."""
+        return BreakError, (self.rule, self.text, self.when)
+
+
+class Object(NamedTuple):
+    """What an object says of itself."""
+
+    flow: int
+    group: int
+    number: int
+    time: float
+    size: int
+    """With its padding."""
+
+
+def encode_object(flow: int, group: int, number: int, now: float, padding: int = 0) -> bytes:
+    """One object."""
+    return OBJECT.pack(_MAGIC, padding, flow, group, number, now) + bytes(padding)
+
+
+def read_object(data: bytes | bytearray, pos: int = 0) -> Object | None:
+    """The object at ``pos``; None if it is not complete."""
+    if len(data) - pos < OBJECT.size:
+        return None
+    magic, padding, flow, group, number, time = OBJECT.unpack_from(data, pos)
+    if magic != _MAGIC:
+        raise BreakError(
+            "payload", f"bytes that nobody published: {bytes(data[pos : pos + 8])!r}", 0.0
+        )
+    size = OBJECT.size + padding
+    if len(data) - pos < size:
+        return None
+    return Object(flow, group, number, time, size)
+
+
+class Interval:
+    """How long a relay has had a track: from the answer to the end of its interest."""
+
+    __slots__ = ("contact", "end", "key", "start")
+
+    def __init__(self, contact: str, key: int, start: float) -> None:
+        self.contact = contact
+        self.key = key
+        self.start = start
+        self.end: float | None = None
+
+
+class Group:
+    """One stream's worth of objects, or of datagrams."""
+
+    __slots__ = ("began", "datagrams", "ended", "flow", "got", "links", "number", "sent", "whole")
+
+    def __init__(self, flow: Flow, number: int, began: float, datagrams: bool) -> None:
+        self.flow = flow
+        self.number = number
+        self.began = began
+        self.ended = began
+        self.datagrams = datagrams
+        self.sent = 0
+        """Objects."""
+        self.whole = False
+        """Whether its publisher finished it."""
+        self.got: dict[str, int] = {}
+        """By contact of the receiver: a bit for each object."""
+        self.links: dict[tuple[str, str, int], None] = {}
+        """Where it went: sender, receiver, object (datagrams) or 0."""
+
+
+class Flow:
+    """One publication of one track by one life of a publisher."""
+
+    __slots__ = ("contact", "groups", "key", "number", "scope")
+
+    def __init__(self, number: int, contact: str, key: int, scope: str) -> None:
+        self.number = number
+        self.contact = contact
+        self.key = key
+        self.scope = scope
+        self.groups: dict[int, Group] = {}
+
+
+class Flows:
+    """All flows, by number."""
+
+    __slots__ = ("all",)
+
+    def __init__(self) -> None:
+        self.all: dict[int, Flow] = {}
+
+    def begin(self, contact: str, key: int, scope: str) -> Flow:
+        """A new flow."""
+        flow = Flow(len(self.all) + 1, contact, key, scope)
+        self.all[flow.number] = flow
+        return flow
+
+
+class Ledger:
+    """Keeps account, and raises :class:`BreakError`."""
+
+    __slots__ = (
+        "_exempt",
+        "crossings",
+        "deliveries",
+        "flows",
+        "intervals",
+        "loops",
+        "lost",
+        "published",
+    )
+
+    def __init__(self) -> None:
+        self.flows = Flows()
+        self.intervals: list[Interval] = []
+        self.published = 0
+        self.deliveries = 0
+        self.crossings = 0
+        self.loops = 0
+        """Streams that crossed a link twice while the network was not converged."""
+        self.lost = 0
+        """Objects lost in windows in which that may be."""
+        self._exempt: list[tuple[float, float]] = []
+
+    # Windows
+
+    def exempt(self, start: float, end: float) -> None:
+        """Something unplanned goes on: what is lost now is a gap, and no fault."""
+        self._exempt.append((start - FLIGHT, end))
+
+    def exempted(self, start: float, end: float) -> bool:
+        """Whether something unplanned went on at any time between."""
+        return any(start <= last and end >= first for first, last in self._exempt)
+
+    # What happens
+
+    def group(self, flow: int, group: int, now: float) -> Group:
+        """The group of an object that was seen."""
+        found = self.flows.all.get(flow)
+        if found is None or group not in found.groups:
+            raise BreakError("payload", f"flow {flow} group {group} was never published", now)
+        return found.groups[group]
+
+    def delivered(self, now: float, contact: str, key: int, item: Object) -> None:
+        """An object came to the clients of a relay."""
+        group = self.group(item.flow, item.group, now)
+        if group.flow.key != key:
+            raise BreakError(
+                "wrong track",
+                f"{contact} got flow {item.flow} as {key:#x}, it is {group.flow.key:#x}",
+                now,
+            )
+        bit = 1 << item.number
+        before = group.got.get(contact, 0)
+        if before & bit:
+            raise BreakError(
+                "doubled", f"{contact} got {item.flow}/{item.group}/{item.number} twice", now
+            )
+        group.got[contact] = before | bit
+        self.deliveries += 1
+
+    def crossed(self, now: float, sender: str, receiver: str, item: Object, stream: bool) -> Group:
+        """A stream began on a link, or a datagram went over it."""
+        group = self.group(item.flow, item.group, now)
+        link = (sender, receiver, 0 if stream else item.number)
+        self.crossings += 1
+        if link in group.links:
+            if not self.exempted(now, now):
+                raise BreakError(
+                    "link twice",
+                    f"{item.flow}/{item.group}/{item.number} crossed {sender} -> {receiver} twice",
+                    now,
+                )
+            self.loops += 1
+        group.links[link] = None
+        return group
+
+    # What must have arrived
+
+    def missing(self, until: float) -> Iterator[tuple[Group, Interval, int, bool]]:
+        """Groups that a receiver should have and has not; how many objects, and if that is bad."""
+        by_key: dict[int, list[Interval]] = {}
+        for interval in self.intervals:
+            by_key.setdefault(interval.key, []).append(interval)
+        for flow in self.flows.all.values():
+            for group in flow.groups.values():
+                late = group.ended + FLIGHT
+                if late > until:
+                    continue
+                for interval in by_key.get(flow.key, ()):
+                    if interval.contact == flow.contact or interval.start > group.began:
+                        continue
+                    if interval.end is not None and interval.end < late:
+                        continue
+                    got = group.got.get(interval.contact, 0).bit_count()
+                    if got < group.sent:
+                        excused = self.exempted(group.began, group.ended)
+                        yield group, interval, group.sent - got, not excused
+
+    def settle(self, until: float) -> None:
+        """Check that nothing is missing of what ended before; count what may be."""
+        for group, interval, count, bad in self.missing(until):
+            if bad:
+                raise BreakError(
+                    "lost",
+                    f"{interval.contact} has the track since {interval.start:.3f} and missed "
+                    f"{count} of {group.sent} objects of {group.flow.number}/{group.number} from "
+                    f"{group.flow.contact} ({group.began:.3f} to {group.ended:.3f})",
+                    until,
+                )
+            self.lost += count

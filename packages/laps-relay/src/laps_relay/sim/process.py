@@ -1,0 +1,284 @@
+"""A relay process: a core, its connections, its clients, its timer; it can crash and stand still.
+
+After everything that happens to the core, what it wants is carried out: dials, bytes, the timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from laps_relay.core.network.interfaces import Dial
+from laps_relay.sim.clients import Clients
+from laps_relay.sim.clock import Entry
+from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.net import End
+from laps_relay.sim.topology import RelaySpec
+from laps_relay.sim.wires import Chunk, SimOutStream
+from laps_wire.peering.session import ConnectionClose, StreamData
+from laps_wire.peering.session.latching import Ending
+
+if TYPE_CHECKING:
+    from laps_relay.sim.world import World
+
+__all__ = ["RelayProcess"]
+
+ALPN: Final = "laps-2"
+_UNIDIRECTIONAL: Final = 2
+
+
+class RelayProcess:
+    """One relay of the simulation."""
+
+    __slots__ = (
+        "_backlog",
+        "_ends",
+        "_pumping",
+        "_session",
+        "_timer",
+        "_world",
+        "clients",
+        "contact",
+        "core",
+        "draining",
+        "life",
+        "links",
+        "paused",
+        "running",
+        "spec",
+        "spki_hash",
+        "tables",
+    )
+
+    def __init__(self, world: World, spec: RelaySpec, links: tuple[str, ...]) -> None:
+        self._world = world
+        self.spec = spec
+        self.contact = spec.name
+        self.links = links
+        """Contacts that it dials by configuration."""
+        self.spki_hash = spec.name.encode().rjust(32, b".")[-32:]
+        self.running = False
+        self.paused = False
+        self.draining = False
+        self.life = 0
+        self.core: RelayCore
+        self.tables: Tables
+        self.clients: Clients
+        self._session = 0
+        self._ends: dict[int, End] = {}
+        self._timer: Entry | None = None
+        self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        self._pumping = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing comes out of it."""
+        return self.paused or not self.running
+
+    @property
+    def ends(self) -> dict[int, End]:
+        """Its connections, by session number."""
+        return self._ends
+
+    # Life and death
+
+    def start(self) -> None:
+        """Begin a life: everything volatile is new, and the epoch is higher."""
+        self.life += 1
+        self.running = True
+        self.paused = False
+        self.draining = False
+        self._ends = {}
+        self._backlog = []
+        self._timer = None
+        self.clients = Clients(self._world.clock, self._world.ledger, self.contact, self.call)
+        self.core, self.tables = self._world.build(self)
+        self._world.note(self.contact, "starts, life", self.life)
+        self.pump()
+
+    def crash(self) -> None:
+        """Stop at once; nobody is told."""
+        self.running = False
+        self.clients.gone()
+        if self._timer is not None:
+            self._world.clock.cancel(self._timer)
+            self._timer = None
+        self._world.note(self.contact, "crashes")
+        for end in list(self._ends.values()):
+            self._world.network.vanish(end)
+        self._ends = {}
+
+    def pause(self) -> None:
+        """Stand still: nothing is read, no timer runs."""
+        self.paused = True
+        self._world.note(self.contact, "stands still")
+        for end in self._ends.values():
+            self._world.network.watch_silence(end.other)
+
+    def resume(self) -> None:
+        """Go on; what has come meanwhile is read now."""
+        if not self.running or not self.paused:
+            return
+        self.paused = False
+        self._world.note(self.contact, "goes on")
+        backlog, self._backlog = self._backlog, []
+        for action, arguments in backlog:
+            action(*arguments)
+        self._wake()
+
+    # From clients
+
+    def call(self, action: Callable[[RelayCore, float], None]) -> None:
+        """Let clients do something with the core."""
+        if not self.running:
+            return
+        if self.paused:
+            self._backlog.append((self.call, (action,)))
+            return
+        action(self.core, self._world.clock.now)
+        self.pump()
+
+    # From the network (Host)
+
+    def opened(self, end: End, dial: Dial | None) -> None:
+        """A connection was made."""
+        if self.paused:
+            self._backlog.append((self.opened, (end, dial)))
+            return
+        if not end.open:
+            if dial is not None:
+                self.dial_failed(dial, "closed at once")
+            return
+        self._session += 1
+        end.session = self._session
+        self._ends[end.session] = end
+        now = self._world.clock.now
+        wire = end.pipe.wire
+        self.core.connection_opened(
+            now,
+            end.session,
+            end,
+            role=end.role,
+            alpn=ALPN,
+            spki_hash=(end.host if dial is None else end.other.host).spki_hash,
+            dial=dial,
+        )
+        self.core.measured(now, end.session, wire.srtt_us, 0.0)
+        self.pump()
+
+    def arrived(self, end: End, chunk: Chunk) -> None:
+        """Something came."""
+        if self.paused:
+            self._backlog.append((self.arrived, (end, chunk)))
+            return
+        if end.session not in self._ends:
+            return
+        now = self._world.clock.now
+        self._world.mark(now, end.connection, chunk)
+        core, session, stream_id = self.core, end.session, chunk.stream_id
+        if chunk.kind == "datagram":
+            core.datagram(now, session, chunk.data)
+        elif chunk.kind == "data":
+            if stream_id & _UNIDIRECTIONAL:
+                core.data_stream(now, session, stream_id, chunk.data, chunk.fin)
+            else:
+                core.control_data(now, session, stream_id, chunk.data, chunk.fin)
+        elif chunk.kind == "reset":
+            if stream_id & _UNIDIRECTIONAL:
+                core.data_reset(now, session, stream_id, chunk.code)
+            else:
+                core.control_reset(now, session, stream_id, chunk.code)
+        elif stream_id & _UNIDIRECTIONAL:
+            end.stopped(stream_id, chunk.code)
+        else:
+            core.control_stopped(now, session, stream_id, chunk.code)
+        self.pump()
+
+    def stream_gone(self, end: End, stream: SimOutStream, lost: int, stopped: bool) -> None:
+        """An outgoing stream was dropped here, or stopped by the peer."""
+        if self.running and end.session in self._ends:
+            # The core may be in the middle of something: tell it afterwards, as a shell does.
+            self._world.clock.after(0.0, self._stream_gone, end, stream, lost, stopped)
+
+    def _stream_gone(self, end: End, stream: SimOutStream, lost: int, stopped: bool) -> None:
+        if self.running and self._ends.get(end.session) is end:
+            self.core.out_stream_gone(
+                self._world.clock.now, end.session, stream, lost, stopped=stopped
+            )
+            self.pump()
+
+    def lost(self, end: End, code: int, reason: str) -> None:
+        """A connection is over."""
+        if self.paused:
+            self._backlog.append((self.lost, (end, code, reason)))
+            return
+        if self._ends.pop(end.session, None) is None:
+            return
+        self._world.note(
+            self.contact, "has lost", end.other.host.contact, f"code {code:#x}", reason
+        )
+        self.core.connection_closed(self._world.clock.now, end.session, code, reason)
+        self.pump()
+
+    def dial_failed(self, dial: Dial, reason: str) -> None:
+        """Nobody was there."""
+        if self.paused:
+            self._backlog.append((self.dial_failed, (dial, reason)))
+            return
+        self.core.dial_failed(self._world.clock.now, dial.number, reason)
+        self.pump()
+
+    # To the network
+
+    def pump(self) -> None:
+        """Carry out what the core wants now."""
+        if self._pumping or not self.running:
+            return
+        self._pumping = True
+        core, world = self.core, self._world
+        now = world.clock.now
+        busy = True
+        while busy:
+            busy = False
+            for session in core.poll_dirty():
+                busy = True
+                self._transmit(session)
+            for dial in core.poll_dials(now):
+                busy = True
+                world.network.dial(self, dial)
+        for event in core.poll_events():
+            world.event(self, event)
+        self._pumping = False
+        when = core.poll_timeout()
+        if when is None:
+            return
+        if self._timer is not None:
+            if self._timer[0] <= when:
+                return  # it looks again when it wakes
+            world.clock.cancel(self._timer)
+        self._timer = world.clock.at(when, self._wake)
+
+    def _transmit(self, session: int) -> None:
+        end = self._ends.get(session)
+        for item in self.core.poll_transmit(session):
+            if end is None or not end.open:
+                continue
+            if isinstance(item, StreamData):
+                end.pipe.send(None, Chunk("data", item.stream_id, item.data))
+            elif isinstance(item, ConnectionClose):
+                self._world.network.close(end, item.code, item.reason)
+            elif item.ending is Ending.FINISH:
+                end.pipe.send(None, Chunk("data", item.stream_id, b"", True))
+            else:
+                kind = "reset" if item.ending is Ending.RESET else "stop"
+                end.pipe.send(None, Chunk(kind, item.stream_id, code=item.code))
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self.paused or not self.running:
+            return
+        now = self._world.clock.now
+        when = self.core.poll_timeout()
+        if when is not None and when <= now:
+            self.core.handle_timeout(now)
+        self.pump()

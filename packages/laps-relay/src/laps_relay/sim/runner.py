@@ -1,0 +1,192 @@
+"""Running scenarios: one by one or in several processes, with figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from laps_relay.sim.checks import Checks
+from laps_relay.sim.deeds import Deeds
+from laps_relay.sim.ledger import FLIGHT, BreakError
+from laps_relay.sim.scenario import Scenario, scenario
+from laps_relay.sim.world import Builder, World
+from laps_wire.errors import LapsError
+
+__all__ = ["Outcome", "Run", "run_seeds", "simulate", "simulate_seed"]
+
+STEP: Final = 0.5
+"""How often the network is looked at while it runs, in virtual seconds."""
+PATIENCE: Final = 60.0
+"""How long a network may take to come to rest after everything is mended."""
+BOOT_SPREAD: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a run."""
+
+    seed: int
+    topology: str
+    relays: int
+    links: int
+    rule: str = ""
+    """Which invariant broke; empty: none."""
+    problem: str = ""
+    digest: str = ""
+    virtual: float = 0.0
+    cpu: float = 0.0
+    events: int = 0
+    deeds: int = 0
+    faults: int = 0
+    published: int = 0
+    deliveries: int = 0
+    crossings: int = 0
+    lost: int = 0
+    loops: int = 0
+    checks: int = 0
+    convergence: float = 0.0
+    """The longest: from the last session change to the last route change."""
+    bound: float = 0.0
+    rest: float = 0.0
+    """How long after the last deed the network was at rest."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything held."""
+        return not self.rule
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+
+class Run:
+    """One run, step by step."""
+
+    __slots__ = ("bound", "checks", "deeds", "rest", "scenario", "world")
+
+    def __init__(self, made: Scenario, builder: Builder, *, tracing: bool = False) -> None:
+        self.scenario = made
+        self.world = World(made, builder, tracing=tracing)
+        self.deeds = Deeds(self.world)
+        self.checks = Checks(self.world, self.deeds)
+        self.rest = 0.0
+        self.bound = 0.0
+
+    def play(self) -> None:
+        """From boot to the empty tables; raises :class:`BreakError`."""
+        world, made = self.world, self.scenario
+        spares = {spare.name for spare in made.spares}
+        draw = world.dice.of("boot")
+        for name, process in world.processes.items():
+            if name not in spares:
+                world.clock.at(draw.uniform(0.0, BOOT_SPREAD), process.start)
+        self.deeds.plan()
+        self._run_to(made.healed + 0.01)
+        self._come_to_rest()
+        self.checks.at_rest()
+        # Proof: what is published now must reach everybody.
+        proof = world.clock.now
+        self._run_to(proof + 2.5 * made.style.period + FLIGHT + 0.5)
+        world.ledger.settle(world.clock.now)
+        self.checks.at_rest()
+        self.checks.vias_forget()
+        # Withdrawal.
+        self.deeds.withdraw_all()
+        settings = made.settings
+        linger = settings.unsubscribe_delay + settings.set_linger + settings.want_linger
+        self._run_to(world.clock.now + FLIGHT + linger + settings.convergence + 2.0)
+        self.checks.empty()
+
+    def _run_to(self, until: float) -> None:
+        clock = self.world.clock
+        while clock.now < until:
+            clock.run(min(until, clock.now + STEP))
+            self.checks.loops()
+
+    def _come_to_rest(self) -> None:
+        """Until all links are up and nothing has changed for a while."""
+        world, made = self.world, self.scenario
+        clock = world.clock
+        quiet = 1.0 + made.settings.metric_interval + 2 * made.settings.batch
+        self._run_to(max(clock.now, made.healed + made.settings.origin_grace))
+        while clock.now - made.healed < PATIENCE:
+            self._run_to(clock.now + STEP)
+            if clock.now - world.quiet_since > quiet and not self.checks.links_up():
+                break
+        else:
+            why = self.checks.links_up() or f"routes changed {world.quiet_since:.3f}"
+            raise BreakError("no rest", f"{PATIENCE:g} s after the last deed: {why}", clock.now)
+        self.rest = clock.now - made.healed
+        self._run_to(clock.now + made.settle)
+
+    def outcome(self, cpu: float, broken: BreakError | None) -> Outcome:
+        """The figures."""
+        world, made = self.world, self.scenario
+        return Outcome(
+            seed=made.seed,
+            topology=made.topology.name,
+            relays=len(made.topology.relays) + len(made.spares),
+            links=len(made.topology.links) + len(made.spare_links),
+            rule="" if broken is None else broken.rule,
+            problem="" if broken is None else str(broken),
+            digest=world.digest,
+            virtual=world.clock.now,
+            cpu=cpu,
+            events=world.clock.events,
+            deeds=self.deeds.done,
+            faults=made.faults,
+            published=world.ledger.published,
+            deliveries=world.ledger.deliveries,
+            crossings=world.ledger.crossings,
+            lost=world.ledger.lost,
+            loops=world.ledger.loops,
+            checks=self.checks.made,
+            convergence=max(world.convergence, default=0.0),
+            bound=self.bound,
+            rest=self.rest,
+        )
+
+
+def simulate(made: Scenario, builder: Builder, *, tracing: bool = False) -> tuple[Outcome, Run]:
+    """Play a scenario."""
+    started = time.process_time()
+    run = Run(made, builder, tracing=tracing)
+    broken: BreakError | None = None
+    try:
+        run.play()
+    except BreakError as error:
+        broken = error
+    except (LapsError, ArithmeticError, AssertionError, AttributeError, LookupError,
+            RuntimeError, TypeError, ValueError) as error:  # fmt: skip
+        # A core must never raise: whatever it is, it is the finding of this seed.
+        broken = BreakError("crash", f"{type(error).__name__}: {error}", run.world.clock.now)
+        broken.__cause__ = error
+    return run.outcome(time.process_time() - started, broken), run
+
+
+def simulate_seed(
+    seed: int, relays: int | None = None, shape: str | None = None, kind: str | None = None
+) -> Outcome:
+    """The run of a seed on the real core; what a worker process does."""
+    from laps_relay.sim.build import network_relay
+
+    made = scenario(seed, relays=relays, shape=shape, kind=kind)
+    return simulate(made, network_relay)[0]
+
+
+def run_seeds(
+    seeds: Sequence[int],
+    play: Callable[[int], Outcome] = simulate_seed,
+    *,
+    jobs: int = 1,
+) -> Iterator[Outcome]:
+    """Play many seeds; the outcomes come in the order of the seeds."""
+    if jobs <= 1:
+        yield from map(play, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(play, seeds, chunksize=4)

@@ -1,0 +1,234 @@
+"""What happens in a run: a list of deeds with their times, drawn from a seed.
+
+::
+
+    0 s      boot            relays start, dial, converge
+    1 s      clients         publishers and subscribers come
+    6 s      changes         planned ones (nothing may be lost), or faults, or both; clients churn
+             heal            everything that was broken is mended
+             rest            the tables must equal the oracle; every want is answered
+             proof           groups that everybody must get
+             withdrawal      all clients go; every table must be empty again
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from laps_relay.core.network.interfaces import NetworkSettings
+from laps_relay.sim.clients import Style
+from laps_relay.sim.clock import Dice
+from laps_relay.sim.shapes import generate
+from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+__all__ = ["FAULTS", "PLANNED", "Deed", "Scenario", "scenario"]
+
+PLANNED: Final = ("insert", "drain", "slower", "policy")
+FAULTS: Final = (
+    "cut", "half", "crash", "pause", "slow", "double", "liar", "garbage", "reflector", "flood",
+)  # fmt: skip
+
+SETTINGS: Final = NetworkSettings(
+    hold=15.0,
+    convergence=6.0,
+    unsubscribe_delay=1.0,
+    want_linger=8.0,
+    origin_grace=2.0,
+    metric_interval=0.5,
+    probe_interval=20.0,
+    set_linger=0.3,
+    max_fanout=1_000,
+    dynamic_peering=False,
+    dynamic_idle=5.0,
+    via_hold=2.0,
+)
+"""Short times, so that a run needs few virtual seconds; no Via is injected (see ``steering``)."""
+
+
+DEFAULT_STYLE: Final = Style()
+
+
+class Deed(NamedTuple):
+    """Something that is done to the network."""
+
+    when: float
+    verb: str
+    who: tuple[str, ...] = ()
+    value: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A run."""
+
+    seed: int
+    topology: Topology
+    settings: NetworkSettings = SETTINGS
+    deeds: tuple[Deed, ...] = ()
+    spares: tuple[RelaySpec, ...] = ()
+    """Relays that are started during the run."""
+    spare_links: tuple[LinkSpec, ...] = ()
+    healed: float = 6.0
+    """When the last deed is over."""
+    idle: float = 1.0
+    """After how long a dead connection is noticed."""
+    exact: bool = True
+    """Whether the FIB must equal the oracle: not if Vias are injected."""
+    style: Style = DEFAULT_STYLE
+    settle: float = 8.0
+    """After the last deed, until everything must be at rest."""
+
+    @property
+    def faults(self) -> int:
+        """How many deeds are unplanned."""
+        return sum(deed.verb in FAULTS for deed in self.deeds)
+
+
+def scenario(
+    seed: int, *, relays: int | None = None, shape: str | None = None, kind: str | None = None
+) -> Scenario:
+    """The run of a seed; what is given narrows it."""
+    dice = Dice(seed)
+    draw = dice.of("scenario")
+    size = draw.randint(12, 30) if relays is None else relays
+    choice = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))
+    if relays is not None and relays > 30:
+        choice = "dense"
+    elif choice == "ring" and size > 20:
+        choice = "chord"
+    topology = generate(shape or choice, size, dice)
+    kind = kind or draw.choice(("planned", "faults", "faults"))
+    return populate(seed, topology, draw, kind)
+
+
+def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> Scenario:
+    """Clients and deeds for a topology."""
+    edges = [relay.name for relay in topology.relays if relay.relay_type is RelayType.EDGE]
+    deeds = _clients(draw, edges)
+    made = Scenario(
+        seed=seed,
+        topology=topology,
+        settings=replace(SETTINGS, reflect=draw.random() < 0.5),
+        style=Style(
+            period=draw.choice((0.4, 0.7, 1.0)),
+            objects=draw.randint(2, 4),
+            gap=draw.choice((0.01, 0.08, 0.2)),
+        ),
+    )
+    when = 6.0
+    changes: list[Deed] = []
+    count = draw.randint(3, 5)
+    for number in range(count):
+        verb = draw.choice(PLANNED if kind == "planned" else FAULTS)
+        made, deed, lasts = _change(made, draw, verb, when, number)
+        changes.append(deed)
+        when += lasts if kind == "planned" else draw.choice((0.3, lasts, lasts + 2.0))
+    churn = _churn(draw, edges, 5.0, when)
+    healed = max([when, *(deed.when + deed.value for deed in changes)])
+    return replace(
+        made,
+        deeds=tuple(sorted((*deeds, *changes, *churn), key=lambda deed: deed.when)),
+        healed=healed,
+    )
+
+
+def _clients(draw: random.Random, edges: list[str]) -> list[Deed]:
+    """Publishers and subscribers at the beginning."""
+    deeds = []
+    tracks = draw.randint(2, 4)
+    for track in range(tracks):
+        places = draw.sample(edges, 2 if draw.random() < 0.2 and len(edges) > 3 else 1)
+        for place in places:
+            verb = draw.choice(("publish", "publish", "publish_namespace", "publish_datagrams"))
+            deeds.append(Deed(draw.uniform(0.2, 3.0), verb, (place,), text=f"t{track}"))
+        others = [edge for edge in edges if edge not in places]
+        deeds += [
+            Deed(draw.uniform(0.2, 4.0), "subscribe", (place,), text=f"t{track}")
+            for place in draw.sample(others, min(len(others), draw.randint(2, 5)))
+        ]
+    return deeds
+
+
+def _churn(draw: random.Random, edges: list[str], start: float, end: float) -> list[Deed]:
+    """Clients that come and go meanwhile."""
+    deeds = []
+    for _ in range(draw.randint(3, 8)):
+        place = draw.choice(edges)
+        track = f"t{draw.randrange(4)}"
+        when = draw.uniform(start, max(start + 1, end))
+        deeds.append(Deed(when, "subscribe", (place,), text=track))
+        if draw.random() < 0.8:
+            gone = when + draw.choice((0.2, 0.8, 2.0, 4.0))
+            deeds.append(Deed(gone, "unsubscribe", (place,), text=track))
+            if draw.random() < 0.4:
+                back = gone + draw.choice((0.1, 0.9, 1.5))
+                deeds.append(Deed(back, "subscribe", (place,), text=track))
+    if draw.random() < 0.5:
+        when = draw.uniform(start, end)
+        deeds.append(Deed(when, "unpublish", (), text="t0"))
+        deeds.append(Deed(when + draw.choice((0.1, 2.5)), "republish", (), text="t0"))
+    return deeds
+
+
+def _change(
+    made: Scenario, draw: random.Random, verb: str, when: float, number: int
+) -> tuple[Scenario, Deed, float]:
+    """One planned change or fault, with the time that it lasts."""
+    relays, links = made.topology.relays, made.topology.links
+    if verb in ("cut", "half", "slow"):
+        link = draw.choice(links)
+        ends = (link.a, link.b) if draw.random() < 0.5 else (link.b, link.a)
+        lasts = draw.choice((0.4, 1.5, 3.0))
+        return made, Deed(when, verb, ends, lasts), lasts + 1.0
+    if verb == "slower":
+        link = draw.choice(links)
+        factor = draw.choice((0.4, 2.5))
+        return made, Deed(when, verb, (link.a, link.b), 0.0, str(factor)), 3.0
+    if verb == "insert":
+        return (*_insert(made, draw, when, number), 4.0)
+    if verb == "drain":
+        vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
+        if not vias:
+            return (*_insert(made, draw, when, number), 4.0)
+        return made, Deed(when, verb, (draw.choice(vias),), 4.0), 5.0
+    if verb == "policy":
+        vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
+        return made, Deed(when, verb, tuple(vias[:1]), 0.0, draw.choice(("", "t1"))), 3.0
+    if verb in ("double", "liar", "garbage", "reflector", "flood"):
+        victim = draw.choice(relays).name
+        other = draw.choice([relay.name for relay in relays if relay.name != victim])
+        return made, Deed(when, verb, (victim, other), 2.0), 3.0
+    who = draw.choice(relays).name
+    lasts = draw.choice((0.3, 0.7, 2.0)) if verb == "pause" else draw.choice((0.2, 1.5, 3.0))
+    return made, Deed(when, verb, (who,), lasts), lasts + 1.0
+
+
+def _insert(made: Scenario, draw: random.Random, when: float, number: int) -> tuple[Scenario, Deed]:
+    """A Via that makes ways shorter."""
+    relays = made.topology.relays
+    near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
+    place = near[0].location
+    spare = RelaySpec(
+        name=f"v{number}",
+        node_id=NodeId(0x64_0009_0000_0000 + number),
+        relay_type=RelayType.VIA,
+        region=near[0].region,
+        location=place,
+    )
+    links = tuple(
+        LinkSpec(
+            a=spare.name,
+            b=other.name,
+            delay=light_delay(place, other.location)
+            if place is not None and other.location is not None
+            else 0.005,
+        )
+        for other in near
+    )
+    changed = replace(made, spares=(*made.spares, spare), spare_links=(*made.spare_links, *links))
+    return changed, Deed(when, "insert", (spare.name,))

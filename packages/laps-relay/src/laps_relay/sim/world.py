@@ -1,0 +1,262 @@
+"""A run: the clock, the network, the processes, the account, and everything that happens in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final, Protocol
+
+from laps_relay.core.network.events import PeerAdded, PeerGone, RouteChanged
+from laps_relay.sim.clock import Clock, Dice
+from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.ledger import BreakError, Ledger, read_object
+from laps_relay.sim.net import End, Network
+from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.rules import SimPolicy
+from laps_relay.sim.scenario import Scenario
+from laps_relay.sim.topology import LinkSpec, RelaySpec, light_delay
+from laps_relay.sim.tracks import track
+from laps_relay.sim.wires import Chunk, SimOutStream, Wire
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.laps2.data import decode_data_header
+from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
+
+__all__ = ["Builder", "World"]
+
+_STORY: Final = 4000
+"""Lines that are kept if nobody asked for the whole story."""
+
+
+class Builder(Protocol):
+    """Makes the core of a relay's next life."""
+
+    def __call__(self, world: World, process: RelayProcess) -> tuple[RelayCore, Tables]:
+        """A core that knows nobody."""
+
+
+class World:
+    """Everything of one run."""
+
+    __slots__ = (
+        "_builder",
+        "_digest",
+        "_story",
+        "_watchers",
+        "changes",
+        "clock",
+        "convergence",
+        "dice",
+        "hostiles",
+        "ledger",
+        "network",
+        "peer_events",
+        "policy",
+        "policy_since",
+        "processes",
+        "quiet_since",
+        "route_events",
+        "scenario",
+        "tracing",
+        "unsettled",
+    )
+
+    def __init__(self, scenario: Scenario, builder: Builder, *, tracing: bool = False) -> None:
+        self.scenario = scenario
+        self.tracing = tracing
+        self.clock = Clock()
+        self.dice = Dice(scenario.seed)
+        self.ledger = Ledger()
+        self.policy = SimPolicy()
+        self.policy_since = 0.0
+        self.network = Network(
+            self.clock, self.dice.of("links"), idle=scenario.idle, watch=self._crossing
+        )
+        self.network.default = self._default_wire
+        self.processes: dict[str, RelayProcess] = {}
+        self.hostiles: dict[str, object] = {}
+        """Peers that mean harm, by contact: no relay may end up with them."""
+        self.changes = 0
+        """Peer sessions that came or went: what routes follow."""
+        self.peer_events = 0
+        self.route_events = 0
+        self.quiet_since = 0.0
+        """When the last route or session changed."""
+        self.unsettled = 0.0
+        """When the last session came or went."""
+        self.convergence: list[float] = []
+        """For each change: how long after it the last route moved."""
+        self._builder = builder
+        self._digest = blake2b(digest_size=16)
+        self._story: list[str] = []
+        self._watchers: list[Callable[[RelayProcess, object], None]] = []
+
+        for spec in scenario.topology.relays:
+            self.add(spec, scenario.topology.links)
+        for spec in scenario.spares:
+            self.add(spec, scenario.spare_links)
+        for link in (*scenario.topology.links, *scenario.spare_links):
+            self.network.add_wire(_wire(link))
+
+    def add(self, spec: RelaySpec, links: tuple[LinkSpec, ...]) -> None:
+        """A relay that can be started."""
+        dials = tuple(link.b for link in links if link.a == spec.name)
+        process = RelayProcess(self, spec, dials)
+        self.processes[spec.name] = process
+        self.network.add_host(process)
+
+    def build(self, process: RelayProcess) -> tuple[RelayCore, Tables]:
+        """The core of a process's next life."""
+        return self._builder(self, process)
+
+    # Names
+
+    @staticmethod
+    def track(text: str) -> tuple[int, FullTrackName]:
+        """The key and the name of a track of the simulation: its class is its first field."""
+        return track(text)
+
+    def node(self, contact: str) -> NodeId:
+        """The node ID at a contact."""
+        return self.processes[contact].spec.node_id
+
+    def by_node(self) -> dict[NodeId, RelayProcess]:
+        """Processes by their node ID."""
+        return {process.spec.node_id: process for process in self.processes.values()}
+
+    def running(self) -> list[RelayProcess]:
+        """Those that exist now."""
+        return [process for process in self.processes.values() if process.running]
+
+    # What happens
+
+    def note(self, *words: object) -> None:
+        """A line of the story."""
+        line = f"{self.clock.now:9.4f}  {' '.join(map(str, words))}"
+        self._digest.update(line.encode())
+        if not self.tracing and len(self._story) >= _STORY:
+            del self._story[: _STORY // 2]
+        self._story.append(line)
+
+    def mark(self, now: float, connection: int, chunk: Chunk) -> None:
+        """Something arrived: part of what makes two runs the same run."""
+        self._digest.update(
+            b"%.6f %d %d %s" % (now, connection, chunk.stream_id, chunk.kind.encode())
+        )
+        self._digest.update(chunk.data)
+        if self.tracing:
+            self._story.append(
+                f"{now:9.4f}  connection {connection} {chunk.kind} of stream {chunk.stream_id}: "
+                f"{len(chunk.data)} bytes{', end' if chunk.fin else ''}"
+            )
+
+    def event(self, process: RelayProcess, event: object) -> None:
+        """A core reports something."""
+        now = self.clock.now
+        if isinstance(event, RouteChanged):
+            self.route_events += 1
+            self.quiet_since = now
+        elif isinstance(event, PeerAdded | PeerGone):
+            if now > self.unsettled and self.quiet_since >= self.unsettled:
+                self.convergence.append(self.quiet_since - self.unsettled)
+            self.peer_events += 1
+            self.unsettled = self.quiet_since = now
+            self.note(process.contact, event)
+        elif self.tracing:
+            self.note(process.contact, event)
+        for watcher in self._watchers:
+            watcher(process, event)
+
+    def watch(self, watcher: Callable[[RelayProcess, object], None]) -> None:
+        """Be told of all events."""
+        self._watchers.append(watcher)
+
+    def _crossing(self, end: End, stream: SimOutStream | None, chunk: Chunk) -> None:
+        """A chunk goes over a link: it must be allowed there, and new."""
+        if chunk.kind == "datagram":
+            data = chunk.data
+        elif stream is None or chunk.kind != "data" or stream.seen is True:
+            return
+        else:  # header and first object may come in pieces
+            data = (stream.seen or b"") + chunk.data
+            stream.seen = data
+        if end.host.contact in self.hostiles:
+            return
+        if len(data) < DATA_HEADER_BYTES:
+            return
+        header = decode_data_header(data)
+        item = read_object(data, header.size)
+        if item is None:
+            return
+        if stream is not None:
+            stream.seen = True
+        sender, receiver = end.host.contact, end.other.host.contact
+        now = self.clock.now
+        group = self.ledger.crossed(now, sender, receiver, item, stream is not None)
+        self._permitted(sender, group.flow.contact, group.flow.scope, group.began)
+
+    def _permitted(self, sender: str, origin: str, scope: str, began: float) -> None:
+        """Policy holds for every relay on the way; what began under another one goes on."""
+        if sender == origin or began < self.policy_since:
+            return
+        if not self.policy.transit(scope, self.node(sender)):
+            text = f"{sender} is no transit for {scope!r} of {origin}"
+            raise BreakError("policy", text, self.clock.now)
+
+    def _default_wire(self, one: str, other: str) -> Wire | None:
+        """Relays without a link reach each other over the Internet."""
+        places = []
+        for contact in (one, other):
+            process = self.processes.get(contact)
+            if process is None or process.spec.location is None:
+                return Wire((one, other), 0.03)
+            places.append(process.spec.location)
+        return Wire((one, other), light_delay(*places))
+
+    # Reading it
+
+    @property
+    def digest(self) -> str:
+        """The same for two runs that were the same."""
+        return self._digest.hexdigest()
+
+    @property
+    def story(self) -> list[str]:
+        """What happened, line by line."""
+        return self._story
+
+    def configured(self) -> list[tuple[RelayProcess, RelayProcess, Wire]]:
+        """Links that should be up: between relays that run, over wires that work."""
+        found = []
+        for link in (*self.scenario.topology.links, *self.scenario.spare_links):
+            one, other = self.processes[link.a], self.processes[link.b]
+            wire = self.network.wire(link.a, link.b)
+            if (
+                one.running
+                and other.running
+                and wire is not None
+                and not any(wire.blocked.values())
+            ):
+                found.append((one, other, wire))
+        return found
+
+    def graph(self) -> dict[NodeId, dict[NodeId, int]]:
+        """Who is connected with whom, for the oracle."""
+        graph: dict[NodeId, dict[NodeId, int]] = {
+            process.spec.node_id: {} for process in self.running()
+        }
+        for one, other, wire in self.configured():
+            a, b = one.spec.node_id, other.spec.node_id
+            graph[a][b] = graph[b][a] = wire.srtt_us
+        return graph
+
+    def forwards(self, node: NodeId) -> bool:
+        """Whether a relay is transit at all."""
+        process = self.by_node().get(node)
+        return process is None or process.spec.relay_type is not RelayType.CONTROL
+
+
+def _wire(link: LinkSpec) -> Wire:
+    ends = (link.a, link.b) if link.a < link.b else (link.b, link.a)
+    return Wire(ends, link.delay, link.jitter, link.loss, link.bandwidth)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.interfaces import Answer, Ingress
+from laps_relay.sim.clients import NO_DATA, Clients, Publication, Style
+from laps_relay.sim.clock import Clock
+from laps_relay.sim.core import RelayCore
+from laps_relay.sim.ledger import BreakError, Group, Ledger, encode_object
+from laps_relay.sim.tracks import track
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    DataHeader,
+    DataKind,
+    Stamp,
+    SubscribeCode,
+)
+
+KEY, NAME = track("t0")
+
+
+class Core:
+    """Writes down what clients ask of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, object]] = []
+
+    def __getattr__(self, verb: str) -> Callable[..., None]:
+        return lambda _, *what: self.asked.append((verb, what[0]))
+
+
+class FakeFeed:
+    """Takes streams and datagrams."""
+
+    ingress = Ingress(0, 1)
+
+    def __init__(self) -> None:
+        self.streams: list[list[tuple[bytes, bool]]] = []
+        self.datagrams: list[bytes] = []
+
+    def open_stream(
+        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+    ) -> OutStream:
+        written: list[tuple[bytes, bool]] = []
+        self.streams.append(written)
+
+        class Stream:
+            closed = False
+            queued = 0
+
+            def write(self, data: bytes, fin: bool = False) -> None:
+                written.append((data, fin))
+
+        return cast("OutStream", Stream())
+
+    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
+        self.datagrams.append(payload)
+        return True
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.clock, self.ledger, self.core = Clock(), Ledger(), Core()
+        self.clients = Clients(self.clock, self.ledger, "a", self.call)
+        self.feed = FakeFeed()
+
+    def call(self, action: Callable[[RelayCore, float], None]) -> None:
+        action(cast("RelayCore", self.core), self.clock.now)
+
+    def header(self, kind: DataKind = DataKind.STREAM, key: int = KEY) -> DataHeader:
+        return DataHeader(kind, 1, key, 5)
+
+    def published(self) -> int:
+        """A group that somebody else published."""
+        flow = self.ledger.flows.begin("z", KEY, "")
+        group = Group(flow, 1, 0.0, False)
+        group.sent = 3
+        flow.groups[1] = group
+        return flow.number
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def pulled(desk: Desk, style: Style, kind: AnnounceKind = AnnounceKind.TRACK) -> Publication:
+    name = NAME if kind is AnnounceKind.TRACK else FullTrackName(NAME.namespace, b"")
+    publication = Publication(kind, name, "t0", style)
+    desk.clients.publish(publication)
+    desk.clients.pull(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
+    return publication
+
+
+def test_a_publisher_speaks_when_it_is_pulled(desk: Desk) -> None:
+    publication = pulled(desk, Style(period=1.0, objects=3, gap=0.1))
+    desk.clock.run(2.5)
+    assert desk.core.asked[:2] == [("announce", AnnounceKind.TRACK), ("pulled", KEY)]
+    assert len(desk.feed.streams) == 2
+    assert [fin for _, fin in desk.feed.streams[0]] == [False, False, True]
+    desk.clients.release(2.5, KEY)
+    desk.clock.run(5.0)
+    assert len(desk.feed.streams) == 2
+    desk.clients.unpublish(publication)
+    desk.clients.unpublish(publication)
+    assert desk.core.asked[-1] == ("withdraw", AnnounceKind.TRACK)
+    assert desk.ledger.published == 6
+
+
+def test_datagrams_are_one_object_each(desk: Desk) -> None:
+    pulled(desk, Style(period=1.0, objects=2, datagrams=True), AnnounceKind.NAMESPACE)
+    desk.clock.run(1.5)
+    assert len(desk.feed.datagrams) == 2
+
+
+def test_a_publisher_that_ends_while_it_is_pulled_says_so(desk: Desk) -> None:
+    publication = pulled(desk, Style())
+    desk.clock.run(0.1)
+    desk.clients.unpublish(publication)
+    assert desk.core.asked[-2:] == [("pull_ended", KEY), ("withdraw", AnnounceKind.TRACK)]
+    desk.clients.pull(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
+    desk.clock.run(1.0)
+    assert desk.core.asked[-1] == ("pull_ended", KEY)
+
+
+def test_nothing_happens_after_the_end_of_the_relay(desk: Desk) -> None:
+    pulled(desk, Style(period=0.5, objects=9, gap=0.2))
+    desk.clock.run(0.6)
+    asked = len(desk.core.asked)
+    desk.clients.pull(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
+    desk.clients.gone()
+    desk.clock.run(5.0)
+    assert len(desk.core.asked) == asked
+
+
+def test_a_want_has_its_track_from_the_answer_to_the_end(desk: Desk) -> None:
+    desk.clients.subscribe(KEY, NAME)
+    desk.clients.subscribe(KEY, NAME)
+    for answer in (Answer.REFUSED, Answer.ACCEPTED, Answer.ACCEPTED):
+        desk.clients.answered(
+            1.0, KEY, answer, code=SubscribeCode.ACCEPTED, reason="", data=NO_DATA
+        )
+    assert [interval.start for interval in desk.ledger.intervals] == [1.0]
+    desk.clock.run(2.0)
+    desk.clients.unsubscribe(KEY)
+    desk.clients.unsubscribe(KEY)
+    assert desk.ledger.intervals[0].end == 2.0
+    desk.clients.answered(
+        3.0, KEY, Answer.ACCEPTED, code=SubscribeCode.ACCEPTED, reason="", data=NO_DATA
+    )
+    assert len(desk.ledger.intervals) == 1
+    desk.clients.subscribe(KEY, NAME)
+    desk.clients.answered(
+        4.0, KEY, Answer.ACCEPTED, code=SubscribeCode.ACCEPTED, reason="", data=NO_DATA
+    )
+    desk.clients.gone()
+    assert desk.ledger.intervals[1].end == 2.0
+
+
+def test_streams_are_read_in_pieces(desk: Desk) -> None:
+    flow = desk.published()
+    desk.clients.subscribe(KEY, NAME)
+    data = b"".join(encode_object(flow, 1, number, 0.0) for number in range(3))
+    desk.clients.stream_opened(1.0, 4, desk.header(), data[:10], False)
+    desk.clients.stream_data(1.0, 4, data[10:50], False)
+    assert desk.clients.open_streams == 1
+    desk.clients.stream_data(1.0, 4, data[50:], True)
+    assert desk.ledger.deliveries == 3
+    assert desk.clients.open_streams == 0
+    desk.clients.stream_opened(1.0, 5, desk.header(), b"", False)
+    desk.clients.stream_reset(1.0, 5, 3)
+    assert desk.clients.open_streams == 0
+
+
+def test_what_is_not_in_order_not_whole_or_not_wanted_is_seen(desk: Desk) -> None:
+    flow = desk.published()
+    with pytest.raises(BreakError, match="not wanted"):
+        desk.clients.stream_opened(1.0, 4, desk.header(), b"", False)
+    desk.clients.subscribe(KEY, NAME)
+    with pytest.raises(BreakError, match="order"):
+        desk.clients.stream_opened(1.0, 4, desk.header(), encode_object(flow, 1, 1, 0.0), False)
+    with pytest.raises(BreakError, match="inside an object"):
+        desk.clients.stream_opened(1.0, 5, desk.header(), b"L", True)
+    header = desk.header(DataKind.DATAGRAM)
+    desk.clients.datagram(1.0, header, encode_object(flow, 1, 0, 0.0))
+    with pytest.raises(BreakError, match="not one object"):
+        desk.clients.datagram(1.0, header, encode_object(flow, 1, 1, 0.0) + b"x")
+
+
+def test_names_are_discovered_and_vanish(desk: Desk) -> None:
+    entry = AnnounceInfo(
+        source=NodeId(1),
+        stamp=Stamp(epoch=1, sequence=1),
+        kind=AnnounceKind.TRACK,
+        element_hashes=(1, 2),
+        name_hash=3,
+        full_name_hash=KEY,
+        plaintext=NAME,
+    )
+    desk.clients.discovered(1.0, entry)
+    assert desk.clients.discovered_names == {(AnnounceKind.TRACK, NAME): None}
+    desk.clients.vanished(1.0, AnnounceKind.TRACK, NAME)
+    assert desk.clients.discovered_names == {}

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from laps_relay.sim.ledger import (
+    FLIGHT,
+    BreakError,
+    Group,
+    Interval,
+    Ledger,
+    Object,
+    encode_object,
+    read_object,
+)
+
+
+def item(flow: int = 1, group: int = 1, number: int = 0) -> Object:
+    found = read_object(encode_object(flow, group, number, 1.0))
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    made = Ledger()
+    flow = made.flows.begin("a", 77, "")
+    group = Group(flow, 1, 10.0, False)
+    group.sent, group.ended, group.whole = 2, 10.5, True
+    flow.groups[1] = group
+    made.intervals.append(Interval("b", 77, 5.0))
+    return made
+
+
+def test_objects_say_what_they_are() -> None:
+    data = encode_object(3, 4, 5, 1.5, padding=7) + b"more"
+    found = read_object(data)
+    assert found == Object(3, 4, 5, 1.5, len(data) - 4)
+    assert read_object(data[:10]) is None
+    assert read_object(data[:26]) is None
+    with pytest.raises(BreakError, match="nobody published"):
+        read_object(bytes(40))
+
+
+def test_an_object_comes_once(ledger: Ledger) -> None:
+    ledger.delivered(11.0, "b", 77, item())
+    with pytest.raises(BreakError, match="doubled: b got 1/1/0 twice"):
+        ledger.delivered(11.0, "b", 77, item())
+
+
+def test_what_nobody_published_and_what_is_another_track_is_seen(ledger: Ledger) -> None:
+    with pytest.raises(BreakError, match="never published"):
+        ledger.delivered(11.0, "b", 77, item(flow=9))
+    with pytest.raises(BreakError, match="wrong track"):
+        ledger.delivered(11.0, "b", 78, item())
+
+
+def test_a_link_is_crossed_once_except_while_things_break(ledger: Ledger) -> None:
+    ledger.crossed(11.0, "a", "b", item(), True)
+    ledger.crossed(11.0, "b", "a", item(), True)
+    with pytest.raises(BreakError, match="link twice"):
+        ledger.crossed(11.0, "a", "b", item(), True)
+    ledger.exempt(10.0, 12.0)
+    ledger.crossed(11.0, "a", "b", item(), True)
+    assert ledger.loops == 1
+    assert ledger.crossings == 4
+
+
+def test_datagrams_cross_one_by_one(ledger: Ledger) -> None:
+    ledger.crossed(11.0, "a", "b", item(number=0), False)
+    ledger.crossed(11.0, "a", "b", item(number=1), False)
+    with pytest.raises(BreakError, match="link twice"):
+        ledger.crossed(11.0, "a", "b", item(number=1), False)
+
+
+def test_what_is_missing_is_lost(ledger: Ledger) -> None:
+    ledger.settle(10.5 + FLIGHT / 2)  # it may still be under way
+    ledger.delivered(11.0, "b", 77, item())
+    with pytest.raises(BreakError, match="missed 1 of 2 objects"):
+        ledger.settle(20.0)
+    ledger.delivered(11.0, "b", 77, item(number=1))
+    ledger.settle(20.0)
+
+
+def test_what_is_missing_while_things_break_is_a_gap(ledger: Ledger) -> None:
+    ledger.exempt(9.0, 10.1)
+    ledger.settle(20.0)
+    assert ledger.lost == 2
+
+
+def test_who_came_later_or_left_earlier_misses_nothing(ledger: Ledger) -> None:
+    ledger.intervals[0].start = 10.2
+    ledger.settle(20.0)
+    ledger.intervals[0].start = 5.0
+    ledger.intervals[0].end = 10.4
+    ledger.settle(20.0)
+    ledger.intervals[0] = Interval("a", 77, 5.0)  # the publisher's own relay
+    ledger.settle(20.0)
+
+
+def test_a_break_travels_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(BreakError("doubled", "twice", 1.0)))  # noqa: S301
+    assert (error.rule, error.text, error.when) == ("doubled", "twice", 1.0)
+    assert str(error) == "doubled: twice (at 1.000 s)"

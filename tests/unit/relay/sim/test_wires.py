@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import random
+
+from laps_relay.sim.clock import Clock
+from laps_relay.sim.wires import Chunk, Pipe, SimOutStream, Wire
+
+
+class Line:
+    """A pipe and what comes out of it."""
+
+    def __init__(self, wire: Wire, seed: int = 1) -> None:
+        self.clock = Clock()
+        self.got: list[tuple[float, Chunk]] = []
+        self.gone: list[tuple[int, int]] = []
+        self.seen: list[Chunk] = []
+        self.pipe = Pipe(
+            self.clock,
+            random.Random(seed),
+            wire,
+            "a",
+            lambda chunk: self.got.append((self.clock.now, chunk)),
+            lambda stream, lost: self.gone.append((stream.stream_id, lost)),
+            lambda _, chunk: self.seen.append(chunk),
+        )
+        self._next = 2
+
+    def stream(
+        self, priority: int = 0, *, droppable: bool = False, deadline: float | None = None
+    ) -> SimOutStream:
+        self._next += 4
+        return SimOutStream(self.pipe, self._next, priority, droppable, 9, deadline)
+
+    def run(self, until: float = 100.0) -> list[bytes]:
+        self.clock.run(until)
+        return [chunk.data for _, chunk in self.got]
+
+
+def test_what_is_sent_arrives_after_the_delay() -> None:
+    line = Line(Wire(("a", "b"), 0.02))
+    stream = line.stream()
+    stream.write(b"one")
+    stream.write(b"two", fin=True)
+    stream.write(b"never")
+    assert stream.closed
+    assert line.run() == [b"one", b"two"]
+    assert {when for when, _ in line.got} == {0.02}
+    assert line.got[-1][1].fin
+
+
+def test_streams_overtake_each_other_and_keep_their_own_order() -> None:
+    line = Line(Wire(("a", "b"), 0.02, jitter=0.5, loss=0.2))
+    streams = [line.stream() for _ in range(6)]
+    for number in range(20):
+        for stream in streams:
+            stream.write(bytes([stream.stream_id, number]))
+    line.run()
+    by_stream: dict[int, list[int]] = {}
+    for _, chunk in line.got:
+        by_stream.setdefault(chunk.data[0], []).append(chunk.data[1])
+    assert all(numbers == list(range(20)) for numbers in by_stream.values())
+    order = [chunk.data[0] for _, chunk in line.got]
+    assert order != [stream.stream_id for stream in streams] * 20
+
+
+def test_loss_is_a_delay_on_streams_and_a_loss_of_datagrams() -> None:
+    line = Line(Wire(("a", "b"), 0.02, loss=1.0))
+    line.stream().write(b"late", fin=True)
+    line.pipe.send(None, Chunk("datagram", 0, b"lost"))
+    assert line.run() == [b"late"]
+    assert line.got[0][0] > 0.02
+
+
+def test_bandwidth_takes_time_and_the_urgent_goes_first() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    low, high = line.stream(200), line.stream(1)
+    for number in range(3):
+        low.write(b"l%d" % number + bytes(60))
+    high.write(b"h" + bytes(61), fin=True)
+    line.pipe.send(None, Chunk("data", 0, b"control"))
+    assert low.queued == 124  # the first one is on the wire
+    line.run()
+    assert [chunk.data[:2].rstrip(b"\0") for _, chunk in line.got] == [
+        b"l0", b"co", b"h", b"l1", b"l2",
+    ]  # fmt: skip
+    assert line.got[-1][0] > 0.2
+
+
+def test_a_full_queue_gives_up_what_may_be_given_up() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    kept, dropped = line.stream(5), line.stream(7, droppable=True)
+    for _ in range(40):
+        kept.write(bytes(4096))
+        dropped.write(bytes(4096))
+    assert dropped.closed
+    assert line.gone
+    assert line.gone[0][0] == dropped.stream_id
+    line.clock.run(1.0)
+    assert any(chunk.kind == "reset" and chunk.code == 9 for _, chunk in line.got)
+    assert not kept.closed
+
+
+def test_what_is_too_old_is_not_sent() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    line.stream(1).write(bytes(2000), fin=True)
+    late = line.stream(5)
+    late.set_deadline(1.0)
+    late.set_priority(6)
+    late.write(b"x" * 10, fin=True)
+    assert b"x" * 10 not in line.run()
+    assert line.gone == [(late.stream_id, 10)]
+
+
+def test_a_reset_stream_sends_nothing_of_what_waited() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    line.stream(1).write(bytes(1000), fin=True)
+    stream = line.stream(5)
+    stream.write(b"never")
+    stream.reset(3)
+    stream.reset(4)
+    line.run()
+    assert [(chunk.kind, chunk.code) for _, chunk in line.got] == [("data", 0), ("reset", 3)] or [
+        (chunk.kind, chunk.code) for _, chunk in line.got
+    ] == [("reset", 3), ("data", 0)]
+
+
+def test_a_blocked_wire_keeps_streams_and_loses_datagrams() -> None:
+    wire = Wire(("a", "b"), 0.01)
+    line = Line(wire)
+    wire.blocked["a"] = True
+    stream, old = line.stream(), line.stream(deadline=1.0)
+    stream.write(b"kept")
+    old.write(b"too old")
+    old.write(b"as well", fin=True)
+    line.pipe.send(None, Chunk("datagram", 0, b"lost"))
+    assert line.run(2.0) == []
+    wire.blocked.clear()
+    line.pipe.unblocked()
+    assert line.run() == [b"kept", b""]
+    assert line.got[1][1].kind == "reset"
+
+
+def test_nothing_comes_out_of_a_closed_pipe() -> None:
+    line = Line(Wire(("a", "b"), 0.01))
+    line.stream().write(b"under way")
+    line.pipe.closed = True
+    stream = line.stream()
+    stream.write(b"too late")
+    stream.reset(1)
+    assert line.run() == []
+
+
+def test_a_slow_receiver_is_slow_in_one_direction() -> None:
+    wire = Wire(("a", "b"), 0.01)
+    wire.slow["a"] = 10.0
+    assert wire.rate("a") == 10.0
+    assert wire.rate("b") is None
+    assert wire.srtt_us == 20_000
