@@ -1,0 +1,164 @@
+"""Which session each target of an ingress gets, or why it gets none.
+
+A target of a peer's set that is left without a way keeps its place for a while, and the sender is
+told: it has another way already, or finds one, and what it has sent before is not lost.
+
+Steering names the next hop, and sessions lead there. A peer that has refused a target is avoided
+for it, as long as steering would still send it there: when the best way goes elsewhere its route
+has changed, and the refusal is forgotten. A refusal may also have been a matter of timing: the peer
+had withdrawn the target, and has it again, and both messages crossed ours. So it is tried again
+after a while, and each time later. An exception is policy: what works elsewhere is not given up for
+something that will be refused again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from laps_relay.core.network.interfaces import NetworkSettings, Refusal
+from laps_relay.core.network.set_host import SetHost
+from laps_relay.core.network.set_records import Block, IngressRecord, Unserved
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import SnsRefusal
+from laps_wire.peering.laps2.limits import MAX_HOPS
+
+__all__ = ["Choice", "Chooser"]
+
+_BATCHES: Final = 2
+"""How many batching times a lost route may take to come back before its loss is told upstream.
+
+Node information is batched, refusals are not. Within this time either there is another way, or the
+withdrawal of the node is under way to the sender, and says the same."""
+_MAX_DOUBLINGS: Final = 16
+
+
+class Choice(NamedTuple):
+    """For some targets of an ingress: a session, or the reason for none."""
+
+    homes: dict[NodeId, int]
+    """Also of targets that keep a place although they have no way."""
+    hops: dict[int, NodeId]
+    """The next hop for which each of the sessions was chosen."""
+    unserved: dict[NodeId, Unserved]
+
+
+class Chooser:
+    """Chooses sessions, and keeps the refusals of peers."""
+
+    __slots__ = ("_host", "_settings")
+
+    def __init__(self, host: SetHost, settings: NetworkSettings) -> None:
+        self._host = host
+        self._settings = settings
+
+    def choose(self, now: float, record: IngressRecord, targets: Iterable[NodeId]) -> Choice:
+        """Find a session for each of these targets; they are in ascending order."""
+        choice = Choice({}, {}, {})
+        asked: list[NodeId] = []
+        for target in targets:
+            if record.hops > MAX_HOPS:
+                choice.unserved[target] = Unserved(
+                    SnsRefusal.TOO_MANY_HOPS, f"{record.hops - 1} sets lead here", now
+                )
+            elif not record.is_feed and not self._host.may_serve(record.ingress.session, target):
+                self._keep(record, target, choice)
+                choice.unserved[target] = Unserved(
+                    SnsRefusal.NOT_ADVERTISED, "not advertised to this peer", now
+                )
+            else:
+                asked.append(target)
+        if asked:
+            self._steer(now, record, asked, choice)
+        return choice
+
+    def block(
+        self, now: float, record: IngressRecord, target: NodeId, peer: NodeId, code: int
+    ) -> None:
+        """A peer does not serve a target: avoid it for a while."""
+        blocks = record.blocks.setdefault(target, {})
+        known = blocks.get(peer)
+        tries = 1 if known is None else known.tries + 1
+        wait = self._settings.convergence
+        if code == SnsRefusal.NOT_ADVERTISED:
+            doublings = min(tries + 1, _MAX_DOUBLINGS)
+            wait = min(wait, self._settings.batch * 2**doublings)
+        blocks[peer] = Block(code, tries, now + wait, True)
+
+    def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
+        """Let peers be tried again whose time has come; gives the targets, lowest first."""
+        again: list[NodeId] = []
+        for target in sorted(record.blocks):
+            blocks = record.blocks[target]
+            for peer, block in blocks.items():
+                if not block.active or block.until > now:
+                    continue
+                if block.code == SnsRefusal.POLICY and target in record.home:
+                    blocks[peer] = block._replace(until=now + self._settings.convergence)
+                else:
+                    blocks[peer] = block._replace(active=False)
+                    again.append(target)
+        return again
+
+    def _steer(
+        self, now: float, record: IngressRecord, targets: list[NodeId], choice: Choice
+    ) -> None:
+        assignment = self._host.assign(
+            now, record.key, frozenset(targets), record.scope, arrived_on=record.arrived_on
+        )
+        for target in targets:
+            hop: NodeId | Refusal | None = assignment.next_hop.get(target)
+            if hop is None:
+                hop = assignment.unreachable.get(target, Refusal("", f"no way to {target}"))
+            avoid = record.avoided(target)
+            if hop in avoid:
+                hop = self._detour(record, target, avoid)
+            elif hop not in record.blocks.get(target, ()):
+                # The best way is not through a peer that refused: the route has changed.
+                record.blocks.pop(target, None)
+            self._place(now, record, target, hop, choice)
+
+    def _detour(
+        self, record: IngressRecord, target: NodeId, avoid: frozenset[NodeId]
+    ) -> NodeId | Refusal:
+        """Another way, if there is one; the refusal of a peer says more than having none."""
+        hop = self._host.detour(target, record.scope, arrived_on=record.arrived_on, avoid=avoid)
+        if isinstance(hop, NodeId) and hop not in avoid:
+            return hop
+        codes = {block.code for block in record.blocks[target].values() if block.active}
+        rule = "peer" if SnsRefusal.POLICY in codes else ""
+        return Refusal(rule, f"refused by {', '.join(str(peer) for peer in sorted(avoid))}")
+
+    def _place(
+        self,
+        now: float,
+        record: IngressRecord,
+        target: NodeId,
+        hop: NodeId | Refusal,
+        choice: Choice,
+    ) -> None:
+        if isinstance(hop, Refusal):
+            if hop.rule:
+                choice.unserved[target] = Unserved(SnsRefusal.POLICY, hop.reason, now)
+                return
+            reason = hop.reason
+        elif hop == record.arrived_on:
+            # Steering does not do this; but a loop would be too expensive to trust in it.
+            reason = f"the way leads back to {hop}"
+        elif (session := self._host.session_to(hop, record.spread)) is None:
+            reason = f"no session for data to {hop}"
+        else:
+            choice.homes[target] = session
+            choice.hops[session] = hop
+            return
+        self._keep(record, target, choice)
+        later = now + _BATCHES * self._settings.batch
+        choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, reason, later)
+
+    def _keep(self, record: IngressRecord, target: NodeId, choice: Choice) -> None:
+        """Let a target of a peer's set keep its place, unless that very peer has refused it."""
+        session = record.home.get(target)
+        if record.is_feed or session is None:
+            return
+        if self._host.node_of(session) not in record.avoided(target):
+            choice.homes[target] = session

@@ -1,0 +1,71 @@
+"""What subscriber node sets ask of the relay that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from laps_relay.core.network.interfaces import Assignment, Refusal
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import SnsRefusal
+
+__all__ = ["SetHost"]
+
+
+class SetHost(Protocol):
+    """Steering and the sessions, as :class:`~laps_relay.core.network.sets.Sets` sees them.
+
+    The commands of sessions (those with ``sns`` in their name) raise
+    :class:`~laps_wire.errors.StateError` where the session can not do it: the peer takes no more
+    sets or targets, or the session is about to end.
+    """
+
+    # Where to
+
+    def assign(
+        self,
+        now: float,
+        key: int | None,
+        targets: frozenset[NodeId],
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+    ) -> Assignment:
+        """The best next hop of each target; a key means that the data enters the network here."""
+
+    def detour(
+        self,
+        target: NodeId,
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+        avoid: frozenset[NodeId],
+    ) -> NodeId | Refusal:
+        """The next hop of the best way that does not begin with any of those peers."""
+
+    def session_to(self, node: NodeId, key: int) -> int | None:
+        """The session that takes data to a peer; flows are spread over several of them by key."""
+
+    def node_of(self, session: int) -> NodeId:
+        """The peer at the other end."""
+
+    def may_serve(self, session: int, target: NodeId) -> bool:
+        """Whether that peer may send us data for a target: we have advertised it there."""
+
+    # Sets
+
+    def advertise_sns(
+        self, now: float, session: int, targets: Iterable[NodeId], hops: int, scope: str
+    ) -> int:
+        """Make a set; gives its id."""
+
+    def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
+        """Let a set have these targets."""
+
+    def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
+        """End a set."""
+
+    def refuse_sns(
+        self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
+    ) -> None:
+        """Tell the sender of a set that these targets get nothing."""

@@ -1,0 +1,159 @@
+"""What is known of one ingress: who should get its data, who gets it how, and who does not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress
+from laps_relay.core.network.set_rows import EgressRow, SetRow
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import SnsRefusal
+
+__all__ = ["Block", "IngressRecord", "OutSet", "Unserved"]
+
+
+class OutSet:
+    """One of our sets."""
+
+    __slots__ = ("egress", "owner", "retired", "targets")
+
+    def __init__(self, egress: EgressSet, targets: frozenset[NodeId], owner: IngressRecord) -> None:
+        self.egress = egress
+        self.targets = targets
+        self.owner: IngressRecord | None = owner
+        """The ingress whose data it carries; None if that has ended."""
+        self.retired = False
+
+
+class Block(NamedTuple):
+    """A peer does not serve a target."""
+
+    code: int
+    tries: int
+    """How often it has said so."""
+    until: float
+    """When it is tried again, if nothing changes before."""
+    active: bool
+    """False: it is being tried again."""
+
+
+class Unserved(NamedTuple):
+    """A target that gets nothing now."""
+
+    code: SnsRefusal
+    """What the sender is told, if there is one."""
+    reason: str
+    due: float
+    """When it is told: at once what will not heal; what may, a little later."""
+
+
+class IngressRecord:
+    """One ingress: a feed of our own clients, or a set of a peer."""
+
+    __slots__ = (
+        "arrived_on",
+        "blocks",
+        "current",
+        "displaced",
+        "home",
+        "hops",
+        "ingress",
+        "installed",
+        "kept",
+        "key",
+        "last",
+        "retired",
+        "scope",
+        "told",
+        "unserved",
+        "wanted",
+    )
+
+    def __init__(
+        self, ingress: Ingress, key: int | None, hops: int, scope: str, arrived_on: NodeId | None
+    ) -> None:
+        self.ingress = ingress
+        self.key = key
+        self.hops = hops
+        self.scope = scope
+        self.arrived_on = arrived_on
+        self.wanted: frozenset[NodeId] = frozenset()
+        """All targets, ourselves too."""
+        self.home: dict[NodeId, int] = {}
+        """Target to the session whose current set has it."""
+        self.current: dict[int, OutSet] = {}
+        """By session: the sets with which streams begin."""
+        self.retired: dict[EgressSet, OutSet] = {}
+        self.last: dict[NodeId, int] = {}
+        """Target to the session that had it last, also of targets that have gone."""
+        self.displaced: set[NodeId] = set()
+        """Targets that had a place, and have none now."""
+        self.unserved: dict[NodeId, Unserved] = {}
+        self.told: set[NodeId] = set()
+        """Unserved targets of which the sender knows: it finds another way, so we do not."""
+        self.kept: dict[NodeId, float] = {}
+        """Unserved targets that still have a place: data may be under way to it. Until when."""
+        self.blocks: dict[NodeId, dict[NodeId, Block]] = {}
+        """Target to peers that do not serve it."""
+        self.installed: tuple[tuple[EgressSet, ...], bool] | None = None
+        """What the plane has."""
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether the data enters the network here."""
+        return self.ingress.session == LOCAL
+
+    @property
+    def spread(self) -> int:
+        """By what its flows are spread over parallel sessions."""
+        return self.ingress.set_id if self.key is None else self.key
+
+    def has_moved(self, target: NodeId, session: int) -> bool:
+        """Whether a target that comes to a session may count on streams that go elsewhere."""
+        return target in self.displaced or self.last.get(target, session) != session
+
+    def avoided(self, target: NodeId) -> frozenset[NodeId]:
+        """Peers that are not used for a target now."""
+        blocks = self.blocks.get(target)
+        if not blocks:
+            return frozenset()
+        return frozenset(peer for peer, block in blocks.items() if block.active)
+
+    def forget(self, target: NodeId) -> None:
+        """It is not wanted any more; its place is given up elsewhere."""
+        self.displaced.discard(target)
+        self.unserved.pop(target, None)
+        self.told.discard(target)
+        self.kept.pop(target, None)
+        self.blocks.pop(target, None)
+
+    def next_due(self) -> float | None:
+        """When a refusal is to be sent, or a peer to be tried again."""
+        times = list(self.kept.values())
+        times += [
+            block.until
+            for blocks in self.blocks.values()
+            for block in blocks.values()
+            if block.active
+        ]
+        if not self.is_feed:
+            times += [item.due for node, item in self.unserved.items() if node not in self.told]
+        return min(times, default=None)
+
+    def row(self, local: NodeId) -> SetRow:
+        """As it is now."""
+        egress = (*(self.current[session] for session in sorted(self.current)),)
+        retired = (*(self.retired[name] for name in sorted(self.retired)),)
+        return SetRow(
+            ingress=self.ingress,
+            key=self.key,
+            hops=self.hops,
+            scope=self.scope,
+            local=local in self.wanted,
+            targets=tuple(sorted(self.wanted)),
+            egress=tuple(
+                EgressRow(item.egress, tuple(sorted(item.targets)), item.retired)
+                for item in (*egress, *retired)
+            ),
+            unserved=tuple((t, self.unserved[t].reason) for t in sorted(self.unserved)),
+        )
