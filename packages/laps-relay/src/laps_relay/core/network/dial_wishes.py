@@ -93,6 +93,8 @@ class WishBook:
         if not self._settings.dynamic_peering or not self._needs:
             self._since.clear()
             return []
+        rested = now - self._settings.via_hold - self._settings.dynamic_idle
+        self._since = {via: since for via, since in self._since.items() if since > rested}
         wanted: set[NodeId] = set()
         hopeful: set[NodeId] = set()
         vias: list[NodeSelf] | None = None
@@ -125,7 +127,7 @@ class WishBook:
         """Forget who became a peer or is not wanted; say when somebody has waited enough."""
         hold, rest = self._settings.via_hold, self._settings.dynamic_idle
         for via, since in list(self._since.items()):
-            if via not in hopeful or now >= since + hold + rest:
+            if via not in hopeful:
                 del self._since[via]
             else:
                 due = since + hold if now < since + hold else since + hold + rest

@@ -118,7 +118,7 @@ def choose(situation: Situation) -> Choice:
         trials: list[tuple[Figures, NodeId, int, Choice]] = []
         for via in situation.options:
             if via not in situation.burdened and all(pick.via != via for pick in choice):
-                for rank, pick in enumerate(_picks(situation, ways, via)):
+                for rank, pick in enumerate(_picks(situation, ways, via, now.excess)):
                     trial = (*choice, pick)
                     found = figures(situation, laid_out(situation, trial))
                     trials.append((found, via, rank, trial))
@@ -132,7 +132,9 @@ def choose(situation: Situation) -> Choice:
     return choice
 
 
-def _picks(situation: Situation, ways: Mapping[NodeId, Candidate], via: NodeId) -> list[Pick]:
+def _picks(
+    situation: Situation, ways: Mapping[NodeId, Candidate], via: NodeId, excess: int
+) -> list[Pick]:
     """What could be done with one next hop."""
     mend = frozenset(
         target
@@ -140,7 +142,8 @@ def _picks(situation: Situation, ways: Mapping[NodeId, Candidate], via: NodeId) 
         if situation.is_bad(ways[target]) and not situation.is_bad(way)
     )
     picks = [Pick(via, mend)] if mend else []
-    if via in situation.vias:
+    # A way that is good enough stays where it is, as long as copies are not too many.
+    if excess and via in situation.vias:
         picks.append(Pick(via))
     return picks
 
