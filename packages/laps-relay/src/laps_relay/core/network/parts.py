@@ -1,0 +1,369 @@
+"""The parts of a network relay, and what they ask of each other through it.
+
+``Sets`` and ``Interests`` know the relay around them only as their hosts: which next hop, which
+session, which stamp. This module answers them; :mod:`laps_relay.core.network.core` makes things
+happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, Protocol
+
+from laps_relay.core.network import events
+from laps_relay.core.network.advertising import Advertiser
+from laps_relay.core.network.dial_slots import RandomSource
+from laps_relay.core.network.dialling import Dialler
+from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
+from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.floods import FloodTable
+from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.core.network.interests import Interests
+from laps_relay.core.network.interfaces import (
+    Answer,
+    Assignment,
+    DataSink,
+    Feed,
+    Identity,
+    LocalSide,
+    NetworkSettings,
+    Policy,
+    Refusal,
+)
+from laps_relay.core.network.links import Guest, Link, Links
+from laps_relay.core.network.nib import Nib
+from laps_relay.core.network.own_node import OwnNode
+from laps_relay.core.network.peers import PeerAuthenticator, Peers, PeerUp
+from laps_relay.core.network.probing import Prober
+from laps_relay.core.network.sets import Sets
+from laps_relay.core.network.steering import Steering
+from laps_relay.core.network.ways import Ways
+from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.core.timers import Timers
+from laps_wire.errors import StateError
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    NodeSelf,
+    PayloadFormat,
+    SnsRefusal,
+    Stamp,
+    SubscribeCode,
+    SubscribeData,
+    SubscribeInfo,
+    SubscribeResponse,
+)
+from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
+
+__all__ = ["Due", "GuestFactory", "NetworkParts"]
+
+
+class Due(Enum):
+    """What a timer is for; its key is (this, the session)."""
+
+    FLUSH = "differences for a peer"
+
+
+class GuestFactory(Protocol):
+    """Makes a guest of a session that is none of the network's own (Stub, parent, C++ relay)."""
+
+    def __call__(self, now: float, link: Link, up: PeerUp) -> Guest | None:
+        """The guest; None: the peer is a relay like any other."""
+
+
+class NetworkParts:
+    """All parts; the host of ``Sets`` and of ``Interests``."""
+
+    __slots__ = (
+        "_advertiser",
+        "_changed_keys",
+        "_contexts",
+        "_dialler",
+        "_events",
+        "_feeds",
+        "_guests",
+        "_hasher",
+        "_interests",
+        "_links",
+        "_local",
+        "_next_feed",
+        "_next_hops",
+        "_nib",
+        "_own",
+        "_peers",
+        "_plane",
+        "_policy",
+        "_prober",
+        "_sets",
+        "_settings",
+        "_settling",
+        "_steering",
+        "_timers",
+        "_ways",
+        "_wishes",
+        "announces",
+        "subscribes",
+    )
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: NetworkSettings,
+        *,
+        hasher: KeyedHasher,
+        authenticator: PeerAuthenticator,
+        challenge: Callable[[], bytes],
+        contexts: Callable[[], int],
+        random: RandomSource,
+        policy: Policy,
+        local: LocalSide | None = None,
+        sink: DataSink | None = None,
+        guests: GuestFactory | None = None,
+        implementation: str = "",
+    ) -> None:
+        """``challenge`` gives 32 random bytes, ``contexts`` 32 random bits that are not 0."""
+        self._settings = settings
+        self._policy = policy
+        self._local = local
+        self._guests = guests
+        self._contexts = contexts
+        self._hasher = hasher
+        self._own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
+        node = self._own.node_id
+        self._links = Links()
+        self._nib = Nib(self._own.info, settings, policy=policy)
+        self._plane = PeerPlane(sink, set_linger=settings.set_linger)
+        self._steering = Steering(node, self._nib, policy, settings)
+        self._ways = Ways(node, self._nib, policy)
+        self._sets = Sets(node, self, self._plane, settings)
+        self.announces: AnnounceTable = FloodTable(
+            AnnounceEntries(node), settings, exports=self._exports_announce
+        )
+        self.subscribes: SubscribeTable = FloodTable(
+            SubscribeEntries(node), settings, exports=self._exports_subscribe
+        )
+        self._advertiser = Advertiser(self._nib, self.announces, self.subscribes)
+        self._interests = Interests(identity, settings, hasher, self)
+        self._peers = Peers(
+            identity,
+            settings,
+            authenticator,
+            challenge=challenge,
+            hash_check=hasher.full_name(*HASH_CHECK_NAME),
+            policy=policy,
+            node_info=lambda: self._own.info,
+            implementation=implementation,
+        )
+        self._dialler = Dialler(
+            random, relay_type=settings.relay_type, own_contacts=identity.contacts
+        )
+        self._prober = Prober(node, settings, self._nib)
+        self._events: list[NetworkEvent] = []
+        self._feeds: dict[int, Feed] = {}
+        """By key: tracks that enter the network here."""
+        self._next_feed = 1
+        self._changed_keys: dict[int, None] = {}
+        self._timers: Timers[tuple[Due, int]] = Timers()
+        self._settling = False
+        self._next_hops: dict[NodeId, NodeId] = {}
+        """As last told, for the log."""
+        self._wishes: tuple[NodeId, ...] = ()
+
+    # What Interests asks
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the moment."""
+        return self._policy
+
+    def stamp(self) -> Stamp:
+        """The next stamp of our own."""
+        return self._own.stamp()
+
+    def node(self, node: NodeId) -> NodeSelf | None:
+        """What a node says of itself, our own too."""
+        if node == self._own.node_id:
+            return self._own.info.node
+        info = self._nib.info(node)
+        return None if info is None else info.node
+
+    def replicas(self, key: int) -> tuple[NodeId, ...]:  # noqa: ARG002
+        """The control servers that hold our subscribe for a key."""
+        return ()
+
+    def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """Send a response over a session, at once."""
+        self._send(now, session, response)
+
+    def targets_changed(self, now: float, key: int) -> None:  # noqa: ARG002 - looked at together
+        """The s-relays that want a track of ours are others now."""
+        self._changed_keys[key] = None
+
+    def refused(self, now: float, key: int, source: NodeId, code: int, reason: str) -> None:  # noqa: ARG002
+        """A subscribe was refused."""
+        self._events.append(
+            events.SubscribeRefused(key=key, source=source, code=code, reason=reason)
+        )
+
+    def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """Somebody in the network wants a track that was announced here."""
+        feed = self._plane.open_feed(self._next_feed, key, self._contexts(), PayloadFormat.MOQT_18)
+        self._next_feed += 1
+        self._feeds[key] = feed
+        self._changed_keys[key] = None
+        if self._local is not None:
+            self._local.pull(now, key, name, data, feed)
+
+    def release(self, now: float, key: int) -> None:
+        """Nobody does any more."""
+        feed = self._feeds.pop(key, None)
+        self._changed_keys.pop(key, None)
+        if self._local is not None:
+            self._local.release(now, key)
+        if feed is not None:
+            self._sets.drop_feed(now, feed.ingress)
+            self._plane.close_feed(now, feed.ingress.set_id)
+        self._steering.release(key)
+
+    def answered(
+        self,
+        now: float,
+        key: int,
+        answer: Answer,
+        *,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData,
+    ) -> None:
+        """What became of a want."""
+        if self._local is not None:
+            self._local.answered(now, key, answer, code=code, reason=reason, data=data)
+
+    def discovered(self, now: float, entry: AnnounceInfo) -> None:
+        """Somebody else announced a name."""
+        if self._local is not None:
+            self._local.discovered(now, entry)
+
+    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Nobody else announces it any more."""
+        if self._local is not None:
+            self._local.vanished(now, kind, name)
+
+    # What Sets asks
+
+    def assign(
+        self,
+        now: float,
+        key: int | None,
+        targets: frozenset[NodeId],
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+    ) -> Assignment:
+        """The best next hop of each target."""
+        return self._steering.assign(now, key, targets, scope, arrived_on=arrived_on)
+
+    def detour(
+        self,
+        target: NodeId,
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+        avoid: frozenset[NodeId],
+    ) -> NodeId | Refusal:
+        """The next hop of the best way that does not begin with any of those peers."""
+        shut = avoid if arrived_on is None else avoid | {arrived_on}
+        for way in self._ways.allowed(target, scope):
+            if way.peer not in shut and (arrived_on is None or arrived_on not in way.relays):
+                return way.peer
+        return self._ways.why_none(target, scope, arrived_on)
+
+    def session_to(self, node: NodeId, key: int) -> int | None:
+        """The session that takes data to a peer."""
+        return self._links.session_to(node, key)
+
+    def node_of(self, session: int) -> NodeId:
+        """The peer at the other end."""
+        link = self._links.get(session)
+        if link is None or link.node is None:
+            raise StateError(f"there is no peer on session {session}")
+        return link.node
+
+    def may_serve(self, session: int, target: NodeId) -> bool:
+        """Whether that peer may send us data for a target: we have advertised it there."""
+        if target == self._own.node_id:
+            return True
+        link = self._links.get(session)
+        return (
+            link is not None
+            and link.node is not None
+            and self._nib.advertised_to(link.node, target)
+        )
+
+    def advertise_sns(
+        self, now: float, session: int, targets: Iterable[NodeId], hops: int, scope: str
+    ) -> int:
+        """Make a set; gives its id."""
+        chosen = tuple(sorted(targets))
+        sns_id = self._peers.wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
+        self._set_changed(session, sns_id, chosen, ())
+        return sns_id
+
+    def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
+        """Let a set have these targets."""
+        chosen = tuple(sorted(targets))
+        self._peers.wire(session).update_sns(now, sns_id, chosen)
+        self._set_changed(session, sns_id, chosen, ())
+
+    def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
+        """End a set."""
+        self._peers.wire(session).withdraw_sns(now, sns_id)
+        self._events.append(
+            events.SetGone(session=session, sns_id=sns_id, incoming=False, removed=())
+        )
+
+    def refuse_sns(
+        self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
+    ) -> None:
+        """Tell the sender of a set that these targets get nothing."""
+        self._peers.wire(session).refuse_sns(now, sns_id, code, targets)
+
+    def _set_changed(
+        self, session: int, sns_id: int, targets: tuple[NodeId, ...], removed: tuple[NodeId, ...]
+    ) -> None:
+        self._events.append(
+            events.SetChanged(
+                session=session,
+                sns_id=sns_id,
+                incoming=False,
+                added=targets,
+                removed=removed,
+                members=len(targets),
+            )
+        )
+
+    # What goes to peers
+
+    def _send(self, now: float, session: int, message: Any) -> None:
+        if self._peers.up(session) is not None:
+            self._peers.wire(session).send(now, message)
+
+    def _exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
+        link = self._links.get(session)
+        return (
+            link is not None
+            and link.info is not None
+            and self._policy.export_announce(entry, link.info.node) is None
+        )
+
+    def _exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+        link = self._links.get(session)
+        return (
+            link is not None
+            and link.info is not None
+            and self._policy.export_subscribe(entry, link.info.node) is None
+        )

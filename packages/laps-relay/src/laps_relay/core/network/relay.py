@@ -1,0 +1,394 @@
+"""A relay of the network: what its shell and its own clients call.
+
+::
+
+    shell                          NetworkRelay
+    connection_opened ----------->  Peers: handshakes, sessions
+    control_data, ... ----------->    |  events
+    handle_timeout -------------->    v
+                                    Nib, FloodTables, Interests      what is known
+                                      |  changes, until there are none
+                                      v
+                                    Steering, Sets                   who gets data, which way
+                                      |  FIB
+    data_stream, datagram ------->  PeerPlane                        the hot path
+    poll_dirty, poll_transmit <---  Advertiser: differences, batched
+
+Every public method does what it is told, lets everything settle, and returns; nothing is left half
+done between two calls. It reads no clock and does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.network import events
+from laps_relay.core.network.core import NetworkCore
+from laps_relay.core.network.dialling import Contact
+from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.interfaces import Answer, Dial, PeerPlaneCounters, Policy
+from laps_relay.core.network.links import Link
+from laps_relay.core.network.parts import Due
+from laps_relay.core.network.rows import (
+    announce_rows,
+    fib_rows,
+    node_rows,
+    peer_rows,
+    set_rows,
+    subscribe_rows,
+)
+from laps_relay.core.network.views import (
+    AnnounceRow,
+    FibRow,
+    NodeRow,
+    PeerRow,
+    SetRow,
+    SubscribeRow,
+)
+from laps_wire.errors import RemoteError
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.laps2 import (
+    AnnounceKind,
+    Load,
+    LoadClass,
+    NodeInfo,
+    SubscribeCode,
+    SubscribeData,
+)
+from laps_wire.peering.laps2.information import NO_DATA
+from laps_wire.peering.session import Role, Transmit
+
+__all__ = ["NetworkRelay"]
+
+
+class NetworkRelay(NetworkCore):
+    """See the module."""
+
+    __slots__ = ()
+
+    # Connections, from the shell
+
+    def connection_opened(
+        self,
+        now: float,
+        session: int,
+        egress: Egress,
+        *,
+        role: Role,
+        alpn: str,
+        spki_hash: bytes,
+        dial: Dial | None = None,
+    ) -> None:
+        """A connection stands; ``spki_hash`` is of the listener's TLS key, on both sides."""
+        self._links.add(Link(session, egress, alpn, dial))
+        if dial is not None:
+            self._dialler.made(now, dial.number, session)
+        self._peers.opened(now, session, role=role, alpn=alpn, spki_hash=spki_hash, dial=dial)
+        self._settle(now)
+
+    def control_data(
+        self, now: float, session: int, stream_id: int, data: bytes, fin: bool = False
+    ) -> None:
+        """Bytes of a bidirectional stream."""
+        self._peers.stream_data(now, session, stream_id, data, fin)
+        self._settle(now)
+
+    def control_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
+        """The peer reset its half of a bidirectional stream."""
+        self._peers.stream_reset(now, session, stream_id, code)
+        self._settle(now)
+
+    def control_stopped(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
+        """The peer reads our half of a bidirectional stream no more."""
+        self._peers.stop_sending(now, session, stream_id, code)
+        self._settle(now)
+
+    def connection_closed(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
+        """A connection is gone; its number is free again."""
+        self._peers.closed(now, session, code, reason)
+        self._settle(now)
+        self._links.remove(session)
+
+    def measured(self, now: float, session: int, srtt_us: int, loss: float = 0.0) -> None:
+        """What the transport measures on a connection; the shell says it now and then."""
+        link = self._links.get(session)
+        if link is None:
+            return
+        link.srtt_us, link.loss = srtt_us, loss
+        if link.node is not None and link.guest is None:
+            self._prober.measured(session, srtt_us)
+            self._adjoin(now, link.node)
+        self._settle(now)
+
+    def close(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
+        """End a session ourselves."""
+        self._peers.close(now, session, code, reason)
+        self._settle(now)
+
+    # Data, from the shell
+
+    def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a unidirectional stream of a peer."""
+        link = self._links.get(session)
+        if link is None:
+            return
+        try:
+            if link.guest is not None:
+                link.guest.stream_data(now, stream_id, data, fin)
+            elif link.receives or not link.up:
+                self._plane.stream_data(now, session, stream_id, data, fin)
+        except RemoteError as error:
+            self._fault(now, link, error)
+            self._settle(now)
+
+    def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned a unidirectional stream."""
+        link = self._links.get(session)
+        if link is not None and link.guest is not None:
+            link.guest.stream_reset(now, stream_id, code)
+        else:
+            self._plane.stream_reset(now, session, stream_id, code)
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """A datagram of a peer."""
+        link = self._links.get(session)
+        if link is None:
+            return
+        try:
+            if link.guest is not None:
+                link.guest.datagram(now, data)
+            else:
+                self._plane.datagram(now, session, data)
+        except RemoteError as error:
+            self._fault(now, link, error)
+            self._settle(now)
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
+    ) -> None:
+        """An outgoing data stream was dropped by the egress, or stopped by the peer."""
+        link = self._links.get(session)
+        if link is not None and link.guest is not None:
+            link.guest.out_stream_gone(now, stream, lost, stopped=stopped)
+        else:
+            self._plane.out_stream_gone(now, session, stream, lost, stopped=stopped)
+
+    # The local side
+
+    def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Our clients publish a track, or a namespace (then the track name is empty)."""
+        self._interests.announce(now, kind, name)
+        self._settle(now)
+
+    def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """They do not any more."""
+        self._interests.withdraw(now, kind, name)
+        self._settle(now)
+
+    def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
+        """Our clients want a track; what becomes of it is told with ``answered``."""
+        denial = self._interests.want(now, name, data)
+        if denial is not None and self._local is not None:
+            self._local.answered(
+                now,
+                self.key(name),
+                Answer.REFUSED,
+                code=denial.code,
+                reason=denial.reason,
+                data=NO_DATA,
+            )
+        self._settle(now)
+
+    def unwant(self, now: float, name: FullTrackName) -> None:
+        """They do not any more."""
+        self._interests.unwant(now, name)
+        self._settle(now)
+
+    def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
+        """A publisher here accepted what was pulled."""
+        self._interests.pulled(now, key, data)
+        self._settle(now)
+
+    def pull_refused(
+        self,
+        now: float,
+        key: int,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData = NO_DATA,
+    ) -> None:
+        """It refused."""
+        self._interests.pull_refused(now, key, code, reason, data)
+        self._settle(now)
+
+    def pull_ended(self, now: float, key: int, reason: str) -> None:
+        """It ended what it had accepted."""
+        self._interests.pull_ended(now, key, reason)
+        self._settle(now)
+
+    def key(self, name: FullTrackName) -> int:
+        """The full-name hash of a track."""
+        return self._hasher.full_name(name.namespace.fields, name.name)
+
+    # Orders
+
+    def set_contacts(self, now: float, contacts: Iterable[Contact]) -> None:
+        """The relays to be connected with, for ever."""
+        self._dialler.set_contacts(now, contacts)
+
+    def set_own_contacts(self, now: float, contacts: tuple[str, ...]) -> None:
+        """How others reach us, once that is known."""
+        if self._own.set_contacts(contacts):
+            self._nib.set_self(now, self._own.info)
+            self._settle(now)
+
+    def set_load(self, now: float, load: Load) -> None:
+        """How busy we are."""
+        if self._own.set_load(load):
+            self._nib.set_self(now, self._own.info)
+            self._settle(now)
+
+    def set_policy(self, now: float, policy: Policy) -> None:
+        """Another policy is in force from now on; what it forbids ends at once."""
+        self._policy = policy
+        self._ways.policy = policy
+        self._peers.set_policy(now, policy)
+        self._nib.set_policy(now, policy)
+        self._steering.set_policy(policy)
+        self.announces.reconsider()
+        self.subscribes.reconsider()
+        self._interests.reconsider(now)
+        self._sets.reroute(now, None, cut=True)
+        self._events.append(events.PolicyChanged())
+        self._settle(now)
+
+    def drain(
+        self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()
+    ) -> None:
+        """Go away: peers move what goes through us, and nothing new comes."""
+        self._dialler.stop()
+        self.set_load(now, Load(LoadClass.DRAINING, 1000))
+        self._peers.drain(now, seconds, reason, alternates)
+        self._settle(now)
+
+    def close_all(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
+        """End everything at once."""
+        self._dialler.stop()
+        self._peers.close_all(now, code, reason)
+        self._settle(now)
+
+    # Polls
+
+    def poll_dirty(self) -> list[int]:
+        """Sessions that may have something to send; taken once."""
+        return self._peers.poll_dirty()
+
+    def poll_transmit(self, session: int) -> list[Transmit]:
+        """What a session wants the shell to do, in order."""
+        return self._peers.poll_transmit(session)
+
+    def poll_dials(self, now: float) -> list[Dial]:
+        """Whom to dial now."""
+        dials = self._dialler.poll_dials(now)
+        for dial in dials:
+            self._events.append(
+                events.Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic)
+            )
+        return dials
+
+    def dial_failed(self, now: float, number: int, reason: str) -> None:
+        """A dial has led to nothing."""
+        self._dialler.failed(now, number, reason)
+        self._settle(now)
+
+    def poll_events(self) -> list[NetworkEvent]:
+        """What happened, for logs and telemetry; taken once."""
+        for report in self._dialler.poll_reports():
+            self._events.append(
+                events.Dialled(
+                    contact=report.contact,
+                    node=report.node,
+                    dynamic=report.dynamic,
+                    failed=report.reason,
+                )
+            )
+        taken, self._events = self._events, []
+        return taken
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
+        times = (
+            self._timers.next(),
+            self._peers.poll_timeout(),
+            self._nib.poll_timeout(),
+            self.announces.poll_timeout(),
+            self.subscribes.poll_timeout(),
+            self._interests.poll_timeout(),
+            self._steering.poll_timeout(),
+            self._sets.poll_timeout(),
+            self._plane.poll_timeout(),
+            self._prober.poll_timeout(),
+            self._dialler.poll_timeout(),
+        )
+        return min((time for time in times if time is not None), default=None)
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what is due."""
+        self._peers.handle_timeout(now)
+        self._nib.handle_timeout(now)
+        self.announces.handle_timeout(now)
+        self.subscribes.handle_timeout(now)
+        self._interests.handle_timeout(now)
+        self._sets.handle_timeout(now)
+        self._plane.handle_timeout(now)
+        for session, probe in self._prober.handle_timeout(now):
+            self._send(now, session, probe)
+        self._settle(now)
+        while (due := self._timers.pop(now)) is not None:
+            kind, session = due
+            if kind is Due.FLUSH:
+                self._flush(now, session)
+        self._settle(now)
+
+    # Views
+
+    @property
+    def node_id(self) -> NodeId:
+        """Who we are."""
+        return self._own.node_id
+
+    @property
+    def info(self) -> NodeInfo:
+        """What we say of ourselves."""
+        return self._own.info
+
+    def counters(self) -> PeerPlaneCounters:
+        """Of the forwarding plane."""
+        return self._plane.counters()
+
+    def peers(self) -> list[PeerRow]:
+        """All connections."""
+        return peer_rows(self._links)
+
+    def nodes(self) -> list[NodeRow]:
+        """The node information base."""
+        return node_rows(self._own.info, self._nib)
+
+    def announce_rows(self) -> list[AnnounceRow]:
+        """All announces."""
+        return announce_rows(self.announces)
+
+    def subscribe_rows(self) -> list[SubscribeRow]:
+        """All subscribes."""
+        return subscribe_rows(self.subscribes, self._interests)
+
+    def sets(self) -> list[SetRow]:
+        """All subscriber node sets."""
+        return set_rows(self._sets)
+
+    def fib(self) -> list[FibRow]:
+        """Where data goes."""
+        return fib_rows(self._plane, self._sets)

@@ -1,0 +1,167 @@
+"""Tables of the network as rows, for the admin and the simulator."""
+
+from __future__ import annotations
+
+from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.core.network.interests import Interests
+from laps_relay.core.network.interfaces import LOCAL, PeerForwarding
+from laps_relay.core.network.links import Links
+from laps_relay.core.network.nib import Nib
+from laps_relay.core.network.sets import Sets
+from laps_relay.core.network.views import (
+    AnnounceRow,
+    FibRow,
+    NodeRow,
+    PeerRow,
+    SetRow,
+    SubscribeRow,
+)
+from laps_wire.peering.laps2 import NodeInfo
+
+__all__ = [
+    "announce_rows",
+    "fib_rows",
+    "node_rows",
+    "peer_rows",
+    "set_rows",
+    "subscribe_rows",
+]
+
+
+def peer_rows(links: Links) -> list[PeerRow]:
+    """All connections."""
+    return [
+        PeerRow(
+            session=link.session,
+            node=link.node,
+            relay_type="" if link.info is None else link.info.node.relay_type.name.lower(),
+            region="" if link.info is None else link.info.node.region,
+            alpn=link.alpn,
+            control=link.control,
+            sends=link.sends,
+            receives=link.receives,
+            dialled=link.dial is not None,
+            on_demand=link.dial is not None and link.dial.dynamic,
+            leaving=link.leaving,
+            guest=link.guest is not None,
+            opened=link.opened,
+            srtt_us=link.srtt_us,
+            loss=link.loss,
+        )
+        for link in links.by_session.values()
+    ]
+
+
+def node_rows(own: NodeInfo, nib: Nib) -> list[NodeRow]:
+    """Ourselves first, then all others."""
+    rows = [_node_row(own, nib)]
+    for node in nib.nodes():
+        info = nib.info(node)
+        if info is not None:
+            rows.append(_node_row(info, nib))
+    return rows
+
+
+def _node_row(info: NodeInfo, nib: Nib) -> NodeRow:
+    node = info.node
+    best = nib.best(node.node_id)
+    return NodeRow(
+        node=node.node_id,
+        relay_type=node.relay_type.name.lower(),
+        region=node.region,
+        epoch=node.stamp.epoch,
+        sequence=node.stamp.sequence,
+        load_class=node.load.load_class.name.lower(),
+        load=node.load.value,
+        contacts=node.contacts,
+        longitude=None if node.location is None else node.location.longitude,
+        latitude=None if node.location is None else node.location.latitude,
+        next_hop=None if best is None else best.peer,
+        hops=0 if best is None else best.hops,
+        cost_us=0 if best is None else best.cost_us,
+        path=() if best is None else best.relays,
+        ways=len(nib.candidates(node.node_id)),
+    )
+
+
+def announce_rows(announces: AnnounceTable) -> list[AnnounceRow]:
+    """All announces that are in use."""
+    return [
+        AnnounceRow(
+            source=entry.source,
+            kind=entry.kind.name.lower(),
+            key=entry.full_name_hash,
+            name=entry.plaintext,
+            epoch=entry.stamp.epoch,
+            sequence=entry.stamp.sequence,
+            session=announces.heard_on(entry.identity),
+        )
+        for entry in announces.live()
+    ]
+
+
+def subscribe_rows(subscribes: SubscribeTable, interests: Interests) -> list[SubscribeRow]:
+    """All subscribes that are in use."""
+    return [
+        SubscribeRow(
+            source=entry.source,
+            key=entry.full_name_hash,
+            name=interests.name(entry.full_name_hash),
+            epoch=entry.stamp.epoch,
+            sequence=entry.stamp.sequence,
+            session=subscribes.heard_on(entry.identity),
+        )
+        for entry in subscribes.live()
+    ]
+
+
+def set_rows(sets: Sets) -> list[SetRow]:
+    """The sets of peers and our own, each ingress followed by its egress."""
+    rows: list[SetRow] = []
+    for row in sets.rows():
+        if row.ingress.session != LOCAL:
+            rows.append(
+                SetRow(
+                    session=row.ingress.session,
+                    sns_id=row.ingress.set_id,
+                    incoming=True,
+                    targets=row.targets,
+                    scope=row.scope,
+                    hops=row.hops - 1,
+                    key=row.key,
+                    retiring=False,
+                )
+            )
+        rows += [
+            SetRow(
+                session=each.egress.session,
+                sns_id=each.egress.sns_id,
+                incoming=False,
+                targets=each.targets,
+                scope=row.scope,
+                hops=row.hops,
+                key=row.key,
+                retiring=each.retired,
+            )
+            for each in row.egress
+        ]
+    return rows
+
+
+def fib_rows(plane: PeerForwarding, sets: Sets) -> list[FibRow]:
+    """Where data goes."""
+    keys = {row.ingress: row.key for row in sets.rows()}
+    return [
+        FibRow(
+            session=ingress.session,
+            set_id=ingress.set_id,
+            egress=tuple((each.session, each.sns_id) for each in egress),
+            local=local,
+            key=keys.get(ingress),
+            streams=counters.streams,
+            datagrams=counters.datagrams,
+            bytes_in=counters.bytes_in,
+            bytes_out=counters.bytes_out,
+        )
+        for ingress, (egress, local, counters) in plane.entries().items()
+    ]
