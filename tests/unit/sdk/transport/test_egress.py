@@ -429,7 +429,9 @@ def test_a_stream_that_the_engine_is_full_of_waits_even_when_nothing_else_does()
     stream.write(b"x" * 33_000)
     assert rig.engine.take() == []
     assert stream.queued == 33_000
+    assert stream.unsent == 73_000
     rig.engine.held = {}
+    assert stream.unsent == 33_000
     assert written(rig.turn()) == [2, 2, 2]
 
 

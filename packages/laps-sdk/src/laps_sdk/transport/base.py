@@ -131,6 +131,11 @@ class OutStream(ABC):
     def queued(self) -> int:
         """Bytes written here that QUIC has not taken yet."""
 
+    @property
+    def unsent(self) -> int:
+        """Bytes written here that have not left in a packet yet, as far as is known."""
+        return self.queued
+
     @abstractmethod
     def write(self, data: bytes, fin: bool = False) -> None:
         """Queue bytes; ``fin`` ends the stream behind them.

@@ -54,6 +54,7 @@ class Egress:
         "_ticks",
         "_wake",
         "_window",
+        "backlog",
         "budget",
         "clock",
         "datagrams",
@@ -81,6 +82,7 @@ class Egress:
         self.clock = clock
         self._wake = wake
         self.give = engine.write
+        self.backlog = engine.backlog
         self.budget = -1
         self.dirty = False
         self.shut = False

@@ -83,6 +83,11 @@ class EgressStream(OutStream):
         """See :attr:`OutStream.stream_id`."""
         return None if self.sid < 0 else self.sid
 
+    @property
+    def unsent(self) -> int:
+        """See :attr:`OutStream.unsent`."""
+        return self.queued + (0 if self.sid < 0 else self.egress.backlog(self.sid))
+
     def write(self, data: bytes, fin: bool = False) -> None:
         """See :meth:`OutStream.write`."""
         if self.closed:

@@ -1,0 +1,299 @@
+"""One connection to another relay: sorts what it brings, and carries out what its session wants.
+
+::
+
+    bidirectional streams     control   both ways, through the relay's sessions
+    unidirectional streams    data      straight to the forwarding plane
+    datagrams                 data
+
+The streams that a dialler opens are all control streams, so the n-th one has the number that the
+session already uses for it. Messages for the C++ relay leave one by one: the next is written when
+the one before is in a packet, because that relay reads one message from each chunk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from laps_relay.core.interfaces import Egress
+from laps_relay.core.interfaces import OutStream as PlaneStream
+from laps_relay.core.network.interfaces import Dial
+from laps_sdk.errors import StreamLimitError
+from laps_sdk.transport.base import Connection, ConnectionStats, OutStream
+from laps_sdk.transport.events import (
+    Closed,
+    Connected,
+    DatagramReceived,
+    Event,
+    StopSending,
+    StreamData,
+    StreamDropped,
+    StreamReset,
+    StreamsAvailable,
+)
+from laps_wire.errors import RemoteError
+from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamEnd, Transmit
+from laps_wire.peering.session import StreamData as ControlData
+
+__all__ = ["PeerPort", "PeerRelay", "PortOwner"]
+
+ALONE_RETRY: Final = 0.005
+"""Seconds until it is looked again whether a message for the C++ relay has left."""
+
+MAX_OLD_STREAMS: Final = 16
+"""Control streams that are remembered: an old one may still have to be reset."""
+
+
+class PeerRelay(Protocol):
+    """What the shell needs of the network core: ``NetworkRelay``, or a fake."""
+
+    # What happens to connections
+
+    def connection_opened(
+        self,
+        now: float,
+        session: int,
+        egress: Egress,
+        *,
+        role: Role,
+        alpn: str,
+        spki_hash: bytes,
+        dial: Dial | None,
+    ) -> None:
+        """A connection stands."""
+
+    def control_data(
+        self, now: float, session: int, stream_id: int, data: bytes, fin: bool
+    ) -> None:
+        """Bytes of a bidirectional stream."""
+
+    def control_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned its half of one."""
+
+    def control_stopped(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer reads our half of one no more."""
+
+    def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """Bytes of a unidirectional stream."""
+
+    def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned one."""
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """A datagram."""
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: PlaneStream, lost: int, *, stopped: bool
+    ) -> None:
+        """An outgoing data stream was dropped by the egress, or stopped by the peer."""
+
+    def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
+        """The connection is gone."""
+
+    def measured(self, now: float, session: int, srtt_us: int, loss: float) -> None:
+        """The round trip, and the share of packets lost since the last time."""
+
+    # Polls
+
+    def poll_dirty(self) -> list[int]:
+        """Sessions that may have something to send."""
+
+    def poll_transmit(self, session: int) -> list[Transmit]:
+        """What one wants to send."""
+
+    def poll_dials(self, now: float) -> list[Dial]:
+        """Whom to dial now."""
+
+    def dial_failed(self, now: float, number: int, reason: str) -> None:
+        """A dial has led to nothing."""
+
+    def poll_timeout(self) -> float | None:
+        """When ``handle_timeout`` wants to be called."""
+
+    def handle_timeout(self, now: float) -> None:
+        """The time has come."""
+
+
+class PortOwner(Protocol):
+    """What a port needs of its server."""
+
+    relay: PeerRelay
+
+    def settle(self) -> None:
+        """Carry on what a turn began."""
+
+    def forget(self, number: int) -> None:
+        """The connection is over."""
+
+    def call_later(self, delay: float, port: PeerPort) -> None:
+        """Have ``port.send_alone`` called."""
+
+
+class PeerPort:
+    """The ``Handler`` of a connection to another relay."""
+
+    __slots__ = (
+        "_alone",
+        "_blocked",
+        "_control",
+        "_lost",
+        "_owner",
+        "_relay",
+        "_sent",
+        "connection",
+        "dial",
+        "number",
+    )
+
+    def __init__(
+        self, owner: PortOwner, number: int, connection: Connection, dial: Dial | None
+    ) -> None:
+        self.number = number
+        self.connection = connection
+        self.dial = dial
+        self._owner = owner
+        self._relay = owner.relay
+        self._control: dict[int, OutStream] = {}
+        self._blocked: list[Transmit] = []
+        self._alone: deque[tuple[OutStream, bytes]] = deque()
+        self._sent = self._lost = 0
+
+    def open(self) -> None:
+        """Introduce the connection to the relay; who dialled begins to speak."""
+        connection = self.connection
+        self._relay.connection_opened(
+            connection.now,
+            self.number,
+            connection,
+            role=Role.DIALLER if connection.is_client else Role.LISTENER,
+            alpn=connection.alpn,
+            # Without certificates (in memory) there is nothing to bind a proof to.
+            spki_hash=connection.server_key_hash or bytes(32),
+            dial=self.dial,
+        )
+        self.measure()
+
+    # What the connection brings
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """A turn: everything in order, then what it brought up elsewhere."""
+        try:
+            for event in events:
+                self._handle(event)
+        except RemoteError as error:
+            self.connection.close(error.code, str(error)[:200])
+        finally:
+            self._owner.settle()
+
+    def _handle(self, event: Event) -> None:
+        relay, number, now = self._relay, self.number, self.connection.now
+        match event:
+            case StreamData(stream_id, data, fin):
+                if stream_id & 2:
+                    relay.data_stream(now, number, stream_id, data, fin)
+                else:
+                    relay.control_data(now, number, stream_id, data, fin)
+            case DatagramReceived(data):
+                relay.datagram(now, number, data)
+            case StreamReset(stream_id, code):
+                if stream_id & 2:
+                    relay.data_reset(now, number, stream_id, code)
+                else:
+                    relay.control_reset(now, number, stream_id, code)
+            case StopSending(stream_id, code, stream):
+                if not stream_id & 2:
+                    relay.control_stopped(now, number, stream_id, code)
+                elif stream is not None:
+                    gone = cast("PlaneStream", stream)
+                    relay.out_stream_gone(now, number, gone, 0, stopped=True)
+            case StreamDropped(stream, _, lost):
+                gone = cast("PlaneStream", stream)
+                relay.out_stream_gone(now, number, gone, lost, stopped=False)
+            case StreamsAvailable():
+                blocked, self._blocked = self._blocked, []
+                self.carry_out(blocked)
+            case Connected():
+                self.measure()
+            case Closed():
+                self._alone.clear()
+                code = event.code
+                if not event.application:
+                    # QUIC has codes of its own; an idle timeout is an end like any other.
+                    code = CloseCode.INTERNAL_ERROR if event.code else CloseCode.NO_ERROR
+                relay.connection_closed(now, number, code, event.reason)
+                self._owner.forget(number)
+
+    # To the connection
+
+    def carry_out(self, items: Sequence[Transmit]) -> None:
+        """Do what the session wants, in order."""
+        for item in items:
+            if isinstance(item, ConnectionClose):
+                self._blocked.clear()
+                self.connection.close(item.code, item.reason)
+            elif self._blocked:
+                self._blocked.append(item)
+            else:
+                try:
+                    self._act(item)
+                except StreamLimitError:
+                    self._blocked.append(item)
+
+    def _act(self, item: ControlData | StreamEnd) -> None:
+        stream_id = item.stream_id
+        if isinstance(item, StreamEnd) and item.ending is Ending.STOP:
+            self.connection.stop_sending(stream_id, item.code)
+            return
+        stream = self._stream(stream_id)
+        if isinstance(item, ControlData):
+            if item.alone:
+                self._alone.append((stream, item.data))
+                if len(self._alone) == 1:
+                    self.send_alone()
+            else:
+                stream.write(item.data)
+        elif item.ending is Ending.FINISH:
+            stream.write(b"", fin=True)
+        else:
+            stream.reset(item.code)
+
+    def send_alone(self) -> None:
+        """Write the next message for the C++ relay once the one before has left."""
+        if not self._alone or self.connection.closed:
+            self._alone.clear()
+            return
+        stream, data = self._alone[0]
+        if stream.unsent:
+            self._owner.call_later(ALONE_RETRY, self)
+            return
+        self._alone.popleft()
+        stream.write(data)
+        if self._alone:
+            self._owner.call_later(0, self)
+
+    def _stream(self, stream_id: int) -> OutStream:
+        connection = self.connection
+        if stream_id & 1 == connection.is_client:
+            return connection.reply_stream(stream_id)
+        stream = self._control.get(stream_id)
+        if stream is None:
+            stream = self._control[stream_id] = connection.open_bidirectional()
+            if len(self._control) > MAX_OLD_STREAMS:
+                del self._control[min(self._control)]
+        return stream
+
+    # Figures
+
+    def measure(self) -> None:
+        """Tell the relay how far away the peer is, and how much is lost on the way."""
+        stats: ConnectionStats = self.connection.stats()
+        if stats.rtt is None:
+            return
+        sent, lost = stats.packets_sent, stats.packets_lost or 0
+        fresh = sent - self._sent
+        share = min(1.0, max(0.0, (lost - self._lost) / fresh)) if fresh > 0 else 0.0
+        self._sent, self._lost = sent, lost
+        self._relay.measured(self.connection.now, self.number, round(stats.rtt * 1_000_000), share)
