@@ -2,18 +2,11 @@
 
 ::
 
-    Edge --SUBSCRIBE-----> Wish --wanted----------> host (the network, a Stub, a parent)
-         <-SUBSCRIBE_OK--       <-answered--------
-         --UNSUBSCRIBE-->       --unwanted------->
-
-    Edge <-SUBSCRIBE------ Pull <-pull------------ host
-         --SUBSCRIBE_OK->       --pulled--------->        objects: FeedEgress
-         --PUBLISH_DONE->       --pull_ended----->
-
-    Edge <-PUBLISH_NAMESPACE--- offer, withdraw -- host
-
-A wish that was refused, or has ended, stays while somebody at the Edge still receives or waits: the
-others may have the track later, and then the Edge is made to ask again.
+    Edge --SUBSCRIBE-----> Wishes --wanted----------> host (the network, a Stub, a parent)
+         <-SUBSCRIBE_OK--         <-answered---------
+    Edge <-SUBSCRIBE------ Pulls  <-pull-------------
+         --SUBSCRIBE_OK->         --pulled---------->       objects: FeedEgress
+    Edge <-PUBLISH_NAMESPACE, PUBLISH- Namespaces, Publications <-offer, withdraw--
 
 Tracks are known by their key, the full-name hash; it is their alias, too, as far as an alias goes.
 """
@@ -21,31 +14,20 @@ Tracks are known by their key, the full-name hash; it is their alias, too, as fa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
 
-from laps_relay.core.bridge.bodies import (
-    DRAFT,
-    error_data,
-    ok_data,
-    read_ok,
-    read_subscribe,
-    subscribe_data,
-)
-from laps_relay.core.bridge.codes import done_status, request_error, subscribe_code
-from laps_relay.core.bridge.egress import FeedEgress, Outlet, alias_of
+from laps_relay.core.bridge.bodies import DRAFT
+from laps_relay.core.bridge.egress import FeedEgress, alias_of
+from laps_relay.core.bridge.offers import Namespaces, Publications
+from laps_relay.core.bridge.parts import EdgeClientHost, Office
+from laps_relay.core.bridge.pulls import Pulls
 from laps_relay.core.bridge.virtual import VirtualClient
-from laps_relay.core.control.codes import shorten
+from laps_relay.core.bridge.wishes import Wishes
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.network.interfaces import Answer, Feed
-from laps_relay.core.timers import Timers
-from laps_wire.errors import LocalError
 from laps_wire.hashing import KeyedHasher
-from laps_wire.moqt.codepoints import FilterType, RequestErrorCode
-from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, Subscribe, SubscribeOk
-from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.session import (
     Event,
     PublishEnded,
@@ -57,79 +39,20 @@ from laps_wire.moqt.session import (
     UpdateReceived,
 )
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
-from laps_wire.moqt.structures import SubscriptionFilter
-from laps_wire.names import FullTrackName, Namespace
-from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
+from laps_wire.names import FullTrackName
+from laps_wire.peering.laps2 import AnnounceKind, SubscribeData
 
-__all__ = ["EdgeClient", "EdgeClientHost"]
-
-_RECHECK: Final = 5.0
-"""How often the Edge is asked whether a wish that was refused is still one, in seconds."""
-_LARGEST: Final = SubscriptionFilter(FilterType.LARGEST_OBJECT)
-
-
-class EdgeClientHost(Protocol):
-    """Whoever is behind the client."""
-
-    def wanted(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
-        """The Edge wants a track; again, with other data, if its subscribers ask for more.
-
-        Answer with :meth:`EdgeClient.answered`, now or later.
-        """
-
-    def unwanted(self, now: float, key: int, name: FullTrackName) -> None:
-        """It does not any more."""
-
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
-        """A pull is served; ``data`` is the publisher's answer."""
-
-    def pull_refused(
-        self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
-    ) -> None:
-        """A pull is not served."""
-
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
-        """A pull that was served is over."""
-
-    def closed(self, now: float, code: int, reason: str) -> None:
-        """The Edge ended the session, and with it everything."""
-
-
-@dataclass(slots=True, eq=False)
-class _Wish:
-    """A track that the Edge wants."""
-
-    key: int
-    name: FullTrackName
-    request_id: int | None
-    """The Edge's SUBSCRIBE; None while it was told that there is nothing."""
-    data: SubscribeData | None = None
-    """The publisher's answer, once there is one."""
-    served: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _Pull:
-    """A track that the others want."""
-
-    key: int
-    name: FullTrackName
-    request_id: int
-    served: bool = False
+__all__ = ["EdgeClient"]
 
 
 class EdgeClient:
     """One session of an Edge with other relays behind it."""
 
     __slots__ = (
-        "_hasher",
-        "_host",
-        "_offers",
-        "_outlets",
+        "_namespaces",
+        "_office",
+        "_publications",
         "_pulls",
-        "_relay",
-        "_requests",
-        "_timers",
         "_virtual",
         "_wishes",
         "egress",
@@ -146,18 +69,14 @@ class EdgeClient:
         stop: Callable[[int, int], None] | None = None,
         setup: SetupOptions = NO_OPTIONS,
     ) -> None:
-        self._relay = relay
-        self._host = host
-        self._hasher = hasher
         self._virtual = VirtualClient(relay, number, self._event, setup=setup)
-        self._wishes: dict[int, _Wish] = {}
-        self._pulls: dict[int, _Pull] = {}
-        self._offers: dict[Namespace, int] = {}
-        self._requests: dict[int, _Wish | _Pull | Namespace] = {}
-        """What each request is about, whoever made it."""
-        self._outlets: dict[int, Outlet] = {}
-        self._timers: Timers[int] = Timers()
-        self.egress = FeedEgress(clock, self._outlets, stop)
+        self._office = Office(relay, self._virtual, host, hasher)
+        self._wishes = Wishes(self._office)
+        self._pulls = Pulls(self._office)
+        self._namespaces = Namespaces(self._office)
+        self._publications = Publications(self._office, self._wishes)
+        self.egress = FeedEgress(clock, self._pulls.outlets, stop)
+        """What the forwarding plane writes to."""
 
     def open(self, now: float, address: str, *, upstream: bool) -> None:
         """Become a session of the Edge, which logs show with this address."""
@@ -172,17 +91,22 @@ class EdgeClient:
 
     def close(self, now: float) -> None:
         """Leave: what came from the others ends at the Edge."""
+        self._pulls.outlets.clear()
         self._virtual.close(now)
-        self._outlets.clear()
 
     @property
     def number(self) -> int:
         """The Edge's number of the session."""
         return self._virtual.number
 
+    @property
+    def closed(self) -> bool:
+        """Whether the session is over."""
+        return self._virtual.closed
+
     def key_of(self, name: FullTrackName) -> int:
         """The full-name hash of a track."""
-        return self._hasher.full_name(name.namespace.fields, name.name)
+        return self._office.key_of(name)
 
     # Time
 
@@ -192,16 +116,11 @@ class EdgeClient:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return self._timers.next()
+        return self._wishes.poll_timeout()
 
     def handle_timeout(self, now: float) -> None:
-        """Give up wishes that are none any more."""
-        while (key := self._timers.pop(now)) is not None:
-            wish = self._wishes[key]
-            if self._relay.is_wanted(self.number, wish.name):
-                self._timers.set(key, now + _RECHECK)
-            else:
-                self._drop(now, wish)
+        """Give up what nobody waits for any more."""
+        self._wishes.handle_timeout(now)
         self.pump(now)
 
     # What the Edge says
@@ -209,232 +128,62 @@ class EdgeClient:
     def _event(self, now: float, event: Event) -> None:
         match event:
             case RequestReceived(message=Subscribe() as message):
-                self._wanted(now, message)
+                self._wishes.subscribe(now, message)
             case RequestReceived():
                 code = RequestErrorCode.NOT_SUPPORTED
-                self._virtual.session.reject(event.request_id, code, "there is only the present")
-            case UpdateReceived():
-                self._updated(now, event)
-            case RequestAccepted() | RequestRejected() | PublishEnded() | RequestCancelled():
-                self._about(now, event)
+                self._office.session.reject(event.request_id, code, "there is only the present")
+            case (
+                RequestAccepted()
+                | RequestRejected()
+                | PublishEnded()
+                | RequestCancelled()
+                | UpdateReceived()
+            ):
+                _ = (
+                    self._wishes.event(now, event)
+                    or self._pulls.event(now, event)
+                    or self._namespaces.event(now, event)
+                    or self._publications.event(now, event)
+                )
             case Terminated():
-                self._host.closed(now, event.code, event.reason)
+                self._office.host.closed(now, event.code, event.reason)
             case _:
-                pass  # SETUP; everything else is about requests that we never make
+                pass  # SETUP, GOAWAY; the rest is about requests that we never make
 
-    def _about(
-        self,
-        now: float,
-        event: RequestAccepted | RequestRejected | PublishEnded | RequestCancelled,
-    ) -> None:
-        subject = self._requests.get(event.request_id)
-        match subject:
-            case _Wish() if isinstance(event, RequestCancelled):
-                self._cancelled(now, subject)
-            case _Pull():
-                self._pull_event(now, subject, event)
-            case Namespace() if not isinstance(event, RequestAccepted):
-                del self._requests[event.request_id]
-                self._offers.pop(subject, None)
-            case _:
-                pass
-
-    # What the Edge wants
-
-    def _wanted(self, now: float, message: Subscribe) -> None:
-        name, session = message.track, self._virtual.session
-        key = self.key_of(name)
-        wish = self._wishes.get(key)
-        if wish is None:
-            wish = self._wishes[key] = _Wish(key, name, message.request_id)
-        elif wish.name != name:
-            reason = f"{name} has the hash of {wish.name}"
-            session.reject(message.request_id, RequestErrorCode.INTERNAL_ERROR, shorten(reason))
-            return
-        wish.request_id = message.request_id
-        self._requests[message.request_id] = wish
-        self._timers.cancel(key)
-        if wish.data is not None:
-            self._accept(wish, wish.data)
-        else:
-            self._host.wanted(now, key, name, subscribe_data(name, message.parameters))
-
-    def _updated(self, now: float, event: UpdateReceived) -> None:
-        """The Edge's receivers want something else together."""
-        self._virtual.session.accept(event.update_id)
-        wish = self._requests.get(event.request_id)
-        parameters = event.message.parameters
-        if isinstance(wish, _Wish) and parameters.new_group_request is not None:
-            asked = Parameters(
-                subscription_filter=_LARGEST, new_group_request=parameters.new_group_request
-            )
-            self._host.wanted(now, wish.key, wish.name, subscribe_data(wish.name, asked))
+    # What the others say
 
     def answered(
-        self,
-        now: float,
-        key: int,
-        answer: Answer,
-        *,
-        code: int,
-        reason: str,
-        data: SubscribeData,
+        self, now: float, key: int, answer: Answer, *, code: int, reason: str, data: SubscribeData
     ) -> None:
-        """What became of a wish."""
-        wish = self._wishes.get(key)
-        if wish is None:
-            return
-        if answer is not Answer.ACCEPTED:
-            self._refuse(now, wish, code, reason, data)
-        elif not wish.served:
-            wish.data = data
-            if wish.request_id is not None:
-                self._accept(wish, data)
-            else:
-                self._relay.ask_again(now, self.number, wish.name)
+        """What became of a track that the Edge wants."""
+        self._wishes.answered(now, key, answer, code, reason, data)
+        self._publications.answered(now, key, answer, code, reason, data)
         self.pump(now)
-
-    def _accept(self, wish: _Wish, data: SubscribeData) -> None:
-        largest, properties = read_ok(data)
-        session, request_id = self._virtual.session, wish.request_id
-        if request_id is None:
-            return
-        alias = alias_of(wish.key)
-        try:
-            parameters = Parameters(largest_object=largest)
-            session.accept_subscribe(request_id, alias, parameters, properties)
-            wish.served = True
-        except LocalError:
-            # Two keys that differ above the alias's bits only.
-            wish.request_id = wish.data = None
-            del self._requests[request_id]
-            code, reason = RequestErrorCode.INTERNAL_ERROR, "the track alias is taken"
-            session.reject(request_id, code, reason)
-
-    def _refuse(self, now: float, wish: _Wish, code: int, reason: str, data: SubscribeData) -> None:
-        """The others do not, or do not any more, have a track."""
-        request_id, served = wish.request_id, wish.served
-        wish.request_id, wish.data, wish.served = None, None, False
-        self._timers.set(wish.key, now + _RECHECK)
-        if request_id is None:
-            return
-        del self._requests[request_id]
-        session, reason = self._virtual.session, shorten(reason)
-        if served:
-            session.publish_done(request_id, done_status(code), STREAM_COUNT_UNKNOWN, reason)
-        else:
-            session.reject(request_id, request_error(code, data), reason)
-
-    def _cancelled(self, now: float, wish: _Wish) -> None:
-        """The Edge unsubscribed, or has waited long enough for an answer."""
-        if wish.request_id is not None:
-            del self._requests[wish.request_id]
-        waits = not wish.served and self._relay.is_wanted(self.number, wish.name)
-        wish.request_id, wish.data, wish.served = None, None, False
-        if waits:
-            self._timers.set(wish.key, now + _RECHECK)
-        else:
-            self._drop(now, wish)
-
-    def _drop(self, now: float, wish: _Wish) -> None:
-        del self._wishes[wish.key]
-        self._timers.cancel(wish.key)
-        self._host.unwanted(now, wish.key, wish.name)
-
-    # What the others want
 
     def pull(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
-        """Subscribe to a track at the Edge; its objects go into the feed."""
-        asked = read_subscribe(data)
-        wishes = NO_PARAMETERS if asked is None else asked.parameters
-        outlet = self._outlets.get(alias_of(key))
-        pull = self._pulls.get(key)
-        if pull is not None and outlet is not None:
-            outlet.feed = feed
-            if pull.served and wishes.new_group_request is not None:
-                update = Parameters(new_group_request=wishes.new_group_request)
-                self._virtual.session.update(pull.request_id, update)
-                self.pump(now)
-            return
-        if outlet is not None:
-            code, reason = SubscribeCode.HASH_COLLISION, "another track has the same alias"
-            self._host.pull_refused(now, key, code, reason, SubscribeData())
-            return
-        try:
-            request_id = self._virtual.session.subscribe(
-                name,
-                Parameters(
-                    subscription_filter=_LARGEST,
-                    subscriber_priority=wishes.subscriber_priority,
-                    new_group_request=wishes.new_group_request,
-                ),
-            )
-        except LocalError as error:
-            reason = f"the Edge takes no subscription: {error}"
-            self._host.pull_refused(now, key, SubscribeCode.LIMIT, reason, SubscribeData())
-            return
-        self._outlets[alias_of(key)] = Outlet(feed)
-        pull = self._pulls[key] = self._requests[request_id] = _Pull(key, name, request_id)
+        """The others want a track; its objects go into the feed."""
+        self._pulls.pull(now, key, name, data, feed)
         self.pump(now)
 
     def release(self, now: float, key: int) -> None:
-        """Nobody wants it any more."""
-        pull = self._pulls.get(key)
-        if pull is None:
-            return
-        self._forget(pull)
-        self._virtual.session.cancel(pull.request_id)
+        """They do not any more."""
+        self._pulls.release(key)
         self.pump(now)
 
-    def _forget(self, pull: _Pull) -> None:
-        del self._pulls[pull.key], self._requests[pull.request_id]
-        del self._outlets[alias_of(pull.key)]
-
-    def _pull_event(
-        self,
-        now: float,
-        pull: _Pull,
-        event: RequestAccepted | RequestRejected | PublishEnded | RequestCancelled,
-    ) -> None:
-        match event:
-            case RequestAccepted(message=SubscribeOk() as ok):
-                pull.served = True
-                facts = TrackProperties.of(ok.track_properties, DRAFT)
-                outlet = self._outlets[alias_of(pull.key)]
-                outlet.priority = facts.publisher_priority
-                outlet.ttl_ms = facts.object_delivery_timeout or 0
-                self._host.pulled(now, pull.key, ok_data(ok))
-            case RequestRejected(message=error):
-                self._forget(pull)
-                code, data = subscribe_code(error.error_code), error_data(error)
-                self._host.pull_refused(now, pull.key, code, error.reason, data)
-            case PublishEnded(message=done):
-                self._forget(pull)
-                self._host.pull_ended(now, pull.key, done.reason)
-            case _:
-                self._forget(pull)
-                self._host.pull_ended(now, pull.key, "the Edge ended it")
-
-    # Namespaces of the others
-
-    def offer(self, now: float, namespace: Namespace) -> None:
-        """Publish a namespace at the Edge, once."""
-        if namespace in self._offers:
-            return
-        try:
-            request_id = self._virtual.session.publish_namespace(namespace)
-        except LocalError:
-            return  # a name that MoQT cannot say, or an Edge that sends everybody away
-        self._offers[namespace] = request_id
-        self._requests[request_id] = namespace
+    def offer(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """The others publish a namespace, or push a track."""
+        if kind is AnnounceKind.NAMESPACE:
+            self._namespaces.offer(name.namespace)
+        else:
+            self._publications.offer(now, name)
         self.pump(now)
 
-    def withdraw(self, now: float, namespace: Namespace) -> None:
-        """Publish it no longer."""
-        request_id = self._offers.pop(namespace, None)
-        if request_id is not None:
-            del self._requests[request_id]
-            self._virtual.session.cancel(request_id)
-            self.pump(now)
+    def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """They do not any more."""
+        if kind is AnnounceKind.NAMESPACE:
+            self._namespaces.withdraw(name.namespace)
+        else:
+            self._publications.withdraw(now, name)
+        self.pump(now)

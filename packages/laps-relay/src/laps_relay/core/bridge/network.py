@@ -43,13 +43,13 @@ __all__ = ["NetworkBridge", "NetworkCommands"]
 class NetworkCommands(Protocol):
     """What the bridge asks of the network core; ``NetworkRelay`` has it."""
 
-    def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+    def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> object:
         """Our clients publish this; a namespace has an empty track name."""
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """They do not any more."""
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData) -> None:
+    def want(self, now: float, name: FullTrackName, data: SubscribeData) -> object:
         """Our clients want a track; again with other data if they want something else of it."""
 
     def unwant(self, now: float, name: FullTrackName) -> None:
@@ -150,12 +150,12 @@ class NetworkBridge:
         somebody subscribes to them.
         """
         if entry.kind is AnnounceKind.NAMESPACE and entry.plaintext is not None:
-            self.client.offer(now, entry.plaintext.namespace)
+            self.client.offer(now, entry.kind, entry.plaintext)
 
     def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Nobody else announces that name any more."""
         if kind is AnnounceKind.NAMESPACE:
-            self.client.withdraw(now, name.namespace)
+            self.client.withdraw(now, kind, name)
 
     # DataSink
 

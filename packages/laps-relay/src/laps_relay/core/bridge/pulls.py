@@ -1,0 +1,127 @@
+"""Tracks that the others want from the Edge: our SUBSCRIBEs to it, and where their objects go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from laps_relay.core.bridge.bodies import DRAFT, error_data, ok_data, read_subscribe
+from laps_relay.core.bridge.codes import subscribe_code
+from laps_relay.core.bridge.egress import Outlet, alias_of
+from laps_relay.core.bridge.parts import Office, RequestEvent
+from laps_relay.core.network.interfaces import Feed
+from laps_wire.errors import LocalError
+from laps_wire.moqt.codepoints import FilterType
+from laps_wire.moqt.messages import SubscribeOk
+from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
+from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.session import (
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestRejected,
+    UpdateReceived,
+)
+from laps_wire.moqt.structures import SubscriptionFilter
+from laps_wire.names import FullTrackName
+from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
+
+__all__ = ["Pulls"]
+
+_LARGEST: Final = SubscriptionFilter(FilterType.LARGEST_OBJECT)
+
+
+@dataclass(slots=True, eq=False)
+class _Pull:
+    key: int
+    request_id: int
+    outlet: Outlet
+    served: bool = False
+
+
+class Pulls:
+    """All of them, by key."""
+
+    __slots__ = ("_office", "_pulls", "_requests", "outlets")
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._pulls: dict[int, _Pull] = {}
+        self._requests: dict[int, _Pull] = {}
+        self.outlets: dict[int, Outlet] = {}
+        """Where objects go, by track alias."""
+
+    def pull(
+        self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
+    ) -> None:
+        """Subscribe to a track at the Edge; its objects go into the feed."""
+        asked = read_subscribe(data)
+        wishes = NO_PARAMETERS if asked is None else asked.parameters
+        known = self._pulls.get(key)
+        if known is not None:
+            self._again(known, wishes, feed)
+            return
+        office, alias = self._office, alias_of(key)
+        if alias in self.outlets:
+            code, reason = SubscribeCode.HASH_COLLISION, "another track has the same alias"
+            office.host.pull_refused(now, key, code, reason, SubscribeData())
+            return
+        parameters = Parameters(
+            subscription_filter=_LARGEST,
+            subscriber_priority=wishes.subscriber_priority,
+            new_group_request=wishes.new_group_request,
+        )
+        try:
+            request_id = office.session.subscribe(name, parameters)
+        except LocalError as error:
+            reason = f"the Edge takes no subscription: {error}"
+            office.host.pull_refused(now, key, SubscribeCode.LIMIT, reason, SubscribeData())
+            return
+        pull = _Pull(key, request_id, Outlet(feed))
+        self._pulls[key] = self._requests[request_id] = pull
+        self.outlets[alias] = pull.outlet
+
+    def _again(self, pull: _Pull, wishes: Parameters, feed: Feed) -> None:
+        """The others want something else of it, or have another feed for it."""
+        pull.outlet.feed = feed
+        if pull.served and wishes.new_group_request is not None:
+            update = Parameters(new_group_request=wishes.new_group_request)
+            self._office.session.update(pull.request_id, update)
+
+    def release(self, key: int) -> None:
+        """Nobody wants it any more."""
+        pull = self._pulls.get(key)
+        if pull is not None:
+            self._forget(pull)
+            self._office.session.cancel(pull.request_id)
+
+    def _forget(self, pull: _Pull) -> None:
+        del self._pulls[pull.key], self._requests[pull.request_id]
+        del self.outlets[alias_of(pull.key)]
+
+    def event(self, now: float, event: RequestEvent) -> bool:
+        """Whether this is about a pull; if so, it was acted on."""
+        pull = self._requests.get(event.request_id)
+        if pull is None:
+            return False
+        key, host = pull.key, self._office.host
+        match event:
+            case RequestAccepted(message=SubscribeOk() as ok):
+                facts = TrackProperties.of(ok.track_properties, DRAFT)
+                pull.outlet.priority = facts.publisher_priority
+                pull.outlet.ttl_ms = facts.object_delivery_timeout or 0
+                pull.served = True
+                host.pulled(now, key, ok_data(ok))
+            case RequestRejected(message=error):
+                self._forget(pull)
+                code, data = subscribe_code(error.error_code), error_data(error)
+                host.pull_refused(now, key, code, error.reason, data)
+            case PublishEnded(message=done):
+                self._forget(pull)
+                host.pull_ended(now, key, done.reason)
+            case RequestCancelled():
+                self._forget(pull)
+                host.pull_ended(now, key, "the Edge ended it")
+            case UpdateReceived() | RequestAccepted():
+                pass  # a publisher does not update, and a SUBSCRIBE has no other OK
+        return True
