@@ -1,0 +1,379 @@
+"""Network relays joined in memory, in virtual time: each connection has a delay, nothing is lost.
+
+Control streams and data streams keep their order, each by itself. A relay's own clients are
+simulated: what is announced here can be pulled, what is wanted here is recorded when it comes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+from laps_relay.core.network.dialling import Contact
+from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.interfaces import (
+    Answer,
+    Dial,
+    Feed,
+    Identity,
+    NetworkSettings,
+    Policy,
+    Refusal,
+)
+from laps_relay.core.network.parts import GuestFactory
+from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.policy import OPEN_POLICY
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    NO_EVIDENCE,
+    AnnounceInfo,
+    AnnounceKind,
+    AuthScheme,
+    DataHeader,
+    Evidence,
+    NodeInfo,
+    NodeSelf,
+    RelayType,
+    SubscribeCode,
+    SubscribeData,
+)
+from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamData, StreamEnd
+
+HASHER = KeyedHasher(b"a key that all relays share")
+
+
+class OpenAuthenticator:
+    """Everybody is who they say."""
+
+    schemes = (int(AuthScheme.NONE),)
+
+    def sign(self, schemes: object, transcript: object) -> Evidence:
+        return NO_EVIDENCE
+
+    def verify(self, evidence: Evidence, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
+        return b""
+
+    def sign_node(self, node: NodeSelf) -> NodeInfo:
+        return NodeInfo(node)
+
+    def verify_node(self, info: NodeInfo) -> Refusal | None:
+        return None
+
+
+@dataclass(eq=False)
+class Clients:
+    """A relay's own clients: ``LocalSide`` and ``DataSink``."""
+
+    net: RelayNet
+    number: int
+    answers: list[tuple[int, Answer, SubscribeCode, str]] = field(default_factory=list)
+    feeds: dict[int, Feed] = field(default_factory=dict)
+    released: list[int] = field(default_factory=list)
+    known: list[FullTrackName] = field(default_factory=list)
+    streams: dict[int, bytearray] = field(default_factory=dict)
+    finished: list[bytes] = field(default_factory=list)
+    reset: list[tuple[bytes, int]] = field(default_factory=list)
+    datagrams: list[bytes] = field(default_factory=list)
+    answer: bool = True
+    """Whether pulls are accepted at once."""
+
+    def pull(
+        self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
+    ) -> None:
+        self.feeds[key] = feed
+        if self.answer:
+            self.net.relays[self.number].pulled(now, key)
+
+    def release(self, now: float, key: int) -> None:
+        self.feeds.pop(key, None)
+        self.released.append(key)
+
+    def answered(
+        self,
+        now: float,
+        key: int,
+        answer: Answer,
+        *,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData,
+    ) -> None:
+        self.answers.append((key, answer, code, reason))
+
+    def discovered(self, now: float, entry: AnnounceInfo) -> None:
+        if entry.plaintext is not None:
+            self.known.append(entry.plaintext)
+
+    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        self.known.remove(name)
+
+    def stream_opened(
+        self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
+    ) -> None:
+        self.streams[stream] = bytearray()
+        self.stream_data(now, stream, data, fin)
+
+    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
+        self.streams[stream] += data
+        if fin:
+            self.finished.append(bytes(self.streams.pop(stream)))
+
+    def stream_reset(self, now: float, stream: int, code: int) -> None:
+        self.reset.append((bytes(self.streams.pop(stream)), code))
+
+    def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
+        self.datagrams.append(bytes(payload))
+
+
+class End:
+    """One end of a connection: the egress that a relay is given."""
+
+    max_datagram_size = 1200
+
+    def __init__(self, net: RelayNet, owner: int, session: int, delay: float) -> None:
+        self.net = net
+        self.owner = owner
+        self.session = session
+        self.delay = delay
+        self.other: End
+        self.open = True
+        self._streams = count()
+        self.incoming: dict[int, Out] = {}
+        self.bytes_sent = 0
+
+    def open_unidirectional(
+        self,
+        *,
+        priority: int = 0,
+        droppable: bool = False,
+        drop_code: int = 0,
+        deadline: float | None = None,
+    ) -> Out:
+        out = Out(self, next(self._streams) * 4 + 2)
+        self.other.incoming[out.stream_id] = out
+        return out
+
+    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
+        self.net.later(self, "datagram", data)
+        return True
+
+    def stop_sending(self, stream_id: int, code: int) -> None:
+        out = self.incoming.get(stream_id)
+        if out is not None:
+            self.net.later(self, "stopped", out)
+
+
+class Out:
+    """An outgoing data stream."""
+
+    queued = 0
+
+    def __init__(self, end: End, stream_id: int) -> None:
+        self.end = end
+        self.stream_id = stream_id
+        self.closed = False
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        if not self.closed:
+            self.closed = fin
+            self.end.bytes_sent += len(data)
+            self.end.net.later(self.end, "data", self.stream_id, bytes(data), fin)
+
+    def reset(self, code: int) -> None:
+        if not self.closed:
+            self.closed = True
+            self.end.net.later(self.end, "reset", self.stream_id, code)
+
+    def set_priority(self, priority: int) -> None:
+        pass
+
+    def set_deadline(self, deadline: float | None) -> None:
+        pass
+
+
+class RelayNet:
+    """The network: ``add`` relays, ``join`` them, ``run`` for some time."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.relays: dict[int, NetworkRelay] = {}
+        self.clients: dict[int, Clients] = {}
+        self.events: dict[int, list[NetworkEvent]] = {}
+        self.contacts: dict[str, int] = {}
+        self.cut_off: set[int] = set()
+        self._epochs = count(1)
+        self._sessions = count(1)
+        self._heap: list[tuple[float, int, End, str, tuple[object, ...]]] = []
+        self._serial = count()
+        self.ends: dict[tuple[int, int], End] = {}
+        self.delay = 0.005
+
+    def add(
+        self,
+        number: int,
+        relay_type: RelayType = RelayType.EDGE,
+        *,
+        policy: Policy = OPEN_POLICY,
+        region: str = "",
+        guests: GuestFactory | None = None,
+        **settings: object,
+    ) -> NetworkRelay:
+        contact = f"relay-{number}:33434"
+        clients = self.clients[number] = Clients(self, number)
+        draw = random.Random(number)
+        self.contacts[contact] = number
+        takes = relay_type in (RelayType.EDGE, RelayType.STUB)
+        self.relays[number] = relay = NetworkRelay(
+            Identity(
+                node_id=NodeId(number),
+                epoch=next(self._epochs),
+                contacts=(contact,),
+                region=region,
+            ),
+            NetworkSettings(relay_type=relay_type, **settings),  # type: ignore[arg-type]
+            hasher=HASHER,
+            authenticator=OpenAuthenticator(),
+            challenge=lambda: draw.randbytes(32),
+            contexts=lambda: draw.randrange(1, 1 << 32),
+            random=draw,
+            policy=policy,
+            local=clients if takes else None,
+            sink=clients if takes else None,
+            guests=guests,
+        )
+        self.events[number] = []
+        return relay
+
+    # Connections
+
+    def join(self, left: int, right: int, *, delay: float | None = None) -> tuple[int, int]:
+        """``left`` dials ``right``; the numbers of the session at both."""
+        return self._connect(left, right, None, self.delay if delay is None else delay)
+
+    def dial_for_ever(self, left: int, *rights: int) -> None:
+        contacts = [Contact(f"relay-{right}:33434") for right in rights]
+        self.relays[left].set_contacts(self.now, contacts)
+
+    def _connect(self, left: int, right: int, dial: Dial | None, delay: float) -> tuple[int, int]:
+        first = End(self, left, next(self._sessions), delay)
+        second = End(self, right, next(self._sessions), delay)
+        first.other, second.other = second, first
+        for end, role in ((second, Role.LISTENER), (first, Role.DIALLER)):
+            self.ends[end.owner, end.session] = end
+            self.relays[end.owner].connection_opened(
+                self.now,
+                end.session,
+                end,
+                role=role,
+                alpn="laps-2",
+                spki_hash=bytes(32),
+                dial=dial if role is Role.DIALLER else None,
+            )
+            self.relays[end.owner].measured(self.now, end.session, int(delay * 2e6))
+        return first.session, second.session
+
+    def cut(self, number: int, session: int) -> None:
+        """A connection breaks, and both ends see it."""
+        end = self.ends[number, session]
+        for each in (end, end.other):
+            if each.open:
+                each.open = False
+                self.relays[each.owner].connection_closed(self.now, each.session, 0, "cut")
+
+    def crash(self, number: int) -> None:
+        """A relay is gone; its peers see it at once."""
+        for (owner, _), end in list(self.ends.items()):
+            if owner == number and end.open:
+                end.open = end.other.open = False
+                self.relays[end.other.owner].connection_closed(
+                    self.now, end.other.session, 0, "gone"
+                )
+        del self.relays[number]
+
+    # Time
+
+    def later(self, end: End, what: str, *args: object) -> None:
+        heappush(self._heap, (self.now + end.delay, next(self._serial), end, what, args))
+
+    def run(self, seconds: float = 1.0) -> None:
+        """Let time pass."""
+        until = self.now + seconds
+        while True:
+            self._transmit()
+            times = [relay.poll_timeout() for relay in self.relays.values()]
+            due = min((time for time in times if time is not None), default=until)
+            if self._heap:
+                due = min(due, self._heap[0][0])
+            if due > until:
+                break
+            self.now = max(self.now, due)
+            while self._heap and self._heap[0][0] <= self.now:
+                _, _, end, what, args = heappop(self._heap)
+                self._arrive(end.other, what, args)
+            for relay in list(self.relays.values()):
+                time = relay.poll_timeout()
+                if time is not None and time <= self.now:
+                    relay.handle_timeout(self.now)
+            self._dial()
+        self.now = until
+        for number, relay in self.relays.items():
+            self.events[number] += relay.poll_events()
+
+    def _dial(self) -> None:
+        for number, relay in list(self.relays.items()):
+            for dial in relay.poll_dials(self.now):
+                found = self.contacts.get(dial.contact)
+                if found is None or found not in self.relays or found in self.cut_off:
+                    relay.dial_failed(self.now, dial.number, "nobody there")
+                else:
+                    self._connect(number, found, dial, self.delay)
+
+    def _transmit(self) -> None:
+        waiting = deque(self.relays.items())
+        while waiting:
+            number, relay = waiting.popleft()
+            for session in relay.poll_dirty():
+                end = self.ends[number, session]
+                for item in relay.poll_transmit(session):
+                    if isinstance(item, StreamData):
+                        self.later(end, "control", item.stream_id, item.data)
+                    elif isinstance(item, StreamEnd):
+                        self.later(end, "ended", item)
+                    elif isinstance(item, ConnectionClose) and end.open:
+                        end.open = False
+                        self.later(end, "close", item)
+                        relay.connection_closed(self.now, session, item.code, item.reason)
+                        waiting.append((number, relay))
+
+    def _arrive(self, end: End, what: str, args: tuple[object, ...]) -> None:
+        relay = self.relays.get(end.owner)
+        if relay is None or not end.open:
+            return
+        now, session = self.now, end.session
+        match what, args:
+            case "control", (int(stream), bytes(data)):
+                relay.control_data(now, session, stream, data)
+            case "ended", (StreamEnd() as item,):
+                if item.ending is Ending.FINISH:
+                    relay.control_data(now, session, item.stream_id, b"", fin=True)
+                elif item.ending is Ending.RESET:
+                    relay.control_reset(now, session, item.stream_id, item.code)
+                else:
+                    relay.control_stopped(now, session, item.stream_id, item.code)
+            case "close", (ConnectionClose() as item,):
+                end.open = False
+                relay.connection_closed(now, session, item.code, item.reason)
+            case "data", (int(stream), bytes(data), bool(fin)):
+                relay.data_stream(now, session, stream, data, fin)
+            case "reset", (int(stream), int(code)):
+                relay.data_reset(now, session, stream, code)
+            case "datagram", (bytes(data),):
+                relay.datagram(now, session, data)
+            case "stopped", (Out() as out,):
+                out.closed = True
+                relay.out_stream_gone(now, session, out, 0, stopped=True)
