@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from laps_relay.core.network.entries import Flooded
+from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Early",
     "FloodPeer",
     "FloodSizes",
+    "FloodState",
     "Record",
     "Slots",
     "Source",
@@ -130,6 +132,7 @@ class FloodPeer(Generic[E, W]):
         "bit",
         "dirty",
         "early",
+        "fresh",
         "full",
         "given",
         "node",
@@ -137,6 +140,7 @@ class FloodPeer(Generic[E, W]):
         "slot",
         "told",
         "tombs",
+        "total",
     )
 
     def __init__(self, session: int, node: NodeId | None, slot: int) -> None:
@@ -147,6 +151,8 @@ class FloodPeer(Generic[E, W]):
         self.bit = 1 << slot
         self.given: dict[NodeId, int] = {}
         """How many records it gives, by source; so the end of a session looks at no others."""
+        self.total = 0
+        """All of them."""
         self.tombs = 0
         """How many of those are withdrawals."""
         self.early = 0
@@ -155,13 +161,27 @@ class FloodPeer(Generic[E, W]):
         """What may have to be told."""
         self.full = False
         """Everything may have to be told."""
+        self.fresh = False
+        """It was told nothing yet, and may have heard of us before."""
         self.told: set[Record[E, W] | Early[E, W]] | None = None
         """What was said again since SYNC_BEGIN; None: nothing is to be forgotten at its end."""
 
     @property
     def live(self) -> int:
         """Entries that count for the cap."""
-        return sum(self.given.values()) - self.tombs + self.early
+        return self.total - self.tombs + self.early
+
+    def count(self, record: Record[E, W], by: int) -> None:
+        """It gives one record more, or one less."""
+        source = record.item.source
+        number = self.given.get(source, 0) + by
+        if number:
+            self.given[source] = number
+        else:
+            del self.given[source]
+        self.total += by
+        if record.dead:
+            self.tombs += by
 
 
 class Slots:
@@ -216,3 +236,31 @@ class Slots:
             low = mask & -mask
             yield self.by_slot[low.bit_length() - 1]
             mask ^= low
+
+
+class FloodState(Generic[E, W]):
+    """What the parts of a flood table share."""
+
+    __slots__ = ("peers", "slots", "sources")
+
+    def __init__(self) -> None:
+        self.sources: dict[NodeId, Source[E, W]] = {}
+        self.peers: dict[int, FloodPeer[E, W]] = {}
+        """By session."""
+        self.slots = Slots()
+
+    def peer(self, session: int) -> FloodPeer[E, W]:
+        """A session that must be there."""
+        peer = self.peers.get(session)
+        if peer is None:
+            raise StateError(f"session {session} is not in the table")
+        return peer
+
+    def peers_of(self, mask: int) -> list[FloodPeer[E, W]]:
+        """The sessions of some bits, lowest slot first."""
+        return [self.peers[session] for session in self.slots.sessions(mask)]
+
+    def records(self) -> Iterator[Record[E, W]]:
+        """All rows."""
+        for source in self.sources.values():
+            yield from source.records.values()

@@ -16,13 +16,13 @@ its stamp; an answer that got lost with a session on its way is asked for again,
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
 
 from laps_relay.core.network.bodies import without_tokens
 from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings
 from laps_relay.core.network.subscribe_index import SubscribeIndex
+from laps_relay.core.network.want_records import NOT_ANNOUNCED, PAUSE, No, Want, code_of
 from laps_relay.core.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -37,7 +37,6 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
     SubscribeWithdrawal,
 )
-from laps_wire.peering.laps2.information import NO_DATA
 
 __all__ = ["Wants"]
 
@@ -48,66 +47,6 @@ class _Due(Enum):
     RETRY = "retry"
     VERDICT = "verdict"
     LOST = "lost"
-
-
-class _No(NamedTuple):
-    """Why a track cannot be had."""
-
-    code: SubscribeCode
-    reason: str
-    data: SubscribeData = NO_DATA
-
-
-_NOBODY: Final = _No(SubscribeCode.NO_PUBLISHER, "nobody has announced it")
-_PAUSE: Final = 1.0
-"""A track is asked for again at most so often, in seconds, however often clients come back."""
-
-
-class _Want:
-    """One track."""
-
-    __slots__ = (
-        "accepted",
-        "asked",
-        "data",
-        "denied",
-        "elements",
-        "entry",
-        "key",
-        "name",
-        "name_hash",
-        "ok",
-        "patience",
-        "refusals",
-        "state",
-        "wanted",
-    )
-
-    def __init__(
-        self, key: int, name: FullTrackName, elements: tuple[int, ...], name_hash: int
-    ) -> None:
-        self.key = key
-        self.name = name
-        self.elements = elements
-        self.name_hash = name_hash
-        self.data = NO_DATA
-        self.wanted = True
-        """Whether a client still wants it; if not, the unsubscribe waits."""
-        self.denied = False
-        """Our own policy says no."""
-        self.entry: SubscribeInfo | None = None
-        """What is advertised."""
-        self.accepted: dict[NodeId, int | None] = {}
-        """The o-relays that serve it, with their epochs."""
-        self.refusals: dict[NodeId, _No] = {}
-        """Those that said no to what is advertised."""
-        self.state: Answer | None = None
-        """What the clients were told last."""
-        self.ok = NO_DATA
-        """The first publisher's own answer."""
-        self.patience = 0.0
-        self.asked = 0.0
-        """When it was advertised last."""
 
 
 class Wants:
@@ -142,7 +81,7 @@ class Wants:
         self._host = host
         self._discovery = discovery
         self._scope = (Label("region", identity.region),) if identity.region else ()
-        self._wants: dict[int, _Want] = {}
+        self._wants: dict[int, Want] = {}
         self._index: SubscribeIndex[int] = SubscribeIndex()
         self._by_responder: dict[NodeId, dict[int, None]] = {}
         self._timers: Timers[tuple[_Due, int, NodeId | None]] = Timers()
@@ -163,7 +102,7 @@ class Wants:
         want = self._wants.get(key)
         if want is None:
             elements = self._hasher.elements(fields)
-            want = _Want(key, name, elements, self._hasher.name(name.name))
+            want = Want(key, name, elements, self._hasher.name(name.name))
             want.data = without_tokens(name, data)
             self._wants[key] = want
             self._index.add(elements, key, 0)
@@ -206,12 +145,12 @@ class Wants:
 
     # Asking
 
-    def _allowed(self, want: _Want) -> _No | None:
+    def _allowed(self, want: Want) -> No | None:
         node = self._host.node(self._identity.node_id)
         refusal = None if node is None else self._host.policy.want(want.name, node)
-        return None if refusal is None else _No(SubscribeCode.POLICY, refusal.reason)
+        return None if refusal is None else No(SubscribeCode.POLICY, refusal.reason)
 
-    def _begin(self, now: float, want: _Want) -> None:
+    def _begin(self, now: float, want: Want) -> None:
         no = self._allowed(want)
         want.denied = no is not None
         if no is not None:
@@ -222,29 +161,29 @@ class Wants:
         self._advertise(now, want)
         self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
         if self._hopeless(want):
-            self._refuse(now, want, _NOBODY)
+            self._refuse(now, want, NOT_ANNOUNCED)
 
-    def _ask_again(self, now: float, want: _Want) -> None:
+    def _ask_again(self, now: float, want: Want) -> None:
         """A client comes back to what had ended or was refused: ask anew, but not all the time."""
         self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
         if self._hopeless(want):
-            self._refuse(now, want, _NOBODY)
+            self._refuse(now, want, NOT_ANNOUNCED)
             return
         want.state = None
         want.patience = self._settings.origin_grace
-        if now < want.asked + _PAUSE:
-            self._timers.set((_Due.RETRY, want.key, None), want.asked + _PAUSE)
+        if now < want.asked + PAUSE:
+            self._timers.set((_Due.RETRY, want.key, None), want.asked + PAUSE)
         else:
             self._advertise(now, want)
 
-    def _hopeless(self, want: _Want) -> bool:
+    def _hopeless(self, want: Want) -> bool:
         """Whether everybody who could serve it is known, and there is nobody."""
         return not self._host.replicas(want.key) and not self._announcers(want)
 
-    def _announcers(self, want: _Want) -> list[NodeId]:
+    def _announcers(self, want: Want) -> list[NodeId]:
         return self._discovery.announcers(want.elements, want.name_hash)
 
-    def _advertise(self, now: float, want: _Want) -> None:
+    def _advertise(self, now: float, want: Want) -> None:
         want.refusals.clear()
         want.asked = now
         want.entry = SubscribeInfo(
@@ -260,7 +199,7 @@ class Wants:
         want.patience *= 2
         self._host.subscribes.originate(now, want.entry)
 
-    def _withdraw(self, now: float, want: _Want) -> None:
+    def _withdraw(self, now: float, want: Want) -> None:
         if want.entry is None:
             return
         want.entry = None
@@ -271,7 +210,7 @@ class Wants:
         withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
         self._host.subscribes.retract(now, withdrawal)
 
-    def _forget(self, now: float, want: _Want) -> None:
+    def _forget(self, now: float, want: Want) -> None:
         del self._wants[want.key]
         self._index.remove(want.elements, want.key, 0)
         self._timers.cancel((_Due.UNSUBSCRIBE, want.key, None))
@@ -279,14 +218,14 @@ class Wants:
 
     # Telling our clients
 
-    def _tell(self, now: float, want: _Want, answer: Answer, no: _No | None = None) -> None:
+    def _tell(self, now: float, want: Want, answer: Answer, no: No | None = None) -> None:
         want.state = answer
         if not want.wanted:
             return
-        code, reason, data = no or _No(SubscribeCode.ACCEPTED, "", want.ok)
+        code, reason, data = no or No(SubscribeCode.ACCEPTED, "", want.ok)
         self._host.answered(now, want.key, answer, code=code, reason=reason, data=data)
 
-    def _refuse(self, now: float, want: _Want, no: _No) -> None:
+    def _refuse(self, now: float, want: Want, no: No) -> None:
         self._tell(now, want, Answer.REFUSED, no)
 
     # Answers
@@ -299,7 +238,7 @@ class Wants:
             return
         node = response.responder
         if response.code != SubscribeCode.ACCEPTED:
-            no = _No(_code(response.code), response.reason, response.data)
+            no = No(code_of(response.code), response.reason, response.data)
             if node in want.accepted:
                 self._lose(now, want, node, no)
             elif no.code is not SubscribeCode.ENDED:
@@ -311,11 +250,11 @@ class Wants:
             # Somebody would send us another track, or does not say which (laps-2, 2).
             self.collisions += 1
             reason = "the publisher's relay means another name"
-            self._refused(now, want, node, _No(SubscribeCode.HASH_COLLISION, reason))
+            self._refused(now, want, node, No(SubscribeCode.HASH_COLLISION, reason))
             return
         self._accept(now, want, node, response.data)
 
-    def _accept(self, now: float, want: _Want, node: NodeId, data: SubscribeData) -> None:
+    def _accept(self, now: float, want: Want, node: NodeId, data: SubscribeData) -> None:
         known = self._host.node(node)
         want.accepted[node] = None if known is None else known.stamp.epoch
         want.refusals.pop(node, None)
@@ -331,7 +270,7 @@ class Wants:
             want.ok = data
             self._tell(now, want, Answer.ACCEPTED)
 
-    def _refused(self, now: float, want: _Want, node: NodeId, no: _No) -> None:
+    def _refused(self, now: float, want: Want, node: NodeId, no: No) -> None:
         want.refusals[node] = no
         if want.accepted or want.state is Answer.REFUSED:
             return
@@ -340,9 +279,9 @@ class Wants:
             if self._timers.when(verdict) is None:
                 self._timers.set(verdict, now + self._settings.origin_grace)
         else:
-            self._refuse(now, want, _worst(want))
+            self._refuse(now, want, want.worst())
 
-    def _outstanding(self, want: _Want) -> bool:
+    def _outstanding(self, want: Want) -> bool:
         """Whether somebody who has not answered yet could still say yes."""
         asked: tuple[NodeId, ...] | list[NodeId] = self._announcers(want)
         if all(no.code is SubscribeCode.NO_PUBLISHER for no in want.refusals.values()):
@@ -350,14 +289,14 @@ class Wants:
             asked = self._host.replicas(want.key) or asked
         return any(node not in want.refusals for node in asked)
 
-    def _lose(self, now: float, want: _Want, node: NodeId, no: _No) -> None:
+    def _lose(self, now: float, want: Want, node: NodeId, no: No) -> None:
         """An o-relay does not serve it any more."""
         self._release(want, node)
         if not want.accepted:
             self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
             self._tell(now, want, Answer.ENDED, no)
 
-    def _release(self, want: _Want, node: NodeId) -> None:
+    def _release(self, want: Want, node: NodeId) -> None:
         del want.accepted[node]
         self._timers.cancel((_Due.LOST, want.key, node))
         served = self._by_responder[node]
@@ -409,29 +348,13 @@ class Wants:
             elif due is _Due.LINGER:
                 self._withdraw(now, want)
                 if want.state is None:
-                    self._refuse(now, want, _worst(want))
+                    self._refuse(now, want, want.worst())
             elif due is _Due.VERDICT:
                 if want.state is not Answer.REFUSED:
-                    self._refuse(now, want, _worst(want))
+                    self._refuse(now, want, want.worst())
             elif due is _Due.RETRY:
                 if want.state is None:
                     self._advertise(now, want)
             elif node is not None:
                 reason = "the publisher's relay is out of reach"
-                self._lose(now, want, node, _No(SubscribeCode.UNREACHABLE, reason))
-
-
-def _code(code: int) -> SubscribeCode:
-    """A code that we know; a later protocol's refusal is still one."""
-    try:
-        return SubscribeCode(code)
-    except ValueError:
-        return SubscribeCode.PUBLISHER_REFUSED
-
-
-def _worst(want: _Want) -> _No:
-    """The refusal that says most: anything but that nobody is there."""
-    for no in want.refusals.values():
-        if no.code is not SubscribeCode.NO_PUBLISHER:
-            return no
-    return next(iter(want.refusals.values()), _No(SubscribeCode.NO_PUBLISHER, "nobody answered"))
+                self._lose(now, want, node, No(SubscribeCode.UNREACHABLE, reason))

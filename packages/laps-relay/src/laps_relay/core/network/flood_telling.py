@@ -1,0 +1,143 @@
+"""What each session must be told: the difference of what is true and what it was told.
+
+::
+
+    for each record that may have changed, and one session:
+
+      a withdrawal                told something older?         --> withdraw, with its stamp
+      an entry that it may have   not told, or something older? --> advertise
+      an entry that it may not    told?                         --> withdraw, with the entry's stamp
+      its source is not known     --> nothing, until it is
+
+An entry goes to all sessions but the one over which answers go back, and those with its source. An
+entry that nobody gives any more goes to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar, cast
+
+from laps_relay.core.network.entries import Flooded, Kind
+from laps_relay.core.network.flood_records import FloodPeer, FloodState, Record
+
+__all__ = ["Telling"]
+
+E = TypeVar("E", bound=Flooded)
+W = TypeVar("W", bound=Flooded)
+I = TypeVar("I", bound=Hashable)  # noqa: E741 - the identity
+
+
+class Telling(Generic[E, W, I]):
+    """The outgoing side of a flood table."""
+
+    __slots__ = ("_audience", "_exports", "_kind", "_state", "ended")
+
+    def __init__(
+        self,
+        kind: Kind[E, W, I],
+        state: FloodState[E, W],
+        exports: Callable[[int, E], bool],
+        audience: Callable[[E], Iterable[int]] | None,
+    ) -> None:
+        self._kind = kind
+        self._state = state
+        self._exports = exports
+        self._audience = audience
+        self.ended: dict[Record[E, W], E] = {}
+        """Our own entries that are over and may still be believed somewhere."""
+
+    # What may have to be told
+
+    def mark(self, record: Record[E, W]) -> None:
+        """A record has changed."""
+        state = self._state
+        if self._audience is None:
+            for peer in state.peers.values():
+                peer.dirty[record] = None
+            return
+        for peer in state.peers_of(record.sent | record.stale):
+            peer.dirty[record] = None
+        if not record.dead:
+            for session in self._audience(cast("E", record.item)):
+                if session in state.peers:
+                    state.peers[session].dirty[record] = None
+
+    def correct(self, peer: FloodPeer[E, W], record: Record[E, W]) -> None:
+        """A session believes something that is over."""
+        record.stale = self._state.slots.shared(record.stale | peer.bit)
+        peer.dirty[record] = None
+
+    def fill(self, peer: FloodPeer[E, W]) -> None:
+        """A session was told nothing yet."""
+        peer.fresh = True
+        peer.full = self._audience is None
+        own = self._state.sources.get(self._kind.local)
+        if own is not None:
+            peer.dirty.update(dict.fromkeys(own.records.values()))
+
+    def resend(self, peer: FloodPeer[E, W]) -> None:
+        """Nobody knows what a session was told."""
+        shared, bit = self._state.slots.shared, peer.bit
+        for record in self._state.records():
+            if (record.sent | record.stale) & bit:
+                record.sent = shared(record.sent & ~bit)
+                if not record.dead:
+                    record.stale = shared(record.stale & ~bit)
+                peer.dirty[record] = None
+        self.fill(peer)
+
+    def bury(self, record: Record[E, W]) -> None:
+        """A record is out of the table: those who were told that it is so hear that it is not."""
+        told = (record.sent | record.stale) & self._state.slots.active
+        record.item, record.dead = self._kind.withdrawal(cast("E", record.item)), True
+        record.sent, record.stale = 0, told
+        for peer in self._state.peers_of(told):
+            peer.dirty[record] = None
+
+    # Telling
+
+    def flush(self, peer: FloodPeer[E, W]) -> tuple[tuple[E, ...], tuple[W, ...]]:
+        """What a session must be told: advertise, withdraw. No identity is in both."""
+        todo, peer.dirty = peer.dirty, {}
+        if peer.full:
+            todo.update(dict.fromkeys(self._state.records()))
+        fresh, peer.full, peer.fresh = peer.fresh, False, False
+        advertise: dict[I, E] = {}
+        withdraw: dict[I, W] = {}
+        identity, shared, bit = self._kind.identity, self._state.slots.shared, peer.bit
+        for record in todo:
+            item = record.item
+            told = (record.sent | record.stale) & bit
+            if record.dead:
+                if item.source != peer.node and (told or (fresh and self._believed(peer, record))):
+                    withdraw[identity(item)] = cast("W", item)
+            elif not self._state.sources[item.source].known:
+                continue
+            elif self._wanted(peer, record):
+                if not record.sent & bit:
+                    advertise[identity(item)] = cast("E", item)
+                    record.sent = shared(record.sent | bit)
+                    record.stale = shared(record.stale & ~bit)
+                continue
+            elif told:
+                withdraw[identity(item)] = self._kind.withdrawal(cast("E", item))
+            if told:
+                record.sent = shared(record.sent & ~bit)
+                record.stale = shared(record.stale & ~bit)
+        for name in advertise:
+            withdraw.pop(name, None)
+        return tuple(advertise.values()), tuple(withdraw.values())
+
+    def _wanted(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
+        item = record.item
+        if item.source != self._kind.local and not record.given:
+            return False
+        if record.primary == peer.slot or item.source == peer.node:
+            return False
+        return self._exports(peer.session, cast("E", item))
+
+    def _believed(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
+        """Whether a newcomer may have heard of an entry of ours, and not of its end."""
+        entry = self.ended.get(record)
+        return entry is not None and self._exports(peer.session, entry)
