@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
@@ -98,7 +99,9 @@ class Run:
         self.deeds.withdraw_all()
         settings = made.settings
         linger = settings.unsubscribe_delay + settings.set_linger + settings.want_linger
-        self._run_to(world.clock.now + FLIGHT + linger + settings.convergence + 2.0)
+        # A relay remembers its own withdrawals the longest.
+        linger += settings.hold + 2 * settings.convergence
+        self._run_to(world.clock.now + FLIGHT + linger + 2.0)
         self.checks.empty()
 
     def _run_to(self, until: float) -> None:
@@ -169,12 +172,10 @@ def simulate(made: Scenario, builder: Builder, *, tracing: bool = False) -> tupl
 
 
 def simulate_seed(
-    seed: int, relays: int | None = None, shape: str | None = None, kind: str | None = None
+    seed: int, relays: int | None = None, topology: str | None = None, kind: str | None = None
 ) -> Outcome:
     """The run of a seed on the real core; what a worker process does."""
-    from laps_relay.sim.build import network_relay
-
-    made = scenario(seed, relays=relays, shape=shape, kind=kind)
+    made = scenario(seed, relays=relays, topology=topology, kind=kind)
     return simulate(made, network_relay)[0]
 
 

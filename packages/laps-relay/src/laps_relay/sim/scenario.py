@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from laps_relay.core.network.interfaces import NetworkSettings
+from laps_relay.sim.backbones import backbone
 from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.shapes import generate
-from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay
+from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
@@ -33,8 +35,8 @@ FAULTS: Final = (
 )  # fmt: skip
 
 SETTINGS: Final = NetworkSettings(
-    hold=15.0,
-    convergence=6.0,
+    hold=6.0,
+    convergence=4.0,
     unsubscribe_delay=1.0,
     want_linger=8.0,
     origin_grace=2.0,
@@ -90,20 +92,33 @@ class Scenario:
 
 
 def scenario(
-    seed: int, *, relays: int | None = None, shape: str | None = None, kind: str | None = None
+    seed: int, *, relays: int | None = None, topology: str | None = None, kind: str | None = None
 ) -> Scenario:
-    """The run of a seed; what is given narrows it."""
+    """The run of a seed; what is given narrows it.
+
+    A topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
+    ``topozoo/Abilene``.
+    """
     dice = Dice(seed)
     draw = dice.of("scenario")
-    size = draw.randint(12, 30) if relays is None else relays
-    choice = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))
-    if relays is not None and relays > 30:
-        choice = "dense"
-    elif choice == "ring" and size > 20:
-        choice = "chord"
-    topology = generate(shape or choice, size, dice)
-    kind = kind or draw.choice(("planned", "faults", "faults"))
-    return populate(seed, topology, draw, kind)
+    size = draw.randint(12, 30)
+    shape = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))
+    drawn = draw.choice(("planned", "faults", "faults"))
+    if relays is not None:
+        size = relays
+        if relays > 30:
+            shape = "dense"
+    if shape == "ring" and size > 20:
+        shape = "chord"
+    return populate(seed, _topology(topology or shape, size, dice), draw, kind or drawn)
+
+
+def _topology(name: str, size: int, dice: Dice) -> Topology:
+    if name.endswith(".toml"):
+        return read_topology(Path(name))
+    if "/" in name:
+        return backbone(name)
+    return generate(name, size, dice)
 
 
 def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> Scenario:

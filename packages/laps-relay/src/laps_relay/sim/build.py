@@ -1,0 +1,60 @@
+"""The real core in a simulated process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from laps_relay.core.network.dialling import Contact
+from laps_relay.core.network.interfaces import Identity
+from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
+from laps_relay.sim.tables import RelayTables
+from laps_relay.sim.tracks import HASHER
+from laps_wire.peering.laps2 import Mode, RelayType
+
+if TYPE_CHECKING:
+    from laps_relay.sim.process import RelayProcess
+    from laps_relay.sim.world import World
+
+__all__ = ["network_relay"]
+
+
+def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Tables]:
+    """A ``NetworkRelay`` for the next life of a process (a ``Builder``)."""
+    spec = process.spec
+    dice = world.dice.of(f"core of {spec.name}, life {process.life}")
+    fingerprint = fingerprint_of(spec.name)
+    identity = Identity(
+        node_id=spec.node_id,
+        epoch=process.life,
+        contacts=(spec.name,),
+        region=spec.region,
+        longitude=None if spec.location is None else spec.location[0],
+        latitude=None if spec.location is None else spec.location[1],
+        fingerprint=fingerprint,
+    )
+    relay = NetworkRelay(
+        identity,
+        replace(world.scenario.settings, relay_type=spec.relay_type),
+        hasher=HASHER,
+        authenticator=SimAuthenticator(fingerprint),
+        challenge=lambda: dice.randbytes(32),
+        contexts=lambda: dice.randrange(1, 1 << 32),
+        random=dice,
+        policy=world.policy,
+        local=process.clients,
+        sink=process.clients,
+        implementation="simulation",
+    )
+    relay.set_contacts(
+        world.clock.now, [Contact(address=name, mode=_mode(world, name)) for name in process.links]
+    )
+    return relay, RelayTables(relay, process)
+
+
+def _mode(world: World, name: str) -> Mode:
+    """A control server carries no data."""
+    there = world.processes[name].spec.relay_type
+    return Mode.CONTROL if there is RelayType.CONTROL else Mode.BOTH

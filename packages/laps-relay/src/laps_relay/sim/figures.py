@@ -1,0 +1,87 @@
+"""What many runs were, in numbers."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from laps_relay.sim.runner import Outcome
+
+__all__ = ["Figures", "peak_memory"]
+
+_MIB: Final = 1024.0 * 1024.0
+
+
+def peak_memory() -> float:
+    """The most that this process has had, in MiB; 0 where nobody says it."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (_MIB if sys.platform == "darwin" else 1024.0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """Sums over runs."""
+
+    seeds: int = 0
+    breaks: int = 0
+    relays: int = 0
+    deeds: int = 0
+    faults: int = 0
+    published: int = 0
+    deliveries: int = 0
+    crossings: int = 0
+    lost: int = 0
+    loops: int = 0
+    checks: int = 0
+    events: int = 0
+    virtual: float = 0.0
+    cpu: float = 0.0
+    convergence: float = 0.0
+    rest: float = 0.0
+    memory: float = 0.0
+    """MiB of this process at most."""
+
+    def add(self, outcome: Outcome) -> None:
+        """One more run."""
+        self.seeds += 1
+        self.breaks += not outcome.ok
+        for name in ("relays", "deeds", "faults", "published", "deliveries", "crossings", "lost",
+                     "loops", "checks", "events", "virtual", "cpu"):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(outcome, name))
+        self.convergence = max(self.convergence, outcome.convergence)
+        self.rest = max(self.rest, outcome.rest)
+        self.memory = peak_memory()
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> Figures:
+        """Of all of them."""
+        figures = cls()
+        for outcome in outcomes:
+            figures.add(outcome)
+        return figures
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {**asdict(self), "events_per_second": round(self.events / max(self.cpu, 1e-9))}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For people."""
+        cpu = max(self.cpu, 1e-9)
+        return [
+            ("seeds", f"{self.seeds:,}"),
+            ("breaks", f"{self.breaks:,}"),
+            ("relays", f"{self.relays:,}"),
+            ("deeds, faults among them", f"{self.deeds:,}, {self.faults:,}"),
+            ("objects published, delivered", f"{self.published:,}, {self.deliveries:,}"),
+            ("streams and datagrams over links", f"{self.crossings:,}"),
+            ("objects lost in faults", f"{self.lost:,}"),
+            ("looks at all tables", f"{self.checks:,}"),
+            ("events, a CPU second", f"{self.events:,}, {self.events / cpu:,.0f}"),
+            ("virtual time, CPU time", f"{self.virtual:,.0f} s, {self.cpu:,.1f} s"),
+            ("CPU for each relay", f"{1000 * self.cpu / max(self.relays, 1):.1f} ms"),
+            ("longest convergence", f"{1000 * self.convergence:.0f} ms"),
+            ("memory at most", f"{self.memory:.0f} MiB"),
+        ]

@@ -1,0 +1,112 @@
+"""Looking into a ``NetworkRelay``: what invariants are checked on.
+
+A judge must see what the relay itself goes by, so this module reads its private parts; nothing else
+does.
+"""
+
+# ruff: noqa: SLF001 - the judge looks inside
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from laps_relay.core.network.interfaces import LOCAL
+from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.sim.core import Flow, SetOut
+from laps_wire.nodeid import NodeId
+
+if TYPE_CHECKING:
+    from laps_relay.sim.process import RelayProcess
+
+__all__ = ["RelayTables"]
+
+
+class RelayTables:
+    """The tables of one life of a relay (``Tables``)."""
+
+    __slots__ = ("_process", "_relay")
+
+    def __init__(self, relay: NetworkRelay, process: RelayProcess) -> None:
+        self._relay = relay
+        self._process = process
+
+    def nodes(self) -> Sequence[NodeId]:
+        """All nodes that it knows, itself left out."""
+        return self._relay._nib.nodes()
+
+    def next_hop(self, node: NodeId) -> NodeId | None:
+        """Where data for a node goes."""
+        best = self._relay._nib.best(node)
+        return None if best is None else best.peer
+
+    def metric(self, node: NodeId) -> tuple[int, int] | None:
+        """Hops and cost of the best way."""
+        best = self._relay._nib.best(node)
+        return None if best is None else (best.hops, best.cost_us)
+
+    def peers(self) -> Sequence[NodeId]:
+        """Nodes with a control session."""
+        links = self._relay._links
+        return [node for node in links.nodes() if links.control(node) is not None]
+
+    def flows(self) -> Sequence[Flow]:
+        """The FIB, with the sets behind it."""
+        relay = self._relay
+        found = []
+        for row in relay._sets.rows():
+            session = row.ingress.session
+            outs = tuple(
+                SetOut(
+                    relay.node_of(item.egress.session),
+                    self._connection(item.egress.session),
+                    item.egress.sns_id,
+                    frozenset(item.targets),
+                )
+                for item in row.egress
+                if not item.retired
+            )
+            found.append(
+                Flow(
+                    None if session == LOCAL else relay.node_of(session),
+                    0 if session == LOCAL else self._connection(session),
+                    row.ingress.set_id,
+                    row.key,
+                    frozenset(row.targets),
+                    outs,
+                    row.local,
+                )
+            )
+        return found
+
+    def _connection(self, session: int) -> int:
+        end = self._process.ends.get(session)
+        return 0 if end is None else end.connection
+
+    def sizes(self) -> Mapping[str, int]:
+        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        relay = self._relay
+        announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
+        counters = relay._plane.counters()
+        return {
+            "announces": sum(announces),
+            "subscribes": sum(subscribes),
+            "ingresses": len(relay._sets.rows()),
+            "sets": relay._sets.living,
+            "indexed targets": len(relay._sets._targets),
+            "FIB entries": len(relay._plane.entries()),
+            "feeds": len(relay._feeds),
+            "feeds of the plane": len(relay._plane._feeds),
+            "held bytes": counters.held_bytes,
+            "pulls": len(relay._interests._origins),
+            "wants": len(relay._interests._wants),
+            "steered tracks": len(relay._steering._flows),
+        }
+
+    def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
+        """(source, key) of all usable subscribes."""
+        return [(entry.source, entry.full_name_hash) for entry in self._relay.subscribes.live()]
+
+    def announce_sources(self) -> Sequence[tuple[NodeId, int]]:
+        """(source, key) of all usable announces."""
+        return [(entry.source, entry.full_name_hash) for entry in self._relay.announces.live()]
