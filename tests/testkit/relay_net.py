@@ -242,10 +242,10 @@ class RelayNet:
             contexts=lambda: draw.randrange(1, 1 << 32),
             random=draw,
             policy=policy,
-            local=clients if takes else None,
-            sink=clients if takes else None,
             guests=guests,
         )
+        if takes:
+            relay.attach(clients, clients)
         self.events[number] = []
         return relay
 
@@ -256,7 +256,7 @@ class RelayNet:
         return self._connect(left, right, None, self.delay if delay is None else delay)
 
     def dial_for_ever(self, left: int, *rights: int) -> None:
-        contacts = [Contact(f"relay-{right}:33434") for right in rights]
+        contacts = [Contact(address=f"relay-{right}:33434") for right in rights]
         self.relays[left].set_contacts(self.now, contacts)
 
     def _connect(self, left: int, right: int, dial: Dial | None, delay: float) -> tuple[int, int]:
@@ -344,7 +344,7 @@ class RelayNet:
                         self.later(end, "control", item.stream_id, item.data)
                     elif isinstance(item, StreamEnd):
                         self.later(end, "ended", item)
-                    elif isinstance(item, ConnectionClose) and end.open:
+                    elif end.open:
                         end.open = False
                         self.later(end, "close", item)
                         relay.connection_closed(self.now, session, item.code, item.reason)

@@ -88,14 +88,22 @@ class EdgeServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
-        self._settling = False
+        self.joined: Callable[[float], None] | None = None
+        """The relay network, if there is one: called in every turn; ``settle`` from inside it lets
+        the turn go round again."""
+        self.settling = False
+        self._again = False
 
     # Life
+
+    def attach(self) -> None:
+        """Have a clock, and serve nobody: a relay that takes no clients."""
+        self._loop = asyncio.get_running_loop()
 
     async def start(self, sock: socket | None = None) -> None:
         """Bind and serve. Raises ``OSError`` if the address cannot be had."""
         config = self.config
-        self._loop = asyncio.get_running_loop()
+        self.attach()
         self._endpoint = await open_endpoint(
             host=config.host,
             port=config.port,
@@ -192,29 +200,38 @@ class EdgeServer:
     # The end of a turn
 
     def settle(self) -> None:
-        """Carry on what a turn began: notices, dirty sessions, observers, timers.
+        """Carry on what a turn began: notices, dirty sessions, the network, observers, timers.
 
         Settling one session may bring up events for others, so it goes on until all is quiet. A
-        call from inside (a session that closes while it is settled) is left to the outer one.
+        call from inside (a session that closes while it is settled) is left to the outer one, which
+        then goes round again.
         """
-        if self._settling:
+        self._again = True
+        if self.settling:
             return
-        self._settling = True
+        self.settling = True
         try:
             now = self.now
-            relay, ports = self.relay, self.ports
-            relay.handle_notices(now)
-            while dirty := relay.poll_dirty():
-                for number in dirty:
-                    port = ports.get(number)
-                    if port is not None:
-                        port.peer.settle()
-                relay.handle_notices(now)
+            while self._again:
+                self._again = False
+                self._settle_sessions(now)
+                if self.joined is not None:
+                    self.joined(now)
             if self.on_turn is not None:
                 self.on_turn(now)
             self._arm()
         finally:
-            self._settling = False
+            self.settling = False
+
+    def _settle_sessions(self, now: float) -> None:
+        relay, ports = self.relay, self.ports
+        relay.handle_notices(now)
+        while dirty := relay.poll_dirty():
+            for number in dirty:
+                port = ports.get(number)
+                if port is not None:
+                    port.peer.settle()
+            relay.handle_notices(now)
 
     def _arm(self) -> None:
         """Set the one timer to whatever is due first."""

@@ -21,6 +21,7 @@ from laps_wire.peering.session import Event
 
 __all__ = ["Guest", "Link", "Links"]
 
+NO_BASES: Final = Bases(0)
 _MIX: Final = 0x9E37_79B9_7F4A_7C15
 _MASK: Final = (1 << 64) - 1
 
@@ -69,7 +70,7 @@ class Link:
     guest: Guest | None = None
     leaving: bool = False
     """The peer drains: nothing new goes there."""
-    sync: Bases = Bases(0)
+    sync: Bases = NO_BASES
     """Bases that must be sent again, whole."""
     opened: float = 0.0
     used: float = 0.0

@@ -23,7 +23,6 @@ from laps_relay.core.network.interests import Interests
 from laps_relay.core.network.interfaces import (
     Answer,
     Assignment,
-    DataSink,
     Feed,
     Identity,
     LocalSide,
@@ -120,15 +119,13 @@ class NetworkParts:
         contexts: Callable[[], int],
         random: RandomSource,
         policy: Policy,
-        local: LocalSide | None = None,
-        sink: DataSink | None = None,
         guests: GuestFactory | None = None,
         implementation: str = "",
     ) -> None:
         """``challenge`` gives 32 random bytes, ``contexts`` 32 random bits that are not 0."""
         self._settings = settings
         self._policy = policy
-        self._local = local
+        self._local: LocalSide | None = None
         self._guests = guests
         self._contexts = contexts
         self._hasher = hasher
@@ -136,7 +133,7 @@ class NetworkParts:
         node = self._own.node_id
         self._links = Links()
         self._nib = Nib(self._own.info, settings, policy=policy)
-        self._plane = PeerPlane(sink, set_linger=settings.set_linger)
+        self._plane = PeerPlane(None, set_linger=settings.set_linger)
         self._steering = Steering(node, self._nib, policy, settings)
         self._ways = Ways(node, self._nib, policy)
         self._sets = Sets(node, self, self._plane, settings)

@@ -27,7 +27,14 @@ from laps_relay.core.network import events
 from laps_relay.core.network.core import NetworkCore
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
-from laps_relay.core.network.interfaces import Answer, Dial, PeerPlaneCounters, Policy
+from laps_relay.core.network.interfaces import (
+    Answer,
+    DataSink,
+    Dial,
+    LocalSide,
+    PeerPlaneCounters,
+    Policy,
+)
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due
 from laps_relay.core.network.rows import (
@@ -177,6 +184,11 @@ class NetworkRelay(NetworkCore):
             self._plane.out_stream_gone(now, session, stream, lost, stopped=stopped)
 
     # The local side
+
+    def attach(self, local: LocalSide, sink: DataSink) -> None:
+        """Join our own clients, before any of them comes."""
+        self._local = local
+        self._plane.attach(sink)
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Our clients publish a track, or a namespace (then the track name is empty)."""

@@ -57,6 +57,10 @@ class PeerPlane:
         self._fib = Fib(self._state, self._sessions)
         self._feeds: dict[int, PlaneFeed] = {}
 
+    def attach(self, sink: DataSink) -> None:
+        """Where data for our own clients goes; before any of it comes."""
+        self._sink = sink
+
     # Sessions
 
     def add_session(self, session: int, egress: Egress, hold: HoldData) -> None:
