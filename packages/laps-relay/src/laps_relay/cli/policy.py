@@ -1,0 +1,211 @@
+"""``laps-relay policy``: check a policy file, and ask it why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from laps_relay.cli.common import one_line_errors
+from laps_relay.config import ConfigError
+from laps_relay.config.policy import namespace_of
+from laps_relay.config.policy_file import load_policy
+from laps_relay.core.policy.explain import Explained, explain
+from laps_relay.core.policy.facts import stranger
+from laps_relay.core.policy.rule_policy import RulePolicy
+from laps_relay.sim.topology import Topology, read_topology
+from laps_wire.errors import LapsError
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeSelf
+
+__all__ = ["app"]
+
+_REFUSED: Final = 1
+_KEY: Final = bytes(16)
+"""Names are hashed and compared within this program only: the network's key is not needed."""
+
+app = typer.Typer(help="Check a policy file, and ask it why.", no_args_is_help=True)
+
+PolicyFile = Annotated[Path, typer.Argument(help="TOML file.", metavar="FILE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+
+
+@app.command()
+def check(file: PolicyFile, as_json: AsJson = False) -> None:
+    """Say everything that is wrong, with its line and what would be right."""
+    with one_line_errors():
+        try:
+            rules = load_policy(file)
+        except ConfigError as error:
+            if as_json:
+                problems = [asdict(problem) for problem in error.problems]
+                typer.echo(json.dumps({"file": str(file), "good": False, "problems": problems}))
+            raise
+    counts = {
+        "regions": len(rules.regions),
+        "nodes": len(rules.notes),
+        "links": len(rules.links),
+        "classes": len(rules.classes),
+        "tracks": len(rules.tracks),
+        "filter rules": sum(len(wanted.rules) for _, wanted in rules.filters()),
+    }
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "good": True} | counts))
+        return
+    parts = ", ".join(f"{name} {count}" for name, count in counts.items())
+    typer.echo(f"{file} is good: {parts}")
+
+
+@app.command("explain")
+def explain_(
+    *,
+    file: PolicyFile,
+    source: Annotated[
+        str, typer.Option("--from", help="Relay of the publisher: node ID, or name.")
+    ],
+    target: Annotated[str, typer.Option("--to", help="Relay of the subscriber.")],
+    track: Annotated[
+        str, typer.Option(help="A track such as acme/news--lines; a namespace alone will do.")
+    ] = "",
+    via: Annotated[
+        list[str] | None, typer.Option(help="A relay in between; several in their order.")
+    ] = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of a network: names, regions, and ways if no --via is given."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say of every rule that matches whether it lets data, subscribes and announces pass, and why.
+
+    All relays on the way are taken to have this policy. Ends with 1 if something is denied.
+    """
+    with one_line_errors():
+        rules = load_policy(file)
+        known = _Network(None if topology is None else read_topology(topology))
+        ends = [known.node(source), known.node(target)]
+        policy = RulePolicy(rules, KeyedHasher(_KEY), local=ends[0].node_id)
+        name = _track(track) if track else None
+        scope = "" if name is None else policy.scope(name)
+        if topology is not None and not via:
+            relays = known.way(policy, scope, ends[0], ends[1])
+        else:
+            relays = [ends[0], *(known.node(each) for each in via or ()), ends[1]]
+    found = explain(policy, relays, name)
+    allowed = all(item.finding.allowed for item in found)
+    facts = _facts(policy, relays, name, scope)
+    if as_json:
+        rows = [{"check": item.check, **item.finding._asdict()} for item in found]
+        typer.echo(json.dumps({"allowed": allowed, **facts, "findings": rows}, indent=1))
+    else:
+        _show(facts, found, allowed=allowed)
+    if not allowed:
+        raise typer.Exit(_REFUSED)
+
+
+def _track(text: str) -> FullTrackName:
+    """Fields parted by slashes, then the name behind two hyphens."""
+    namespace, _, name = text.partition("--")
+    return FullTrackName(namespace_of(namespace), name.encode())
+
+
+def _facts(
+    policy: RulePolicy, relays: Sequence[NodeSelf], track: FullTrackName | None, scope: str
+) -> dict[str, Any]:
+    limits = policy.limits(scope)
+    return {
+        "path": [
+            {
+                "node": str(node.node_id),
+                "region": policy.facts(node).region,
+                "country": policy.facts(node).country,
+            }
+            for node in relays
+        ],
+        "track": None if track is None else str(track),
+        "class": scope,
+        "limits": {name: value for name, value in limits._asdict().items() if value is not None},
+    }
+
+
+def _show(facts: Mapping[str, Any], found: Sequence[Explained], *, allowed: bool) -> None:
+    for number, relay in enumerate(facts["path"]):
+        label = "path" if number == 0 else ""
+        place = ", ".join(f"{name} {relay[name]}" for name in ("region", "country") if relay[name])
+        typer.echo(f"{label:10} {relay['node']:16} {place}".rstrip())
+    if facts["track"] is not None:
+        limits = "".join(f", {name} {value}" for name, value in facts["limits"].items())
+        typer.echo(f"{'track':10} {facts['track']}")
+        typer.echo(f"{'class':10} {facts['class'] or 'none'}{limits}")
+    for item in found:
+        says = "allows" if item.finding.allowed else "DENIES"
+        typer.echo(f"{says:10} {item.finding.rule}: {item.finding.subject}: {item.finding.reason}")
+    if not found:
+        typer.echo(f"{'':10} no rule has anything to say")
+    typer.echo(f"{'verdict':10} {'allowed' if allowed else 'denied'}")
+
+
+class _Network:
+    """Relays and links of a topology file, or none."""
+
+    def __init__(self, topology: Topology | None) -> None:
+        self._nodes: dict[NodeId, NodeSelf] = {}
+        self._names: dict[str, NodeId] = {}
+        self._links: dict[NodeId, dict[NodeId, float]] = {}
+        if topology is None:
+            return
+        for relay in topology.relays:
+            self._names[relay.name] = relay.node_id
+            self._nodes[relay.node_id] = stranger(relay.node_id, region=relay.region)
+        for link in topology.links:
+            a, b = self._names[link.a], self._names[link.b]
+            self._links.setdefault(a, {})[b] = link.delay
+            self._links.setdefault(b, {})[a] = link.delay
+
+    def node(self, text: str) -> NodeSelf:
+        """By node ID or name."""
+        node_id = self._names.get(text)
+        if node_id is None:
+            node_id = NodeId.parse(text)
+        return self._nodes.get(node_id) or stranger(node_id)
+
+    def way(
+        self, policy: RulePolicy, scope: str, source: NodeSelf, target: NodeSelf
+    ) -> list[NodeSelf]:
+        """The best way that policy allows; the best of all if it allows none."""
+        found = self._search(policy, scope, source, target) or self._search(
+            None, scope, source, target
+        )
+        if found is None:
+            raise LapsError(
+                f"no way from {source.node_id} to {target.node_id} in the topology; give --via"
+            )
+        return found
+
+    def _search(
+        self, policy: RulePolicy | None, scope: str, source: NodeSelf, target: NodeSelf
+    ) -> list[NodeSelf] | None:
+        """Hops, then delay, then node IDs: the order in which relays choose."""
+        heap: list[tuple[int, float, tuple[NodeId, ...]]] = [(0, 0.0, (source.node_id,))]
+        done: set[NodeId] = set()
+        while heap:
+            hops, delay, path = heappop(heap)
+            if path[-1] in done:
+                continue
+            done.add(path[-1])
+            relays = [self.node(str(node)) for node in path]
+            if path[-1] == target.node_id:
+                return relays
+            for other, cost in self._links.get(path[-1], {}).items():
+                longer = [*relays, self.node(str(other))]
+                # Rules are about single relays and links: what is denied here is denied further on.
+                if policy is None or policy.path(scope, longer) is None:
+                    heappush(heap, (hops + 1, delay + cost, (*path, other)))
+        return None
