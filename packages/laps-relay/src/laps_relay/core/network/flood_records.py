@@ -103,13 +103,15 @@ class Record(Generic[E, W]):
 class Source(Generic[E, W]):
     """A node, and what it says."""
 
-    __slots__ = ("epoch", "known", "records")
+    __slots__ = ("epoch", "known", "records", "since")
 
     def __init__(self, epoch: int, *, known: bool) -> None:
         self.epoch = epoch
         """The epoch that the node information base has, or had when it last knew the node."""
         self.known = known
         """Whether the node information base has it now."""
+        self.since = 0.0
+        """If not: since when."""
         self.records: dict[Hashable, Record[E, W]] = {}
         """By key; all with the epoch above."""
 

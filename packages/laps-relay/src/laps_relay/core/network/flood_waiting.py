@@ -51,7 +51,8 @@ class Waiting(Generic[E, W]):
         early = waiting.get(key)
         if early is not None and item.stamp < early.item.stamp:
             return Verdict.STALE
-        if early is not None and item.stamp == early.item.stamp:
+        # Of an advertisement and a withdrawal with one stamp the source said the former.
+        if early is not None and item.stamp == early.item.stamp and (dead or not early.dead):
             if dead and not early.dead:
                 self._ungive(peer, key, early)
                 return Verdict.TAKEN_BACK

@@ -299,10 +299,7 @@ class FloodTable(Generic[E, W, I]):
         if source is None:
             self._state.sources[node] = Source(epoch, known=True)
         elif not source.known:
-            for record in source.records.values():
-                self._note(source, record)
-                self._telling.mark(record)
-            source.known = True
+            self._resume(now, source)
         for early, givers in self._waiting.take(node, epoch):
             for peer in givers:
                 if not early.dead or peer.tombs < self._limit:
@@ -312,11 +309,23 @@ class FloodTable(Generic[E, W, I]):
         """Nothing of it is used until it is known again, and nothing is kept for long."""
         for record in source.records.values():
             self._note(source, record)
-        source.known = False
+        source.known, source.since = False, now
         if source.records:
             self._timers.set(node, now + self._settings.convergence)
         else:
             del self._state.sources[node]
+
+    def _resume(self, now: float, source: Source[E, W]) -> None:
+        """A node is known again, in the same life."""
+        # After so long somebody who gave it up a little earlier may need to be told again.
+        long = now - source.since > self._settings.convergence / 2
+        for record in source.records.values():
+            self._note(source, record)
+            if long and not record.dead:
+                record.stale = self._state.slots.shared(record.stale | record.sent)
+                record.sent = 0
+            self._telling.mark(record)
+        source.known = True
 
     # Losing
 
