@@ -50,7 +50,7 @@ class Node:
         self.epoch += 1
         self.own, self.used = {}, {}
         kind = SubscribeEntries(NodeId(self.number))
-        self.table = FloodTable(kind, self.settings, exports=lambda session, entry: True)
+        self.table = FloodTable(kind, self.settings, exports=lambda *_: True)
 
     def stamp(self) -> Stamp:
         """One series, whatever epoch."""
@@ -178,10 +178,12 @@ class FloodNet:
         self.nodes[node].take_changes()
 
     def advance(self, seconds: float) -> None:
-        """Time passes; node information may lag behind, but not for long."""
+        """Time passes; what is under way is under way, but not for long."""
         if seconds >= GRACE:
             for index in range(len(self.nodes)):
                 self.learn(index)
+        if seconds >= 2 * GRACE:
+            self.drain()
         self.now += seconds
         for node in self.nodes:
             node.table.handle_timeout(self.now)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from testkit.flood_net import FloodNet
 
 # The tables of a network against what is true: who is connected knows exactly the newest stamps.

@@ -360,11 +360,12 @@ class FloodTable(Generic[E, W, I]):
         self._timers.cancel(record)
         self._telling.ended.pop(record, None)
         record.given, record.primary = 0, NOBODY
-        if record.dead or quiet:
+        if quiet:
             record.sent = record.stale = 0
-            record.dead = True
-        else:
+        elif not record.dead:
             self._telling.bury(record)
+        # A withdrawal that is still to be told to somebody is told, though it is out of the table.
+        record.dead = True
 
     # Looking
 
