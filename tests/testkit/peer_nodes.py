@@ -220,12 +220,21 @@ class Net:
                         self.flying.append((wire, item))
             node.told += node.peers.poll_events()
 
-    def step(self) -> bool:
-        """Deliver the oldest item; False if nothing is under way."""
+    def waiting(self) -> list[Wire]:
+        """The ends that have sent something which has not arrived, in a fixed order."""
+        self.collect()
+        return list(dict.fromkeys(wire for wire, _ in self.flying))
+
+    def step(self, sender: Wire | None = None) -> bool:
+        """Deliver the oldest item, of anybody or of one end; False if nothing is under way."""
         self.collect()
         if not self.flying:
             return False
-        wire, item = self.flying.popleft()
+        index = 0
+        if sender is not None:
+            index = next(i for i, (wire, _) in enumerate(self.flying) if wire is sender)
+        wire, item = self.flying[index]
+        del self.flying[index]
         other = wire.other
         if other is None or not (wire.open and other.open):
             return True

@@ -1,0 +1,230 @@
+"""Who comes in, and which connection carries control: the answers to a handshake's questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laps_relay.core.network import peer_admission
+from laps_relay.core.network.peer_admission import Admission, KeyConflictError, Ruling
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import (
+    NotAuthorizedError,
+    OverloadedError,
+    PolicyError,
+    RedundantControlError,
+    StaleEpochError,
+)
+from laps_wire.peering.laps2 import Direction, Evidence, Mode, NodeInfo, NodeSelf, RelayType, Stamp
+from laps_wire.peering.session import AuthenticationRequired, AuthenticationStep, Role
+from testkit.peer_nodes import OpenPolicy, ToyAuthenticator
+
+ME = NodeId(10)
+STUB = NodeId(0)
+
+
+def admission(*banned: int, max_sessions: int = 8) -> Admission:
+    return Admission(ToyAuthenticator(10), OpenPolicy(*banned), max_sessions=max_sessions)
+
+
+def sign(peer: int, mode: Mode = Mode.BOTH) -> AuthenticationRequired:
+    """Whom we reached."""
+    return AuthenticationRequired(
+        step=AuthenticationStep.SIGN,
+        peer=NodeId(peer),
+        peer_info=None,
+        mode=mode,
+        direction=Direction.BIDIRECTIONAL,
+        schemes=(3,),
+    )
+
+
+def shown(
+    peer: int, mode: Mode = Mode.BOTH, *, key: int = 1, epoch: int = 1, **changes: Any
+) -> AuthenticationRequired:
+    """What a peer shows of itself."""
+    kind = RelayType.EDGE if peer else RelayType.STUB
+    values: dict[str, Any] = {
+        "step": AuthenticationStep.VERIFY,
+        "peer": NodeId(peer),
+        "peer_info": NodeInfo(NodeSelf(NodeId(peer), kind, Stamp(epoch, 0))),
+        "mode": mode,
+        "direction": Direction.BIDIRECTIONAL,
+        "evidence": Evidence(3, bytes([key]) * 32, b"secret"),
+        "transcript": b"transcript",
+    }
+    return AuthenticationRequired(**{**values, **changes})
+
+
+def listen(door: Admission, session: int, question: AuthenticationRequired) -> Ruling:
+    return door.judge(session, ME, Role.LISTENER, question)
+
+
+# The dialler asks
+
+
+def test_control_is_asked_for_once() -> None:
+    door = admission()
+    assert door.ask(1, ME, sign(20)) is Mode.BOTH
+    assert door.ask(2, ME, sign(20)) is Mode.DATA
+    assert door.ask(3, ME, sign(20, Mode.DATA)) is Mode.DATA
+    with pytest.raises(RedundantControlError):
+        door.ask(4, ME, sign(20, Mode.CONTROL))
+    assert door.ask(5, ME, sign(30)) is Mode.BOTH
+
+
+def test_a_stub_carries_everything_on_one_connection() -> None:
+    door = admission()
+    assert door.ask(1, STUB, sign(20)) is Mode.BOTH
+    with pytest.raises(RedundantControlError):
+        door.ask(2, STUB, sign(20))
+
+
+def test_what_the_listener_granted_is_taken() -> None:
+    door = admission()
+    door.ask(1, ME, sign(20))
+    ruling = door.judge(1, ME, Role.DIALLER, shown(20))
+    assert ruling == Ruling(Mode.BOTH, bytes([1]) * 32, ())
+    assert door.control_of(NodeId(20)) == 1
+    door.ask(2, ME, sign(20))
+    assert door.judge(2, ME, Role.DIALLER, shown(20, Mode.DATA)).mode is Mode.DATA
+    assert door.control_of(NodeId(20)) == 1
+
+
+def test_an_answer_of_a_former_life_is_stale() -> None:
+    door = admission()
+    listen(door, 1, shown(20, epoch=9))
+    door.ask(2, ME, sign(20))
+    with pytest.raises(StaleEpochError):
+        door.judge(2, ME, Role.DIALLER, shown(20, Mode.DATA, epoch=8))
+
+
+# The listener decides
+
+
+def test_a_caller_is_granted_control_once() -> None:
+    door = admission()
+    assert listen(door, 1, shown(20)).mode is Mode.BOTH
+    assert listen(door, 2, shown(20)).mode is Mode.DATA
+    assert listen(door, 3, shown(20, Mode.DATA)).mode is Mode.DATA
+    with pytest.raises(RedundantControlError):
+        listen(door, 4, shown(20, Mode.CONTROL))
+    door.closed(1)
+    assert listen(door, 5, shown(20, Mode.CONTROL)).mode is Mode.CONTROL
+
+
+def test_the_lower_node_keeps_what_it_asked_for() -> None:
+    low, high = admission(), admission()
+    low.ask(1, NodeId(10), sign(20))
+    high.ask(1, NodeId(20), sign(10))
+    assert low.judge(2, NodeId(10), Role.LISTENER, shown(20)).mode is Mode.DATA
+    assert high.judge(2, NodeId(20), Role.LISTENER, shown(10)).mode is Mode.BOTH
+
+
+def test_a_higher_epoch_supersedes_and_a_lower_one_is_stale() -> None:
+    door = admission()
+    listen(door, 1, shown(20, epoch=1))
+    listen(door, 2, shown(20, epoch=1))
+    ruling = listen(door, 3, shown(20, epoch=2))
+    assert ruling.mode is Mode.BOTH
+    assert ruling.superseded == (1, 2)
+    with pytest.raises(StaleEpochError):
+        listen(door, 4, shown(20, epoch=1))
+    door.closed(4)
+    assert door.control_of(NodeId(20)) == 3
+
+
+def test_connections_of_a_node_are_bounded() -> None:
+    door = admission(max_sessions=1)
+    listen(door, 1, shown(20))
+    with pytest.raises(OverloadedError):
+        listen(door, 2, shown(20))
+    listen(door, 3, shown(30))
+
+
+def test_stubs_have_no_arbiter() -> None:
+    door = admission()
+    assert [listen(door, n, shown(0, key=n)).mode for n in (1, 2, 3)] == [Mode.BOTH] * 3
+    assert len(door) == 0
+
+
+# C++ relays: no proof, no moment to ask, nothing less than what was asked for
+
+
+def test_a_cpp_relay_has_one_connection_in_either_direction() -> None:
+    door = admission()
+    plain: dict[str, Any] = {"transcript": b"", "evidence": None}
+    assert listen(door, 1, shown(20, **plain)).mode is Mode.BOTH
+    with pytest.raises(RedundantControlError):
+        listen(door, 2, shown(20, **plain))
+    with pytest.raises(RedundantControlError):
+        door.judge(3, ME, Role.DIALLER, shown(20, **plain))
+    assert door.judge(4, ME, Role.DIALLER, shown(30, **plain)).mode is Mode.BOTH
+    assert door.control_of(NodeId(30)) == 4
+    for session in (1, 2, 3, 4):
+        door.closed(session)
+    assert len(door) == 0  # without a key there is nothing to remember
+
+
+# Refusals
+
+
+def test_proof_then_policy() -> None:
+    door = admission(20)
+    with pytest.raises(NotAuthorizedError, match="the signature is bad"):
+        listen(door, 1, shown(20, evidence=Evidence(3, b"", b"wrong")))
+    with pytest.raises(PolicyError, match="not here"):
+        listen(door, 2, shown(20))
+    with pytest.raises(NotAuthorizedError, match="says nothing"):
+        listen(door, 3, shown(30, peer_info=None))
+    assert len(door) == 0
+
+
+def test_a_node_id_belongs_to_the_key_that_had_it_first() -> None:
+    door = admission()
+    listen(door, 1, shown(20, key=1))
+    with pytest.raises(KeyConflictError, match=r"0\.0:0\.20 is held by key 0101") as caught:
+        listen(door, 2, shown(20, key=2, epoch=9))
+    assert caught.value.node == 20
+    assert caught.value.known == bytes([1]) * 32
+    door.closed(1)
+    with pytest.raises(KeyConflictError):
+        listen(door, 3, shown(20, key=2, epoch=9))
+    with pytest.raises(KeyConflictError, match="not by none"):
+        listen(door, 4, shown(20, transcript=b""))
+    assert listen(door, 5, shown(20, key=1)).mode is Mode.BOTH
+
+
+# What is remembered
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_admission, "MAX_REMEMBERED", 2)
+    door = admission()
+    for session, peer in enumerate((20, 30, 40), start=1):
+        listen(door, session, shown(peer))
+        door.closed(session)
+    assert len(door) == 2
+    listen(door, 4, shown(20, key=2))  # forgotten, so it may have another key
+    with pytest.raises(KeyConflictError):
+        listen(door, 5, shown(30, key=2))
+
+
+def test_forgetting_needs_a_node_without_connections() -> None:
+    door = admission()
+    listen(door, 1, shown(20))
+    assert not door.forget(NodeId(20))
+    door.closed(1)
+    door.closed(1)
+    assert door.forget(NodeId(20))
+    assert not door.forget(NodeId(20))
+    assert door.control_of(NodeId(20)) is None
+
+
+def test_an_unproved_meeting_leaves_nothing() -> None:
+    door = admission()
+    door.ask(1, ME, sign(20))
+    door.closed(1)
+    assert len(door) == 0
+    assert door.ask(2, ME, sign(20)) is Mode.BOTH
