@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from laps_relay.core.interfaces import OutStream
@@ -73,6 +73,8 @@ class Out:
         if not self.closed:
             self.writes.append(data)
             self.fin = fin
+            if self.peer.on_write is not None:
+                self.peer.on_write()
 
     def reset(self, code: int) -> None:
         """Also takes back what waits behind a FIN."""
@@ -93,6 +95,8 @@ class Peer:
 
     def __init__(self) -> None:
         self.slow = False
+        self.on_write: Callable[[], None] | None = None
+        """Called in the middle of a write."""
         self.max_datagram_size = 1200
         self.streams: list[Out] = []
         self.datagrams: list[tuple[bytes, float | None]] = []

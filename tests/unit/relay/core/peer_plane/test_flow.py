@@ -154,23 +154,22 @@ def test_from_two_peers_to_one() -> None:
     assert net.plane.counters().bytes_in == 6025
 
 
-def test_an_egress_that_drops_while_it_is_written_to() -> None:
-    net = PeerNet(peers=2)
+@pytest.mark.parametrize("fin", [True, False])
+@pytest.mark.parametrize("peers", [1, 2, 3])
+def test_an_egress_that_drops_while_it_is_written_to(peers: int, fin: bool) -> None:
+    net = PeerNet(peers=peers)
     net.send(head() + b"a")
-    stream = net.peer[2].streams[0]
-    write = stream.write
-
-    def dropping(data: bytes, fin: bool = False) -> None:
-        write(data, fin)
-        net.gone(2, lost=1)
-
-    stream.write = dropping  # type: ignore[method-assign] # a peer that gives up in the middle
-    net.install((2,))
-    net.send(head() + b"a", stream=7)
-    net.gone(3)
-    net.send(b"b")
-    assert net.plane.counters().dropped_streams >= 1
-    assert net.peer[1].stopped[-1][1] == StreamCode.OVERLOADED
+    net.peer[2].on_write = lambda: net.gone(2, lost=1)
+    net.send(b"b", fin=fin)
+    net.peer[2].on_write = None
+    net.send(b"c" * (not fin), stream=3 if not fin else 7)
+    for session in range(3, 2 + peers):
+        assert net.peer[session].streams[0].payload == (b"ab" if fin else b"abc")
+        assert net.peer[session].streams[0].fin is fin
+    stopped = [(3, StreamCode.OVERLOADED)] if peers == 1 else []
+    assert net.peer[1].stopped == stopped
+    counters = net.plane.counters()
+    assert (counters.streams_in, counters.dropped_streams) == (1, 1)
 
 
 def test_a_reset_reaches_only_who_is_left() -> None:
@@ -205,3 +204,13 @@ def test_a_whole_stream_on_a_retired_set_with_others_open() -> None:
     net.plane.retire(net.now, EgressSet(2, 72))
     net.send(head() + b"a", fin=True)
     assert net.plane.poll_timeout() is None
+
+
+def test_the_last_leg_of_a_stream_to_our_own_clients() -> None:
+    net = PeerNet(peers=2, local=True)
+    net.send(head() + b"a")
+    net.gone(2)
+    net.gone(3)
+    net.send(b"b", fin=True)
+    assert net.peer[1].stopped == []
+    assert [each.data for each in net.sink.streams.values()] == [b"ab"]
