@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.control.events import RelayEvent
@@ -60,6 +60,13 @@ E = TypeVar("E")
 
 def key_of(name: FullTrackName) -> int:
     return HASHER.full_name(name.namespace.fields, name.name)
+
+
+class Timed(Protocol):
+    """Something with timers."""
+
+    def poll_timeout(self) -> float | None: ...
+    def handle_timeout(self, now: float) -> None: ...
 
 
 class Client:
@@ -256,6 +263,8 @@ class World:
         self.plaintext = plaintext
         self.edges: list[Edge] = []
         self.ports: list[Port] = []
+        self.timed: list[Timed] = []
+        """Everything with timers but the edges themselves."""
         self.queue: list[Callable[[], None]] = []
         self.numbers = itertools.count(1)
         self.carried: list[tuple[int, int, bytes]] = []
@@ -273,6 +282,7 @@ class World:
         edge = self.bare_edge(**options)
         port = Port(self, edge)
         self.ports.append(port)
+        self.timed.append(port.bridge)
         port.open()
         self.settle()
         return edge
@@ -314,7 +324,7 @@ class World:
                 when
                 for when in (
                     *(edge.next_timeout() for edge in self.edges),
-                    *(port.bridge.poll_timeout() for port in self.ports),
+                    *(each.poll_timeout() for each in self.timed),
                 )
                 if when is not None
             ]
@@ -323,8 +333,8 @@ class World:
             self.now = max(self.now, min(due))
             for edge in self.edges:
                 edge.timeout()
-            for port in self.ports:
-                port.bridge.handle_timeout(self.now)
+            for each in list(self.timed):
+                each.handle_timeout(self.now)
             self.settle()
         self.now = until
 

@@ -146,7 +146,7 @@ class EdgeClient:
                     or self._publications.event(now, event)
                 )
             case Terminated():
-                self._office.host.closed(now, event.code, event.reason)
+                self._office.host.edge_closed(now, event.code, event.reason)
             case _:
                 pass  # SETUP, GOAWAY; the rest is about requests that we never make
 

@@ -75,7 +75,7 @@ class Outlet:
 class FeedEgress:
     """The :class:`~laps_relay.core.interfaces.Egress` of a session in memory."""
 
-    __slots__ = ("_clock", "_outlets", "_stop", "lost_datagrams", "lost_streams")
+    __slots__ = ("_begun", "_clock", "_outlets", "_stop", "lost_datagrams", "lost_streams")
 
     def __init__(
         self,
@@ -90,6 +90,8 @@ class FeedEgress:
         self.lost_streams = 0
         """Of tracks that are not pulled any more."""
         self.lost_datagrams = 0
+        self._begun: dict[OutStream, FeedStream] = {}
+        """Streams under way, by what they are written to."""
 
     @property
     def max_datagram_size(self) -> int:
@@ -107,19 +109,31 @@ class FeedEgress:
         """Begin a stream; where it goes is known with the first write."""
         return FeedStream(self, priority, deadline)
 
-    def begin(self, data: bytes, priority: int, deadline: float | None) -> OutStream | None:
+    def begin(
+        self, stream: FeedStream, data: bytes, priority: int, deadline: float | None
+    ) -> OutStream | None:
         """Open the stream whose first bytes these are; None if nobody wants it any more."""
         alias = alias_at(data)
         outlet = None if alias is None else self._outlets.get(alias)
         if outlet is None:
             self.lost_streams += 1
             return None
-        return outlet.feed.open_stream(
+        out = outlet.feed.open_stream(
             self._clock(),
             priority=publisher_priority(priority),
             ttl_ms=outlet.ttl_ms,
             deadline=deadline,
         )
+        self._begun[out] = stream
+        return out
+
+    def end(self, out: OutStream) -> None:
+        """Nothing more is written to it."""
+        self._begun.pop(out, None)
+
+    def stream_of(self, out: OutStream) -> FeedStream | None:
+        """The stream that is written to this one."""
+        return self._begun.get(out)
 
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
         """Hand an object to its feed."""
@@ -169,15 +183,19 @@ class FeedStream:
         """Pass bytes on by reference."""
         if not self._begun:
             self._begun = True
-            self._out = self._egress.begin(data, self._priority, self._deadline)
-        if self._out is not None:
-            self._out.write(data, fin)
+            self._out = self._egress.begin(self, data, self._priority, self._deadline)
+        out = self._out
+        if out is not None:
+            out.write(data, fin)
+            if fin:
+                self._egress.end(out)
 
     def reset(self, code: int) -> None:
         """Abandon it."""
         self._begun = True
         if self._out is not None:
             self._out.reset(code)
+            self._egress.end(self._out)
 
     def set_priority(self, priority: int) -> None:
         """Only the subscriber's part can have changed, and the network knows the publisher's."""

@@ -201,5 +201,5 @@ class NetworkBridge:
         """The Edge serves it no longer."""
         self._network.pull_ended(now, key, reason)
 
-    def closed(self, now: float, code: int, reason: str) -> None:
+    def edge_closed(self, now: float, code: int, reason: str) -> None:
         """An Edge never closes the session with its own network."""

@@ -49,7 +49,7 @@ class EdgeClientHost(Protocol):
     def pull_ended(self, now: float, key: int, reason: str) -> None:
         """A pull that was served is over."""
 
-    def closed(self, now: float, code: int, reason: str) -> None:
+    def edge_closed(self, now: float, code: int, reason: str) -> None:
         """The Edge ended the session, and with it everything."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from laps_relay.core.bridge.bodies import DRAFT, error_data, ok_data, read_subscribe
@@ -34,9 +34,11 @@ _LARGEST: Final = SubscriptionFilter(FilterType.LARGEST_OBJECT)
 @dataclass(slots=True, eq=False)
 class _Pull:
     key: int
+    name: FullTrackName
     request_id: int
     outlet: Outlet
-    served: bool = False
+    ok: SubscribeOk | None = None
+    """The publisher's answer."""
 
 
 class Pulls:
@@ -59,7 +61,7 @@ class Pulls:
         wishes = NO_PARAMETERS if asked is None else asked.parameters
         known = self._pulls.get(key)
         if known is not None:
-            self._again(known, wishes, feed)
+            self._again(now, known, wishes, feed)
             return
         office, alias = self._office, alias_of(key)
         if alias in self.outlets:
@@ -77,16 +79,25 @@ class Pulls:
             reason = f"the Edge takes no subscription: {error}"
             office.host.pull_refused(now, key, SubscribeCode.LIMIT, reason, SubscribeData())
             return
-        pull = _Pull(key, request_id, Outlet(feed))
+        pull = _Pull(key, name, request_id, Outlet(feed))
         self._pulls[key] = self._requests[request_id] = pull
         self.outlets[alias] = pull.outlet
 
-    def _again(self, pull: _Pull, wishes: Parameters, feed: Feed) -> None:
-        """The others want something else of it, or have another feed for it."""
+    def _again(self, now: float, pull: _Pull, wishes: Parameters, feed: Feed) -> None:
+        """The others ask again: they want something else of it, or have another feed for it."""
         pull.outlet.feed = feed
-        if pull.served and wishes.new_group_request is not None:
+        if pull.ok is None:
+            return
+        office = self._office
+        largest = office.relay.largest(pull.name)
+        if largest is not None:
+            pull.ok = replace(
+                pull.ok, parameters=replace(pull.ok.parameters, largest_object=largest)
+            )
+        office.host.pulled(now, pull.key, ok_data(pull.ok))
+        if wishes.new_group_request is not None:
             update = Parameters(new_group_request=wishes.new_group_request)
-            self._office.session.update(pull.request_id, update)
+            office.session.update(pull.request_id, update)
 
     def release(self, key: int) -> None:
         """Nobody wants it any more."""
@@ -110,7 +121,7 @@ class Pulls:
                 facts = TrackProperties.of(ok.track_properties, DRAFT)
                 pull.outlet.priority = facts.publisher_priority
                 pull.outlet.ttl_ms = facts.object_delivery_timeout or 0
-                pull.served = True
+                pull.ok = ok
                 host.pulled(now, key, ok_data(ok))
             case RequestRejected(message=error):
                 self._forget(pull)

@@ -163,7 +163,8 @@ class Wishes:
         """The others do not, or do not any more, have a track."""
         request_id, served = wish.request_id, wish.served
         self._close(wish)
-        self._timers.set(wish.key, now + _RECHECK)
+        if self._timers.when(wish.key) is None:
+            self._timers.set(wish.key, now + _RECHECK)
         if request_id is None:
             return
         session, reason = self._office.session, shorten(reason)

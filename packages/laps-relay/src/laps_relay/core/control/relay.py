@@ -68,6 +68,7 @@ from laps_relay.core.interfaces import (
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.session.events import Event
 from laps_wire.moqt.session.session import Session
+from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["EdgeRelay"]
@@ -283,6 +284,11 @@ class EdgeRelay:
     def reauthorize(self, now: float) -> None:
         """The keys have changed: ask again about everything that was allowed."""
         self._context.grants.check_all(now)
+
+    def largest(self, track: FullTrackName) -> Location | None:
+        """The largest location that is known of a track."""
+        found = self._context.tracks.by_name.get(track)
+        return None if found is None else self._context.tracks.largest(found)
 
     def is_wanted(self, session: int, track: FullTrackName) -> bool:
         """Whether others than a session with relays behind it receive or wait for a track."""

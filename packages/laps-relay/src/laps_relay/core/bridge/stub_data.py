@@ -1,0 +1,159 @@
+"""Data between a Stub and its parent: by track, without subscriber node sets (laps-2, 4.5).
+
+::
+
+    | data header, SNS id 0, key of the track | payload: what the publisher's plane wrote
+
+:class:`TrackFeed` writes it, :class:`TrackStreams` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from laps_relay.core.bridge.bodies import DRAFT
+from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.network.interfaces import LOCAL, DataSink, Ingress
+from laps_relay.core.peer_plane.flow import PRIORITIES
+from laps_wire.errors import IncompleteError, ProtocolViolation
+from laps_wire.peering.errors import StreamCode, UnknownKindError
+from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header, encode_data_header
+from laps_wire.peering.laps2.data import split
+
+__all__ = ["TrackFeed", "TrackStreams"]
+
+_EXPIRED: Final = int(StreamCode.EXPIRED)
+_OVERLOADED: Final = int(StreamCode.OVERLOADED)
+_UNKNOWN_KIND: Final = int(StreamCode.UNKNOWN_KIND)
+
+
+class TrackFeed:
+    """A :class:`~laps_relay.core.network.interfaces.Feed` to one connection."""
+
+    __slots__ = ("_context", "_egress", "_key")
+
+    def __init__(self, egress: Egress, key: int, context: int) -> None:
+        self._egress = egress
+        self._key = key
+        self._context = context
+
+    @property
+    def ingress(self) -> Ingress:
+        """It has no place in the FIB."""
+        return Ingress(LOCAL, 0)
+
+    def open_stream(
+        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+    ) -> OutStream:
+        """Begin a stream: its header is written."""
+        if deadline is None and ttl_ms:
+            deadline = now + ttl_ms / 1000
+        stream = self._egress.open_unidirectional(
+            priority=PRIORITIES[priority],
+            droppable=True,
+            drop_code=_EXPIRED if ttl_ms else _OVERLOADED,
+            deadline=deadline,
+        )
+        stream.write(self._head(DataKind.STREAM, priority, ttl_ms))
+        return stream
+
+    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
+        """Send an object."""
+        data = self._head(DataKind.DATAGRAM, priority, ttl_ms) + payload
+        if len(data) > self._egress.max_datagram_size:
+            return False
+        return self._egress.send_datagram(data, now + ttl_ms / 1000 if ttl_ms else None)
+
+    def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
+        return encode_data_header(
+            DataHeader(kind, 0, self._key, self._context, priority, ttl_ms, DRAFT.value)
+        )
+
+
+class TrackStreams:
+    """The data streams of a peer, into a sink that knows them by numbers of ours."""
+
+    __slots__ = ("_egress", "_ids", "_numbers", "_open", "_sink", "_waiting")
+
+    def __init__(self, egress: Egress, sink: DataSink, numbers: Iterator[int]) -> None:
+        self._egress = egress
+        self._sink = sink
+        self._numbers = numbers
+        self._waiting: dict[int, bytes] = {}
+        """Streams whose header is not whole; at most 254 bytes each."""
+        self._open: dict[int, int | None] = {}
+        """Streams under way, and their numbers; None: nobody wants the rest."""
+        self._ids: dict[int, int] = {}
+        """The other way round."""
+
+    def data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a stream. Raises ``RemoteError`` if the peer broke the protocol."""
+        if stream_id not in self._open:
+            self._begin(now, stream_id, self._waiting.pop(stream_id, b"") + data, fin)
+            return
+        number = self._end(stream_id) if fin else self._open[stream_id]
+        if number is not None:
+            self._sink.stream_data(now, number, data, fin)
+
+    def _begin(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
+        try:
+            header = decode_data_header(data)
+        except IncompleteError:
+            if fin:
+                raise ProtocolViolation("a stream ends inside its header") from None
+            self._waiting[stream_id] = data
+            return
+        except UnknownKindError:
+            if not fin:
+                self._open[stream_id] = None
+                self._egress.stop_sending(stream_id, _UNKNOWN_KIND)
+            return
+        if header.kind is not DataKind.STREAM:
+            raise ProtocolViolation("the header of a datagram stands at the start of a stream")
+        _check(header)
+        number = next(self._numbers)
+        if not fin:
+            self._open[stream_id] = number
+            self._ids[number] = stream_id
+        self._sink.stream_opened(now, number, header, data[header.size :], fin)
+
+    def _end(self, stream_id: int) -> int | None:
+        number = self._open.pop(stream_id, None)
+        if number is not None:
+            del self._ids[number]
+        return number
+
+    def reset(self, now: float, stream_id: int, code: int) -> None:
+        """The peer abandoned it."""
+        self._waiting.pop(stream_id, None)
+        number = self._end(stream_id)
+        if number is not None:
+            self._sink.stream_reset(now, number, code)
+
+    def stop(self, number: int, code: int) -> None:
+        """The plane takes nothing more of a stream, if it is one of these."""
+        stream_id = self._ids.pop(number, None)
+        if stream_id is not None:
+            self._open[stream_id] = None
+            self._egress.stop_sending(stream_id, code)
+
+    def datagram(self, now: float, data: bytes) -> None:
+        """A datagram. Raises like :meth:`data`."""
+        try:
+            header, payload = split(data)
+        except UnknownKindError:
+            return
+        _check(header)
+        self._sink.datagram(now, header, bytes(payload))
+
+    def close(self, now: float) -> None:
+        """The session is over: what was under way is abandoned."""
+        for stream_id in [*self._open]:
+            self.reset(now, stream_id, int(StreamCode.NO_SUBSCRIBERS))
+        self._waiting.clear()
+
+
+def _check(header: DataHeader) -> None:
+    if header.sns_id:
+        raise ProtocolViolation(f"SNS id {header.sns_id} between a Stub and its parent")
