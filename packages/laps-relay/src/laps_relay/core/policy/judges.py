@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.policy.facts import Facts
@@ -23,6 +23,9 @@ __all__ = [
     "node_finding",
     "path_findings",
 ]
+
+
+_MEMO: Final = 65_536
 
 
 class Finding(NamedTuple):
@@ -64,7 +67,7 @@ class LinkTable:
             return ()
         found = self._found.get((one, other))
         if found is None:
-            if len(self._found) >= 65_536:
+            if len(self._found) >= _MEMO:
                 self._found.clear()
             found = self._found[one, other] = tuple(
                 link for link in self._links if _joins(link, one, other)

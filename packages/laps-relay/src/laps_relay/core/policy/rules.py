@@ -10,7 +10,7 @@ from laps_relay.core.network.interfaces import ClassLimits
 from laps_relay.core.policy.facts import Facts, NodeNote, Region
 from laps_relay.core.policy.open_policy import NO_LIMITS
 from laps_relay.core.policy.patterns import NodePattern
-from laps_wire.names import FullTrackName, Namespace
+from laps_wire.names import Namespace
 
 __all__ = ["Fence", "Filter", "FilterRule", "Link", "Rules", "ServiceClass", "TrackRule"]
 
@@ -95,10 +95,6 @@ class TrackRule:
     """ "": another rule may say."""
     subscribers: Fence = _OPEN
     """Whose subscribers may have them."""
-
-    def matches(self, name: FullTrackName) -> bool:
-        """Whether a track is one of these."""
-        return self.namespace.is_prefix_of(name.namespace) and self.track in (None, name.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
