@@ -25,6 +25,7 @@ from testkit.peering_pair import DIALLER, LISTENER, Pair, config, node
 __all__ = ["Joint", "Pipe", "PipeStream", "Stub"]
 
 _SETTINGS = Settings(hash_check=7)
+_FEATURES = (int(Feature.DATAGRAMS), int(Feature.PLAINTEXT_NAMES))
 
 
 class PipeStream:
@@ -94,8 +95,18 @@ class Joint:
         self.world = world
         self.parent_edge = parent
         self.pair = Pair(
-            config(Role.DIALLER, node_info=node(0, RelayType.STUB), settings=_SETTINGS),
-            config(Role.LISTENER, node_info=node(20 + parent.number), settings=_SETTINGS),
+            config(
+                Role.DIALLER,
+                node_info=node(0, RelayType.STUB),
+                settings=_SETTINGS,
+                features=_FEATURES,
+            ),
+            config(
+                Role.LISTENER,
+                node_info=node(20 + parent.number),
+                settings=_SETTINGS,
+                features=_FEATURES,
+            ),
             delay=0.0,
         )
         self.pair.now = world.now

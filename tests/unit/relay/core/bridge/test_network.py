@@ -13,7 +13,7 @@ from laps_relay.core.network.interfaces import Answer
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.messages import Subscribe, SubscribeOk
+from laps_wire.moqt.messages import Publish, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
     NamespaceAdvertised,
@@ -390,14 +390,43 @@ def test_clients_hear_of_namespaces_elsewhere() -> None:
     assert calls(world, two, "announce") == []
 
 
-def test_tracks_elsewhere_are_not_offered_by_name_alone() -> None:
+def test_tracks_elsewhere_are_not_asked_for_before_somebody_watches() -> None:
     world = World()
     one, two = world.edge(), world.edge()
     publisher = one.publisher(D18, TRACK)
     assert list(world.port(one).announced) == [(AnnounceKind.TRACK, TRACK)]
     assert two.relay.namespaces() == []
+    assert calls(world, two, "want") == []
     publisher.leave()
     assert list(world.port(one).announced) == []
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_tracks_elsewhere_are_pushed_to_who_watches(early: bool) -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    properties = (KeyValue(PropertyTypeD18.DEFAULT_PUBLISHER_PRIORITY, 9),)
+    watcher = two.connect(D18)
+    if early:
+        watcher.session.subscribe_tracks(NAMESPACE)
+        world.settle()
+    publisher = one.publisher(D18, TRACK, properties=properties)
+    if not early:
+        watcher.session.subscribe_tracks(NAMESPACE)
+        world.settle()
+    offer = watcher.one(RequestReceived)
+    assert isinstance(offer.message, Publish)
+    assert (offer.message.track, offer.message.track_properties) == (TRACK, properties)
+    # Nobody has taken it yet: nothing is brought from far away.
+    assert calls(world, two, "unwant") == [TRACK]
+    watcher.session.accept(offer.request_id)
+    world.settle()
+    publisher.send(subgroup(D18, bodies(1)))
+    assert list(watcher.objects()) == [(0, 0)]
+    publisher.leave()
+    world.advance(1)
+    watcher.one(PublishEnded)
+    assert calls(world, two, "unwant") == [TRACK, TRACK]
 
 
 # Requests that go along

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from laps_relay.core.bridge.announcements import Announcements
 from laps_relay.core.bridge.client import EdgeClient
+from laps_relay.core.bridge.elsewhere import Elsewhere
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
@@ -70,7 +71,7 @@ class NetworkCommands(Protocol):
 class NetworkBridge:
     """Implements ``LocalSide`` and ``DataSink`` for an Edge."""
 
-    __slots__ = ("_announcements", "_network", "_sink", "client")
+    __slots__ = ("_announcements", "_elsewhere", "_network", "_sink", "client")
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class NetworkBridge:
         self._network = network
         self._sink = PlaneSink(plane, session)
         self._announcements = Announcements(lambda number: number == session)
+        self._elsewhere = Elsewhere(relay, self.client)
 
     # For the shell
 
@@ -98,7 +100,9 @@ class NetworkBridge:
         return self.client.pump(now)
 
     def observe(self, now: float, events: Iterable[RelayEvent]) -> None:
-        """Tell the network what our clients publish."""
+        """Tell the network what our clients publish, and clients what it has for them."""
+        events = list(events)
+        self._elsewhere.observe(now, events)
         for added, (kind, name) in self._announcements.observe(events):
             if added:
                 self._network.announce(now, kind, name)
@@ -144,18 +148,19 @@ class NetworkBridge:
         self.client.answered(now, key, answer, code=code, reason=reason, data=data)
 
     def discovered(self, now: float, entry: AnnounceInfo) -> None:
-        """Our clients hear of a namespace that somebody else announced.
-
-        Tracks are not pushed to who watches their namespace: their properties are not known before
-        somebody subscribes to them.
-        """
-        if entry.kind is AnnounceKind.NAMESPACE and entry.plaintext is not None:
+        """Our clients hear of a name that somebody else announced."""
+        if entry.plaintext is None:
+            return
+        if entry.kind is AnnounceKind.NAMESPACE:
             self.client.offer(now, entry.kind, entry.plaintext)
+        else:
+            self._elsewhere.add(now, entry.plaintext)
 
     def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Nobody else announces that name any more."""
-        if kind is AnnounceKind.NAMESPACE:
-            self.client.withdraw(now, kind, name)
+        if kind is AnnounceKind.TRACK:
+            self._elsewhere.remove(name)
+        self.client.withdraw(now, kind, name)
 
     # DataSink
 

@@ -290,6 +290,10 @@ class EdgeRelay:
         found = self._context.tracks.by_name.get(track)
         return None if found is None else self._context.tracks.largest(found)
 
+    def is_watched(self, namespace: Namespace) -> bool:
+        """Whether somebody wants the tracks of a namespace to be pushed."""
+        return any(watch.tracks for watch in self._context.watches.covering(namespace))
+
     def is_wanted(self, session: int, track: FullTrackName) -> bool:
         """Whether others than a session with relays behind it receive or wait for a track."""
         return self._context.upstreams.wanted(session, track)

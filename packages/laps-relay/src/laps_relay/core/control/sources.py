@@ -168,7 +168,7 @@ class Sources:
             self._cancel(other)
             self._remove(now, other, "the publisher sent PUBLISH")
         source = Source(client=client, track=track, pushed=True, request_id=request_id, grant=grant)
-        source.forward = context.settings.forward_unwatched or _forward(source)
+        source.forward = self._eager(source) or _forward(source)
         expires = None if grant.expires is None else max(int((grant.expires - now) * 1000), 1)
         parameters = Parameters(forward=source.forward, expires=expires)
         if not context.tell(client, client.wire.accept, request_id, parameters):
@@ -227,8 +227,7 @@ class Sources:
         for source in list(track.sources.values()):
             if not source.live or source.request_id is None:
                 continue
-            unwatched = source.pushed and context.settings.forward_unwatched
-            forward, filter_ = _forward(source) or unwatched, _filter(source)
+            forward, filter_ = _forward(source) or self._eager(source), _filter(source)
             if source.unused:
                 forward = source.forward  # it lingers as it is
             widen = not source.pushed and _wider(filter_, source.filter)
@@ -248,6 +247,15 @@ class Sources:
             if asked.request_id is not None:
                 source.forward = forward
                 source.filter = filter_ if widen else source.filter
+
+    def _eager(self, source: Source) -> bool:
+        """Whether a PUBLISH is taken with Forward State 1 while nobody receives it.
+
+        What the network has is fetched from far away: only if it is needed to rank the track.
+        """
+        if not source.pushed or not self._context.settings.forward_unwatched:
+            return False
+        return source.track.ranked or not source.client.info.upstream
 
     def request_group(self, track: Track, value: int, asker: Client) -> None:
         """Pass a NEW_GROUP_REQUEST on, unless one is under way (moq-transport-16, 9.2.2.9)."""

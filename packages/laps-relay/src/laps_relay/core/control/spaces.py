@@ -376,6 +376,7 @@ class Spaces:
         if wanted != track.ranked and track.installed:
             track.ranked = wanted
             self._context.plane.rank_by(track.number, RANK_PROPERTY if wanted else None)
+            self._context.sources.sync(track)
 
 
 def _suffix(watch: Watch, namespace: Namespace) -> Namespace:
