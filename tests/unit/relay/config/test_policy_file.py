@@ -65,8 +65,8 @@ color = "red"
             " What happens if it matches."
         ),
         (
-            ":16: classes.gold.transit: '5': not a table; its keys are allow_countries, allow_nodes,"
-            " allow_regions, deny_countries, deny_nodes, deny_regions, need"
+            ":16: classes.gold.transit: '5': not a table; its keys are allow_countries,"
+            " allow_nodes, allow_regions, deny_countries, deny_nodes, deny_regions, need"
         ),
         ":17: classes.gold.color: unknown key; its keys are max_fanout, max_loss, max_rtt, transit",
     ]
@@ -76,8 +76,8 @@ def test_names_that_nothing_has_are_told_with_their_lines(file: Path) -> None:
     text = '[[track]]\nnamespace = ""\n[[track]]\nnamespace = "a"\nclass = "gold"\n'
     assert problems(file, text) == [
         (
-            ":5: track.2.class: there is no class 'gold'; write [classes.NAME], or one that is there:"
-            " none"
+            ":5: track.2.class: there is no class 'gold'; write [classes.NAME], or one that is"
+            " there: none"
         )
     ]
 
