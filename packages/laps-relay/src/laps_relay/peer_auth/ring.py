@@ -191,8 +191,6 @@ class PeerKeyRing:
         for index, certificate in enumerate(chain[:MAX_CHAIN]):
             if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
                 return _no("a certificate is not valid now")
-            if index and not _may_sign(certificate):
-                return _no("a certificate in the chain may not sign others")
             if any(_issued(certificate, authority) for authority in self._authorities):
                 return None
             following = chain[index + 1 : index + 2]
