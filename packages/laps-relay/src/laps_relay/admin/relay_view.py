@@ -59,6 +59,8 @@ class EdgeView:
         self.certificate: Certificate | None = None
         self.taking_clients = False
         self.draining = False
+        self.node_id = loaded.config.network.node_id
+        """As the network knows it; as configured if there is none."""
 
     @property
     def now(self) -> float:
@@ -77,7 +79,9 @@ class EdgeView:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """Where clients connect; empty if none are taken."""
+        if not self.loaded.config.network.takes_clients:
+            return ""
         host, port = self._server.address
         return f"moqt://{reachable(host)}:{port}"
 
@@ -86,7 +90,7 @@ class EdgeView:
         config = self.loaded.config
         return Info(
             version=self._version,
-            node_id=config.network.node_id,
+            node_id=self.node_id,
             region=config.network.region,
             url=self.url,
             transport=config.listen.transport,

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -22,6 +22,7 @@ from laps_relay.admin.app import make_app
 from laps_relay.admin.live import LiveFeed
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.admin.server import AdminServer
+from laps_relay.app.network_part import NetworkPart, key_ring, name_hasher
 from laps_relay.app.parts import (
     StartError,
     admin_token,
@@ -33,8 +34,9 @@ from laps_relay.app.parts import (
 from laps_relay.auth import TokenAuthorizer
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
-from laps_relay.core.control.events import SessionOpened
+from laps_relay.core.control.events import RelayEvent, SessionOpened
 from laps_relay.core.control.relay import EdgeRelay
+from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.observe.events import Observer
@@ -42,6 +44,7 @@ from laps_relay.observe.logs import Logger, set_level
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.mlog import MlogWriter, TracedRelay
 from laps_relay.observe.names import Names
+from laps_relay.observe.network import NetworkObserver
 from laps_relay.observe.sampler import Sampler
 from laps_sdk.errors import TransportError
 from laps_sdk.transport.base import Connection
@@ -82,9 +85,11 @@ class RelayApp:
         config = loaded.config
         observe = config.observe
         secret = observe.name_key
+        keys = key_ring(config) if config.network.active else None
         self._names = Names(
             None if secret is None else secret.get_secret_value().encode(),
             plain=observe.log_names == "plain",
+            hasher=None if keys is None else name_hasher(keys),
         )
         self._telemetry = telemetry_writer(config)
         self._observer = Observer(logger, self._names, self.metrics, self._telemetry)
@@ -111,6 +116,21 @@ class RelayApp:
             before_metrics=partial(self._sample, telemetry=False),
         )
         self._sampler = Sampler(self.view.sample, self.metrics, self._names, self._telemetry)
+        self._happened: list[RelayEvent] = []
+        self._network_observer = NetworkObserver(logger, self._names, self.metrics, self._telemetry)
+        self.network: NetworkPart | None = None
+        if keys is not None:
+            self.network = NetworkPart(
+                config,
+                keys,
+                self.certificate,
+                version=VERSION,
+                observe=self._network_turn,
+            )
+            self.view.node_id = str(self.network.relay.node_id)
+            if config.network.takes_clients:
+                self.network.join(self.server, self._relay, self._plane)
+                self.server.joined = self._joined
 
     # Life
 
@@ -162,14 +182,21 @@ class RelayApp:
         )
 
     async def _start_servers(self, config: RelayConfig) -> None:
-        listen = config.listen
+        self.server.attach()
+        if self.network is not None:
+            try:
+                await self.network.start()
+            except (OSError, TransportError) as error:
+                raise StartError(f"{error}; choose another one with --peer-port") from None
         try:
-            await self.server.start(self._quic_socket)
+            if config.network.takes_clients:
+                await self.server.start(self._quic_socket)
         except (OSError, TransportError) as error:
             raise StartError(f"{error}; choose another one with --host and --port") from None
         except ImportError:
             raise StartError(
-                f"transport {listen.transport} is not installed: pip install 'laps-relay[turbo]'"
+                f"transport {config.listen.transport} is not installed:"
+                " pip install 'laps-relay[turbo]'"
             ) from None
         admin = config.admin
         if not admin.enabled:
@@ -184,6 +211,7 @@ class RelayApp:
             page_limit=admin.page_limit,
             version=VERSION,
             feed=feed,
+            network=lambda: self.network,
         )
         server = AdminServer(app, admin.host, admin.port, feed=feed, sock=self._admin_socket)
         try:
@@ -214,6 +242,8 @@ class RelayApp:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        if self.network is not None:
+            await self.network.stop()
         await self.server.stop()
         if self._admin is not None:
             await self._admin.stop()
@@ -229,10 +259,12 @@ class RelayApp:
             self.logger.error("a part of the relay failed", part=task.get_name(), exc_info=error)
 
     async def _drain(self) -> None:
+        waiting = self.loaded.config.listen.drain_timeout
+        if self.network is not None:
+            self.network.drain(waiting)
         if not self.server.ports:
             return
         self._empty.clear()
-        waiting = self.loaded.config.listen.drain_timeout
         self.logger.info("draining", sessions=len(self.server.ports), seconds=waiting)
         if not self.view.draining:
             self.view.drain("")
@@ -252,6 +284,8 @@ class RelayApp:
             settings = auth_settings(loaded.config)
             certificate = obtain(loaded.config.tls, loaded.config.state_dir)
             admin_token(loaded.config)
+            file = loaded.config.network.policy
+            policy = None if self.network is None else self.network.read_policy(file)
         except LapsError as error:
             self.logger.warning("reload refused, the old configuration stays", reason=str(error))
             return False
@@ -266,6 +300,8 @@ class RelayApp:
         self._plane.set_cache_limits(now, mapping.cache_limits(config))
         self._relay.reauthorize(now)
         self.server.settle()
+        if self.network is not None and policy is not None:
+            self.network.set_policy(policy, file)
         set_level(config.observe.log_level)
         self.loaded = self.view.loaded = loaded
         self.logger.info(
@@ -300,10 +336,22 @@ class RelayApp:
 
     # What goes on beside
 
+    def _joined(self, now: float) -> None:
+        """A part of a turn: what happened goes to the network at once, and is observed later."""
+        events = self._relay.poll_events()
+        self._happened += events
+        if self.network is not None:
+            self.network.joined(now, events)
+
+    def _network_turn(self, now: float, events: Sequence[NetworkEvent]) -> None:
+        network = self.network
+        if network is not None:
+            self._network_observer.observe(now, events, network.carried)
+
     def _turn(self, now: float) -> None:
         if not self.server.ports:
             self._empty.set()
-        events = self._relay.poll_events()
+        events, self._happened = [*self._happened, *self._relay.poll_events()], []
         if not events:
             return
         for event in events:

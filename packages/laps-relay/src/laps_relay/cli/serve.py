@@ -134,13 +134,25 @@ def _announce(app: RelayApp, *, as_json: bool) -> None:
         "admin": app.admin_url,
         "pid": os.getpid(),
     }
+    if app.network is not None:
+        facts |= {
+            "node": str(app.network.relay.node_id),
+            "type": app.network.relay_type.name.lower(),
+            "peers": app.network.contact,
+        }
     if as_json:
         typer.echo(json.dumps(facts))
-    else:
+        sys.stdout.flush()
+        return
+    if app.network is not None:
+        typer.echo(f"node         {facts['node']} ({facts['type']})")
+        typer.echo(f"peers        {facts['peers']}")
+    if app.url:
         typer.echo(f"relay        {app.url}")
-        typer.echo(f"certificate  sha256 {app.certificate.sha256}")
-        if app.admin_url is not None:
-            typer.echo(f"admin        {app.admin_url}/")
+    typer.echo(f"certificate  sha256 {app.certificate.sha256}")
+    if app.admin_url is not None:
+        typer.echo(f"admin        {app.admin_url}/")
+    if app.url:
         how = f" --pin {app.certificate.sha256}" if app.certificate.development else ""
         how += "" if app.authorizer.open else " --token-file FILE"
         typer.echo(f"try          laps sub {app.url} demo clock{how}")

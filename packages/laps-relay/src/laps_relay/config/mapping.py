@@ -9,9 +9,11 @@ from pydantic import BaseModel
 from laps_relay.config.model import RelayConfig
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import CacheLimits
+from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_wire.peering.laps2 import RelayType
 
 __all__ = [
     "admission_limits",
@@ -19,6 +21,7 @@ __all__ = [
     "connection_limits",
     "edge_settings",
     "egress_limits",
+    "network_settings",
     "plane_limits",
 ]
 
@@ -63,3 +66,20 @@ def egress_limits(config: RelayConfig) -> EgressLimits:
 def admission_limits(config: RelayConfig) -> AdmissionLimits:
     """Who gets a connection."""
     return _fill(AdmissionLimits, config.limits.admission)
+
+
+def network_settings(config: RelayConfig, relay_type: RelayType) -> NetworkSettings:
+    """Habits and limits of the network core."""
+    network = config.network
+    return NetworkSettings(
+        relay_type=relay_type,
+        reflect=network.reflect or relay_type is not RelayType.VIA,
+        plaintext_names=network.plaintext_names,
+        light_time=not network.is_loopback(config.listen.host),
+        batch=network.batch,
+        hold=network.hold,
+        unsubscribe_delay=network.unsubscribe_delay,
+        max_fanout=network.max_fanout,
+        dynamic_peering=network.dynamic,
+        **network.limits.model_dump(),
+    )

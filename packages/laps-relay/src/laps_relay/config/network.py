@@ -69,7 +69,7 @@ class Network(Section):
     )
     plaintext_names: bool = key(True, "Whether announces carry names, for discovery.")
     batch: Duration = key("20ms", "How long changes for a peer are collected.")
-    hold: Duration = key("15s", "A peer that says nothing for so long is gone.", gt=0)
+    hold: Duration = key("3s", "A peer that says nothing for so long is gone.", gt=0)
     unsubscribe_delay: Duration = key("5s", "How long the last unsubscribe of a track waits.")
     max_fanout: int = key(2, "Copies of a track towards one region before a Via is injected.", ge=1)
     dynamic: bool = key(True, "Whether relays are dialled on demand.")

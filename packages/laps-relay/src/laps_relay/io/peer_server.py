@@ -104,7 +104,7 @@ class PeerServer:
         self._timer_at: float | None = None
         self._sampler: asyncio.TimerHandle | None = None
         self._dials: set[asyncio.Task[None]] = set()
-        self._settling = False
+        self.settling = False
         self._again = False
 
     # Life
@@ -217,9 +217,9 @@ class PeerServer:
         A call from inside is left to the outer one, which then goes round again.
         """
         self._again = True
-        if self._settling:
+        if self.settling:
             return
-        self._settling = True
+        self.settling = True
         try:
             relay, ports = self.relay, self.ports
             while self._again:
@@ -237,7 +237,7 @@ class PeerServer:
                     self.on_turn(now)
             self._arm()
         finally:
-            self._settling = False
+            self.settling = False
 
     def _arm(self) -> None:
         """Set the one timer to whatever is due first."""

@@ -20,9 +20,17 @@ class Names:
 
     __slots__ = ("_hasher", "plain")
 
-    def __init__(self, key: bytes | None = None, *, plain: bool = False) -> None:
+    def __init__(
+        self,
+        key: bytes | None = None,
+        *,
+        plain: bool = False,
+        hasher: KeyedHasher | None = None,
+    ) -> None:
+        """``hasher`` is the network's: its relays name tracks alike without a key of their own."""
         # Any length of key will do: it is hashed to the length that the hasher takes.
-        self._hasher = KeyedHasher(blake2b(key).digest() if key else os.urandom(32))
+        own = KeyedHasher(blake2b(key).digest() if key else os.urandom(32))
+        self._hasher = own if key or hasher is None else hasher
         self.plain = plain
         """Whether logs show names as they are; telemetry never does."""
 

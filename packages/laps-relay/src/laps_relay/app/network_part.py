@@ -1,0 +1,345 @@
+"""The part of a relay that belongs to the network: its core, its peer port, and the bridge.
+
+::
+
+    EdgeServer --turn--> joined:     events --> bridge --> NetworkRelay --> PeerServer
+    PeerServer --turn--> peer_turn:  bridge --> EdgeRelay --> EdgeServer
+
+Each turn goes round until neither side has anything to say. A Via and a control server have no
+clients: then there is no bridge, and the peer port's turns are all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from laps_relay.admin.network_api import PolicyState
+from laps_relay.app.parts import StartError
+from laps_relay.certificates import Certificate
+from laps_relay.config import RelayConfig, mapping
+from laps_relay.config.policy_file import load_policy
+from laps_relay.core.bridge.network import NetworkBridge
+from laps_relay.core.control.events import RelayEvent
+from laps_relay.core.control.relay import EdgeRelay
+from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.network.dialling import Contact
+from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.interfaces import Identity, PeerPlaneCounters, Policy
+from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.views import (
+    AnnounceRow,
+    FibRow,
+    NodeRow,
+    PeerRow,
+    SetRow,
+    SubscribeRow,
+)
+from laps_relay.core.policy import OPEN_POLICY, RulePolicy
+from laps_relay.io.contacts import show_contact
+from laps_relay.io.edge_server import EdgeServer
+from laps_relay.io.peer_server import PeerServer, PeerServerConfig
+from laps_relay.peer_auth import PeerKeyError, PeerKeyRing, open_key_ring
+from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.transport.engine import EngineOptions
+from laps_wire.hashing import KeyedHasher
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+__all__ = ["NetworkPart", "key_ring", "name_hasher", "node_id_of", "policy_of"]
+
+BRIDGE_SESSION: Final = 0
+"""The number of the network's session at its own Edge; clients begin with 1."""
+
+_TYPES: Final = {
+    "edge": RelayType.EDGE,
+    "via": RelayType.VIA,
+    "stub": RelayType.STUB,
+    "control": RelayType.CONTROL,
+}
+
+
+def key_ring(config: RelayConfig) -> PeerKeyRing:
+    """The keys of a relay; :class:`StartError` says what is wrong with them."""
+    network = config.network
+    if network.auth == "none" and not network.is_loopback(config.listen.host):
+        raise StartError(
+            "network.auth is none: anybody could peer; bind to loopback, or set shared-key"
+        )
+    try:
+        return open_key_ring(
+            network.auth, config.state_dir, key_file=network.key_file, ca=network.ca
+        )
+    except PeerKeyError as error:
+        raise StartError(str(error)) from None
+    except OSError as error:
+        raise StartError(f"{config.state_dir}: {error.strerror}; set state_dir") from None
+
+
+def name_hasher(keys: PeerKeyRing) -> KeyedHasher:
+    """How the network hashes names."""
+    if keys.network_key is None:
+        raise StartError("names are hashed with the network's key: set network.key_file")
+    return KeyedHasher(keys.network_key.hash_key())
+
+
+def node_id_of(config: RelayConfig, keys: PeerKeyRing) -> NodeId:
+    """As configured; or made from the key and the port, so that it stays over restarts."""
+    if config.network.node_id:
+        return NodeId.parse(config.network.node_id)
+    if config.network.port == 0:
+        return NodeId(secrets.randbits(63) | 1)
+    seed = keys.fingerprint + config.network.port.to_bytes(2, "big")
+    return NodeId(int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") | 1)
+
+
+def policy_of(file: Path | None, hasher: KeyedHasher, local: NodeId) -> Policy:
+    """The policy of a file; everything is allowed without one."""
+    if file is None:
+        return OPEN_POLICY
+    return RulePolicy(load_policy(file), hasher, local=local)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """What there is where clients are."""
+
+    server: EdgeServer
+    relay: EdgeRelay
+    bridge: NetworkBridge
+
+
+class NetworkPart:
+    """Implements :class:`~laps_relay.admin.network_api.NetworkView`."""
+
+    def __init__(
+        self,
+        config: RelayConfig,
+        keys: PeerKeyRing,
+        certificate: Certificate,
+        *,
+        version: str,
+        observe: Callable[[float, Sequence[NetworkEvent]], None],
+    ) -> None:
+        network = config.network
+        self.hasher = name_hasher(keys)
+        self._policy_file = network.policy
+        self._contacts = tuple(network.contacts)
+        self._peers = [
+            Contact(address=address, parallel=network.parallel) for address in network.peers
+        ]
+        self._observe = observe
+        self._edge: _Edge | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
+        self.relay_type = _TYPES[network.type]
+        settings = mapping.network_settings(config, self.relay_type)
+        node_id = node_id_of(config, keys)
+        self.relay = NetworkRelay(
+            Identity(
+                node_id=node_id,
+                epoch=int(time.time() * 1000),
+                contacts=self._contacts,
+                region=network.region,
+                longitude=network.longitude,
+                latitude=network.latitude,
+                labels=tuple(_label(text) for text in network.labels),
+                fingerprint=keys.fingerprint,
+            ),
+            settings,
+            hasher=self.hasher,
+            authenticator=keys,
+            challenge=lambda: secrets.token_bytes(32),
+            contexts=lambda: secrets.randbelow((1 << 32) - 1) + 1,
+            random=random.SystemRandom(),
+            policy=policy_of(network.policy, self.hasher, node_id),
+            implementation=f"laps-relay {version}",
+        )
+        self.server = PeerServer(
+            PeerServerConfig(
+                host=network.host or config.listen.host,
+                port=network.port,
+                backend=config.listen.transport,
+                engine=EngineOptions(
+                    # Who is there is proved in the session, over the key of this certificate.
+                    tls=replace(certificate.tls, verify=False),
+                    datagram_size=config.listen.datagram_size,
+                ),
+                admission=mapping.admission_limits(config),
+            ),
+            self.relay,
+        )
+        self.server.on_turn = self._peer_turn
+
+    # Life
+
+    def join(self, server: EdgeServer, relay: EdgeRelay, plane: ForwardingPlane) -> None:
+        """Let the clients of an Edge have a part in the network."""
+        bridge = NetworkBridge(
+            relay,
+            plane,
+            self.relay,
+            self.hasher,
+            session=BRIDGE_SESSION,
+            clock=lambda: server.now,
+        )
+        self.relay.attach(bridge, bridge)
+        self._edge = _Edge(server, relay, bridge)
+
+    async def start(self) -> None:
+        """Open the peer port and begin to dial. Raises ``OSError`` if it cannot be had.
+
+        The Edge has its clock by now, and takes no clients yet.
+        """
+        if self._edge is not None:
+            self._edge.bridge.open(self._edge.server.now)
+        await self.server.start()
+        now = self.server.now
+        if not self._contacts and not self._is_everywhere:
+            self.relay.set_own_contacts(now, (self.contact,))
+        self.relay.set_contacts(now, self._peers)
+        self.server.settle()
+
+    @property
+    def contact(self) -> str:
+        """Where peers connect."""
+        return show_contact(self.server.address)
+
+    @property
+    def _is_everywhere(self) -> bool:
+        return self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+    async def stop(self) -> None:
+        """Leave the network."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self.server.stop()
+
+    def drain(self, seconds: float) -> None:
+        """Tell peers that we go away."""
+        self.relay.drain(self.server.now, seconds, "the relay stops")
+        self.server.settle()
+
+    def read_policy(self, file: Path | None) -> Policy:
+        """The policy of a file, not in force yet."""
+        return policy_of(file, self.hasher, self.relay.node_id)
+
+    def set_policy(self, policy: Policy, file: Path | None) -> None:
+        """Another policy, at once."""
+        self._policy_file = file
+        self.relay.set_policy(self.server.now, policy)
+        self.server.settle()
+
+    # Turns
+
+    def joined(self, now: float, events: Sequence[RelayEvent]) -> None:
+        """A turn of the Edge: what happened there goes into the network."""
+        edge = self._edge
+        if edge is None:
+            return
+        if events:
+            edge.bridge.observe(now, events)
+        moved = edge.bridge.pump(now)
+        if moved:
+            edge.server.settle()
+        if moved or events or not self.server.settling:
+            self.server.settle()
+        self._arm(edge)
+
+    def _peer_turn(self, now: float) -> None:
+        """A turn of the peer port: what came goes to the Edge, and is observed."""
+        events = self.relay.poll_events()
+        if events:
+            self._observe(now, events)
+        edge = self._edge
+        if edge is not None and (edge.bridge.pump(now) or not edge.server.settling):
+            edge.server.settle()
+
+    def _arm(self, edge: _Edge) -> None:
+        due = edge.bridge.poll_timeout()
+        if due == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = due
+        if due is not None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._tick, edge)
+
+    def _tick(self, edge: _Edge) -> None:
+        self._timer = None
+        self._timer_at = None
+        edge.bridge.handle_timeout(self.server.now)
+        edge.server.settle()
+
+    # Views
+
+    @property
+    def now(self) -> float:
+        """The clock of the tables."""
+        return self.server.now
+
+    def carried(self, session: int) -> tuple[int, int]:
+        """Bytes in and out of a session that has just ended."""
+        stats = self.peer_connection(session)
+        return (0, 0) if stats is None else (stats.bytes_received, stats.bytes_sent)
+
+    def peers(self) -> Sequence[PeerRow]:
+        """All connections to other relays."""
+        return self.relay.peers()
+
+    def peer_connection(self, session: int) -> ConnectionStats | None:
+        """The figures of a peer's connection."""
+        port = self.server.ports.get(session)
+        return None if port is None else port.connection.stats()
+
+    def nodes(self) -> Sequence[NodeRow]:
+        """The NIB."""
+        return self.relay.nodes()
+
+    def announces(self) -> Sequence[AnnounceRow]:
+        """All announces."""
+        return self.relay.announce_rows()
+
+    def subscribes(self) -> Sequence[SubscribeRow]:
+        """All subscribes."""
+        return self.relay.subscribe_rows()
+
+    def sets(self) -> Sequence[SetRow]:
+        """All subscriber node sets."""
+        return self.relay.sets()
+
+    def fib(self) -> Sequence[FibRow]:
+        """The FIB."""
+        return self.relay.fib()
+
+    def counters(self) -> PeerPlaneCounters:
+        """Of the forwarding plane between relays."""
+        return self.relay.counters()
+
+    def policy(self) -> PolicyState:
+        """The policy that is in force."""
+        file = "" if self._policy_file is None else str(self._policy_file)
+        policy = self.relay.policy
+        if isinstance(policy, RulePolicy):
+            rules = policy.rules
+            words = [f"region {name}" for name in rules.regions]
+            words += [f"class {name}" for name in rules.classes]
+            words += [f"tracks below {rule.namespace}" for rule in rules.tracks]
+            words += [f"{name}: {len(wanted.rules)} rules" for name, wanted in rules.filters()]
+        else:
+            words = ["everything is allowed"]
+        return PolicyState(file=file, rules=words)
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
