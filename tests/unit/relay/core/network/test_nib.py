@@ -1,0 +1,631 @@
+"""The node information base: what it learns, what it chooses, what it tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup, Refusal
+from laps_relay.core.network.nib import Changes, Fault, Nib
+from laps_relay.core.policy import OPEN_POLICY
+from laps_relay.core.policy.open_policy import OpenPolicy
+from laps_wire.errors import StateError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import LimitExceededError
+from laps_wire.peering.laps2 import Load, LoadClass, Location, NodeInfo, NodeSelf, RelayType
+from testkit.nib_net import NibNet, key_of, node_info
+
+WE, P, Q, R, X, Y = (NodeId(number) for number in (10, 1, 2, 3, 8, 9))
+SETTINGS = NetworkSettings()
+
+
+def nib_of(**changes: object) -> Nib:
+    settings = replace(SETTINGS, **changes)  # type: ignore[arg-type]  # fields of the settings
+    return Nib(node_info(WE), settings, policy=OPEN_POLICY)
+
+
+def with_peers(*peers: int, srtt_us: int = 10_000, nib: Nib | None = None) -> Nib:
+    nib = nib or nib_of()
+    for peer in peers:
+        nib.add_peer(0.0, NodeId(peer), node_info(peer), srtt_us=srtt_us, forwards=True)
+    return nib
+
+
+def told(nib: Nib, peer: int, now: float = 0.0) -> tuple[dict[int, tuple[int, ...]], list[int]]:
+    """What a flush says: node to the relays on its path, and the withdrawn."""
+    advertise, withdraw = nib.flush(now, NodeId(peer))
+    paths = {
+        int(info.node.node_id): tuple(int(item.node_id) for item in info.path) for info in advertise
+    }
+    return paths, [int(node) for node in withdraw]
+
+
+# Peers
+
+
+def test_a_peer_is_a_neighbour_with_an_empty_path() -> None:
+    nib = with_peers(P)
+    best = nib.best(P)
+    assert best is not None
+    assert (best.peer, best.hops, best.cost_us, best.forwards) == (P, 0, 10_000, True)
+    assert nib.nodes() == [P]
+    assert nib.take_changes() == Changes([P], [P])
+    assert nib.take_changes() == Changes([], [])
+
+
+def test_we_tell_of_ourselves_and_of_others_with_ourselves_appended() -> None:
+    nib = with_peers(P, Q)
+    assert nib.pending(0.0, P)
+    assert told(nib, P) == ({WE: (), Q: (WE,)}, [])
+    assert not nib.pending(0.0, P)
+    assert told(nib, P) == ({}, [])
+    assert nib.advertised_to(P, Q)
+    assert not nib.advertised_to(P, X)
+    assert not nib.advertised_to(X, Q)
+    assert told(nib, X) == ({}, [])
+    assert not nib.pending(0.0, X)
+
+
+def test_a_session_without_control_is_a_way_to_the_peer_and_nothing_more() -> None:
+    nib = with_peers(Q)
+    nib.add_neighbour(0.0, P, node_info(P), srtt_us=3_000)
+    assert nib.advertised(0.0, P, [node_info(X, (P, 1_000))]) == []
+    nib.sync_began(P)
+    nib.sync_ended(0.0, P)
+    nib.resend(P)
+    assert nib.best(X) is None
+    best = nib.best(P)
+    assert best is not None
+    assert best.cost_us == 3_000
+    assert told(nib, P) == ({}, [])
+    assert told(nib, Q) == ({WE: (), P: (WE,)}, [])
+    nib.remove_neighbour(0.0, P)
+    nib.remove_neighbour(0.0, P)
+    assert nib.best(P) is None
+    assert told(nib, Q) == ({}, [P])
+
+
+def test_data_sessions_beside_a_control_session_carry_what_goes_through_the_peer() -> None:
+    nib = nib_of()
+    nib.add_peer(0.0, P, node_info(P), srtt_us=10_000, forwards=False)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert nib.best(X) is None
+    nib.add_neighbour(0.0, P, node_info(P), srtt_us=10_000)
+    assert nib.best(X) is not None
+    nib.remove_peer(0.0, P)
+    assert nib.nodes() == [P]
+    assert nib.best(P) is not None
+    nib.remove_neighbour(0.0, P)
+    assert nib.nodes() == []
+
+
+def test_a_direction_that_comes_and_goes() -> None:
+    nib = with_peers(P)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    nib.take_changes()
+    nib.set_peer(0.0, P, forwards=False)
+    assert nib.best(X) is None
+    assert nib.info(X) is not None
+    assert [way.forwards for way in nib.candidates(X)] == [False]
+    assert nib.take_changes() == Changes([P, X], [])
+    nib.set_peer(0.0, P, forwards=True)
+    assert nib.best(X) is not None
+    nib.set_peer(0.0, X, forwards=True)
+    assert nib.best(X, lambda _: False) is None
+
+
+def test_a_peer_that_connects_again_is_told_everything_again() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    told(nib, P)
+    nib.add_peer(0.0, P, node_info(P, epoch=2), srtt_us=10_000, forwards=True)
+    assert nib.nodes() == [P, Q]
+    assert nib.epoch(P) == 2
+    assert told(nib, P) == ({WE: (), Q: (WE,)}, [])
+
+
+def test_stubs_and_ourselves_are_no_peers() -> None:
+    nib = nib_of()
+    with pytest.raises(StateError, match="cannot be a peer"):
+        nib.add_peer(0.0, X, node_info(X, kind=RelayType.STUB), srtt_us=1, forwards=True)
+    with pytest.raises(StateError, match="cannot be a peer"):
+        nib.add_neighbour(0.0, WE, node_info(WE), srtt_us=1)
+
+
+def test_what_is_said_of_peers_that_are_gone_is_nothing() -> None:
+    nib = with_peers(P)
+    nib.remove_peer(0.0, P)
+    nib.remove_peer(0.0, P)
+    assert nib.advertised(0.0, P, [node_info(X, (P, 1))]) == []
+    nib.withdrawn(0.0, P, [X])
+    assert nib.nodes() == []
+    assert nib.poll_timeout() is None
+
+
+# Choosing
+
+
+def test_the_seed_chooses_the_shorter_way_and_keeps_the_alternate() -> None:
+    """Seed 000, Node Path: node 1:3 has 75 ms over one relay, and 150 ms over two."""
+    nib = with_peers(2, 6)
+    nib.set_peer(0.0, Q, srtt_us=50_000)
+    nib.advertised(0.0, Q, [node_info(X, (2, 25_000))])
+    nib.advertised(0.0, NodeId(6), [node_info(X, (5, 20_000), (6, 40_000))])
+    best = nib.best(X)
+    assert best is not None
+    assert (best.peer, best.hops, best.cost_us) == (2, 1, 75_000)
+    assert [way.peer for way in nib.candidates(X)] == [2, 6]
+    assert nib.best(X, lambda way: way.peer != 2) == nib.candidates(X)[1]
+
+
+def test_a_rule_never_gets_what_does_not_forward() -> None:
+    nib = with_peers(P)
+    nib.add_peer(0.0, Q, node_info(Q, kind=RelayType.CONTROL), srtt_us=1, forwards=True)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    nib.advertised(0.0, Q, [node_info(X, (Q, 1))])
+    assert [way.peer for way in nib.candidates(X)] == [P, Q]
+    assert nib.best(X, lambda way: way.peer == Q) is None
+    assert nib.best(Q) is None
+    assert told(nib, P)[0] == {WE: ()}
+
+
+def test_a_control_server_tells_everybody_of_everybody() -> None:
+    control = Nib(node_info(WE, kind=RelayType.CONTROL), SETTINGS, policy=OPEN_POLICY)
+    for peer in (P, Q):
+        control.add_peer(0.0, peer, node_info(peer), srtt_us=10_000, forwards=False)
+    control.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert control.best(X) is None
+    assert told(control, Q) == ({WE: (), P: (WE,), X: (P, WE)}, [])
+    control.set_self(0.0, node_info(WE, sequence=2))
+    assert told(control, Q) == ({WE: ()}, [P, X])
+
+
+def test_a_lost_way_becomes_an_advertisement_of_the_alternate() -> None:
+    nib = with_peers(P, Q, R)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    nib.advertised(0.0, Q, [node_info(X, (Y, 1_000), (Q, 1_000))])
+    assert told(nib, R)[0][X] == (P, WE)
+    nib.withdrawn(0.0, P, [X])
+    assert told(nib, R) == ({X: (Y, Q, WE)}, [])
+    nib.withdrawn(0.0, Q, [X])
+    assert told(nib, R) == ({}, [X])
+
+
+def test_a_best_way_that_moves_to_a_peer_is_withdrawn_from_it() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (Y, 1_000), (P, 1_000))])
+    assert told(nib, P)[0] == {WE: (), Q: (WE,)}
+    assert told(nib, Q)[0] == {WE: (), P: (WE,), X: (Y, P, WE)}
+    nib.advertised(0.0, Q, [node_info(X, (Q, 1_000))])
+    assert told(nib, P) == ({X: (Q, WE)}, [])
+    assert told(nib, Q) == ({}, [X])
+
+
+def test_nothing_is_told_to_a_node_on_the_path() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (Q, 1_000), (P, 1_000))])
+    assert told(nib, Q)[0] == {WE: (), P: (WE,)}
+
+
+def test_a_path_of_sixteen_is_used_and_not_passed_on() -> None:
+    nib = with_peers(P, Q)
+    path = [(100 + hop, 1_000) for hop in range(15)]
+    nib.advertised(0.0, P, [node_info(X, *path, (P, 1_000))])
+    assert nib.best(X) is not None
+    assert told(nib, Q)[0] == {WE: (), P: (WE,)}
+    nib.advertised(0.0, P, [node_info(X, *path[1:], (P, 1_000))])
+    assert len(told(nib, Q)[0][X]) == 16
+    nib.advertised(0.0, P, [node_info(X, *path, (P, 1_000))])
+    assert told(nib, Q) == ({}, [X])
+
+
+def test_a_change_and_its_opposite_are_nothing() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    told(nib, Q)
+    nib.withdrawn(0.0, P, [X])
+    assert nib.pending(0.0, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert told(nib, Q) == ({}, [])
+
+
+# Stamps, epochs, keys
+
+
+def test_the_newest_self_part_counts_whoever_says_it() -> None:
+    nib = with_peers(P, Q, R)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), sequence=5, region="old")])
+    nib.advertised(0.0, Q, [node_info(X, (Y, 1_000), (Q, 1_000), sequence=7, region="new")])
+    info, best = nib.info(X), nib.best(X)
+    assert info is not None
+    assert best is not None
+    assert (info.node.region, best.peer) == ("new", P)
+    exported = {each.node.node_id: each for each in nib.flush(0.0, R)[0]}[X]
+    assert (exported.node.region, len(exported.path)) == ("new", 2)
+    nib.take_changes()
+    nib.withdrawn(0.0, Q, [X])
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), sequence=4, region="older")])
+    info = nib.info(X)
+    assert info is not None
+    assert info.node.region == "new"
+    assert nib.take_changes() == Changes([X], [])
+
+
+def test_a_later_epoch_wins_and_an_invented_one_goes_with_who_says_it() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), epoch=5)])
+    nib.take_changes()
+    nib.advertised(0.0, Q, [node_info(X, (Y, 1), (Q, 1_000), epoch=9)])
+    best = nib.best(X)
+    assert best is not None
+    assert (best.peer, nib.epoch(X)) == (Q, 9)
+    assert [way.peer for way in nib.candidates(X)] == [Q]
+    assert nib.take_changes() == Changes([X], [X])
+    nib.remove_peer(0.0, Q)
+    best = nib.best(X)
+    assert best is not None
+    assert (best.peer, nib.epoch(X)) == (P, 5)
+    assert nib.take_changes() == Changes([Q, X], [Q, X])
+
+
+def test_a_control_server_may_know_of_a_restart_first() -> None:
+    nib = with_peers(P, R)
+    nib.add_peer(0.0, Q, node_info(Q, kind=RelayType.CONTROL), srtt_us=1, forwards=False)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), epoch=5)])
+    nib.advertised(0.0, Q, [node_info(X, (Q, 1_000), epoch=6)])
+    assert nib.epoch(X) == 6
+    assert nib.best(X) is not None
+    exported = {each.node.node_id: each for each in nib.flush(0.0, R)[0]}[X]
+    assert exported.node.stamp.epoch == 5
+
+
+def test_another_key_is_refused_and_reported() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), signature=key_of("a"))])
+    reports = nib.advertised(0.0, Q, [node_info(X, (Q, 1), epoch=9, signature=key_of("b"))])
+    assert [(each.fault, each.peer, each.node) for each in reports] == [(Fault.KEY_CONFLICT, Q, X)]
+    best = nib.best(X)
+    assert best is not None
+    assert best.peer == P
+    assert nib.fingerprint(X) == b"a" * 32
+    assert nib.advertised(0.0, Q, [node_info(X, (Q, 1), epoch=9, signature=key_of("a"))]) == []
+    assert nib.epoch(X) == 9
+
+
+def test_an_id_that_nobody_holds_any_more_is_free_for_another_key() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), signature=key_of("a"))])
+    nib.withdrawn(0.0, P, [X])
+    assert nib.advertised(0.0, Q, [node_info(X, (Q, 1), signature=key_of("b"))]) == []
+    assert nib.fingerprint(X) == b"b" * 32
+    assert nib.fingerprint(Y) is None
+
+
+def test_who_is_here_with_another_key_than_others_said_is_believed() -> None:
+    nib = with_peers(P)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), signature=key_of("b"))])
+    reports = nib.add_peer(
+        0.0, X, node_info(X, signature=key_of("a")), srtt_us=1_000, forwards=True
+    )
+    assert [(each.fault, each.peer) for each in reports] == [(Fault.KEY_CONFLICT, P)]
+    assert nib.fingerprint(X) == b"a" * 32
+    assert [way.peer for way in nib.candidates(X)] == [X]
+
+
+# What is not believed
+
+
+def test_our_own_id_on_the_path_is_a_withdrawal() -> None:
+    nib = with_peers(P)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert nib.advertised(0.0, P, [node_info(X, (WE, 1_000), (P, 1_000))]) == []
+    assert nib.best(X) is None
+
+
+def test_entries_about_ourselves_are_not_used() -> None:
+    nib = with_peers(P)
+    assert nib.advertised(0.0, P, [node_info(WE, (P, 1))]) == []
+    reports = nib.advertised(0.0, P, [node_info(WE, (P, 1), epoch=2)])
+    assert [each.fault for each in reports] == [Fault.OWN_ID]
+    assert nib.best(WE) is None
+    assert nib.epoch(WE) == 1
+    assert nib.nodes() == [P]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        node_info(X, (P, 1), (Y, 1)),
+        node_info(X),
+        node_info(X, (Y, 1), (Y, 1), (P, 1)),
+        node_info(X, (P, 1), kind=RelayType.STUB),
+        node_info(0, (P, 1)),
+    ],
+)
+def test_a_misfit_replaces_what_was_said_before_and_is_not_used(entry: NodeInfo) -> None:
+    nib = with_peers(P)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert len(nib.advertised(0.0, P, [entry])) == 1
+    assert nib.best(NodeId(0)) is None
+    if entry.node.node_id == X:
+        assert nib.best(X) is None
+
+
+def test_a_peer_that_says_nonsense_of_itself_is_still_there() -> None:
+    nib = with_peers(P)
+    reports = nib.advertised(0.0, P, [node_info(P, (P, 1), sequence=2)])
+    assert [each.fault for each in reports] == [Fault.BAD_PATH]
+    nib.withdrawn(0.0, P, [P])
+    assert nib.best(P) is not None
+    assert nib.advertised(0.0, P, [node_info(P, sequence=3, region="r")]) == []
+    assert nib.advertised(0.0, P, [node_info(P, sequence=2, region="q")]) == []
+    info = nib.info(P)
+    assert info is not None
+    assert info.node.region == "r"
+
+
+BERLIN, TOKYO = Location(13.4, 52.5), Location(139.7, 35.7)
+
+
+def located(light_time: bool = True) -> Nib:
+    settings = replace(SETTINGS, light_time=light_time)
+    nib = Nib(node_info(WE, location=BERLIN), settings, policy=OPEN_POLICY)
+    nib.add_peer(0.0, P, node_info(P, location=BERLIN), srtt_us=1_000, forwards=True)
+    return nib
+
+
+def test_a_way_that_is_faster_than_light_is_not_believed() -> None:
+    nib = located()
+    reports = nib.advertised(0.0, P, [node_info(X, (P, 1), location=TOKYO)])
+    assert [each.fault for each in reports] == [Fault.IMPLAUSIBLE]
+    assert nib.best(X) is None
+    assert nib.advertised(0.0, P, [node_info(X, (P, 100_000), location=TOKYO)]) == []
+    assert nib.best(X) is not None
+    nib = located(light_time=False)
+    assert nib.advertised(0.0, P, [node_info(X, (P, 1), location=TOKYO)]) == []
+
+
+def test_a_peer_whose_place_cannot_be_true_is_reported_and_stays() -> None:
+    nib = located()
+    reports = nib.advertised(0.0, P, [node_info(P, location=TOKYO, sequence=2)])
+    assert [each.fault for each in reports] == [Fault.IMPLAUSIBLE]
+    assert nib.best(P) is not None
+    assert nib.advertised(0.0, P, [node_info(X, (P, 1), location=BERLIN)]) == []
+
+
+def test_more_nodes_than_agreed_end_the_session() -> None:
+    nib = with_peers(P, nib=nib_of(max_nodes=3))
+    nib.advertised(0.0, P, [node_info(number, (P, 1)) for number in (20, 21)])
+    nib.advertised(0.0, P, [node_info(20, (Y, 1), (P, 1))])
+    with pytest.raises(LimitExceededError, match="more than 3 nodes"):
+        nib.advertised(0.0, P, [node_info(22, (P, 1))])
+
+
+# Synchronisation
+
+
+def test_what_is_not_told_again_is_forgotten() -> None:
+    nib = with_peers(P)
+    nib.sync_ended(0.0, P)
+    nib.advertised(0.0, P, [node_info(number, (P, 1)) for number in (20, 21)])
+    nib.sync_began(P)
+    nib.advertised(0.0, P, [node_info(21, (P, 1)), node_info(22, (P, 1))])
+    assert nib.nodes() == [P, 20, 21, 22]
+    nib.sync_ended(0.0, P)
+    assert nib.nodes() == [P, 21, 22]
+
+
+def test_everything_can_be_told_again_and_holds_meanwhile() -> None:
+    nib = with_peers(P, Q)
+    told(nib, P)
+    nib.resend(P)
+    assert nib.advertised_to(P, Q)
+    assert nib.pending(0.0, P)
+    assert told(nib, P) == ({WE: (), Q: (WE,)}, [])
+    nib.remove_peer(0.0, Q)
+    nib.resend(P)
+    assert told(nib, P) == ({WE: ()}, [Q])
+
+
+# Signatures
+
+
+def test_what_was_not_verified_is_not_told_where_it_must_be() -> None:
+    nib = with_peers(P)
+    nib.add_peer(0.0, Q, node_info(Q), srtt_us=1, forwards=True, signed=True)
+    nib.add_peer(0.0, R, node_info(R), srtt_us=1, forwards=True, signed=True)
+    assert told(nib, Q) == ({WE: (), R: (WE,)}, [])
+    assert told(nib, P) == ({WE: (), Q: (WE,), R: (WE,)}, [])
+
+
+# Metrics
+
+
+def test_a_link_is_measured_again_and_again_and_told_when_it_matters() -> None:
+    nib = with_peers(P, Q, srtt_us=20_000)
+    told(nib, Q)
+    nib.take_changes()
+    nib.set_peer(0.0, P, srtt_us=21_900)
+    assert nib.take_changes() == Changes([], [])
+    nib.set_peer(0.0, P, srtt_us=22_000)
+    assert nib.take_changes() == Changes([P], [])
+    assert told(nib, Q) == ({P: (WE,)}, [])
+    nib.set_peer(0.5, P, srtt_us=30_000)
+    assert nib.poll_timeout() == 1.0
+    assert told(nib, Q, 0.9) == ({}, [])
+    nib.handle_timeout(1.0)
+    best = nib.best(P)
+    assert best is not None
+    assert best.cost_us == 30_000
+    assert told(nib, Q, 1.0) == ({P: (WE,)}, [])
+    nib.set_peer(1.5, P, srtt_us=60_000)
+    nib.set_peer(1.6, P, srtt_us=30_000)
+    assert nib.poll_timeout() is None
+    nib.set_peer(1.7, P, srtt_us=60_000)
+    nib.remove_peer(1.8, P)
+    assert nib.poll_timeout() is None
+
+
+def test_a_load_class_counts_for_ways_through_the_relay_at_once() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    nib.advertised(0.0, Q, [node_info(X, (Y, 1_000), (Q, 1_000))])
+    overloaded = Load(LoadClass.OVERLOADED)
+    nib.advertised(0.0, P, [node_info(P, sequence=2, load=overloaded)])
+    best = nib.best(X)
+    assert best is not None
+    assert best.peer == Q
+    best = nib.best(P)
+    assert best is not None
+    assert best.peer == P
+    nib.withdrawn(0.0, Q, [X])
+    assert nib.best(X) is not None
+    nib.advertised(0.0, Q, [node_info(X, (Y, 1_000), (Q, 1_000))])
+    nib.advertised(0.0, P, [node_info(P, sequence=3)])
+    best = nib.best(X)
+    assert best is not None
+    assert best.peer == P
+
+
+def test_a_draining_peer_is_the_last_choice() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    nib.advertised(0.0, Q, [node_info(X, (Y, 1_000), (Q, 1_000))])
+    nib.set_peer(0.0, P, draining=True)
+    best = nib.best(X)
+    assert best is not None
+    assert best.peer == Q
+    nib.add_peer(0.0, P, node_info(P, epoch=2), srtt_us=10_000, forwards=True)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    best = nib.best(X)
+    assert best is not None
+    assert best.peer == P
+
+
+# Policy
+
+
+class NoTransit(OpenPolicy):
+    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+        return Refusal("no transit", "there are relays on the way") if info.path else None
+
+    def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
+        return Refusal("no transit", "we are on the way") if info.path else None
+
+
+def test_another_policy_is_asked_about_everything() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert told(nib, Q)[0] == {WE: (), P: (WE,), X: (P, WE)}
+    nib.set_policy(0.0, NoTransit())
+    assert nib.best(X) is None
+    assert told(nib, Q) == ({}, [P, X])
+    nib.advertised(0.0, P, [node_info(Y, (P, 1_000))])
+    assert nib.nodes() == [P, Q]
+    nib.set_policy(0.0, OPEN_POLICY)
+    assert nib.nodes() == [P, Q, X, Y]
+    nib.set_policy(0.0, NoTransit())
+    nib.remove_peer(0.0, P)
+    nib.set_policy(0.0, OPEN_POLICY)
+    assert nib.nodes() == [Q]
+
+
+# Many of them
+
+
+EXACT = NetworkSettings(metric_ratio=0.0, metric_floor_us=0)
+RELAYS = 6
+MOST = 3_000
+"""Messages until it must be quiet; thirty are usual."""
+numbers = st.integers(1, RELAYS)
+times = st.integers(1, 60).map(lambda ms: ms * 1000)
+
+
+class Network(RuleBasedStateMachine):
+    """Relays whose links and loads change at any time, also while messages are under way."""
+
+    exact = True
+
+    @initialize(links=st.lists(st.tuples(numbers, numbers, times), min_size=4, max_size=12))
+    def begin(self, links: list[tuple[int, int, int]]) -> None:
+        self.net = NibNet(RELAYS, EXACT if self.exact else SETTINGS)
+        for a, b, srtt in links:
+            self.toggle(a, b, srtt)
+
+    def toggle(self, a: int, b: int, srtt: int) -> None:
+        if a != b:
+            if (min(a, b), max(a, b)) in self.net.links:
+                self.net.down(a, b)
+            else:
+                self.net.up(a, b, srtt)
+
+    @rule(a=numbers, b=numbers, srtt=times)
+    def link(self, a: int, b: int, srtt: int) -> None:
+        self.toggle(a, b, srtt)
+
+    @precondition(lambda self: self.net.links)
+    @rule(data=st.data(), srtt=times)
+    def measure(self, data: st.DataObject, srtt: int) -> None:
+        self.net.measure(*data.draw(st.sampled_from(sorted(self.net.links))), srtt)
+
+    @rule(number=numbers, load=st.sampled_from(LoadClass), value=st.sampled_from([0, 50, 500]))
+    def load(self, number: int, load: LoadClass, value: int) -> None:
+        self.net.load(number, Load(load, value))
+
+    @rule(number=numbers)
+    def restart(self, number: int) -> None:
+        self.net.restart(number)
+
+    @rule(seconds=st.sampled_from([0.01, 0.4, 2.0]))
+    def wait(self, seconds: float) -> None:
+        self.net.now += seconds
+
+    @precondition(lambda self: self.net.queues)
+    @rule(data=st.data())
+    def flush(self, data: st.DataObject) -> None:
+        self.net.flush(*data.draw(st.sampled_from(sorted(self.net.queues))))
+
+    @precondition(lambda self: any(self.net.queues.values()))
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        waiting = sorted(pair for pair, queue in self.net.queues.items() if queue)
+        self.net.deliver(*data.draw(st.sampled_from(waiting)))
+
+    @rule()
+    def rest(self) -> None:
+        self.net.rest(MOST)
+        self.net.check(costs=self.exact)
+
+    @invariant()
+    def no_way_has_a_loop(self) -> None:
+        for number, nib in self.net.nibs.items():
+            for node in nib.nodes():
+                best = nib.best(node)
+                assert best is None or len({number, *best.relays}) == best.hops + 2
+
+    def teardown(self) -> None:
+        if hasattr(self, "net"):
+            self.rest()
+            for link in list(self.net.links):
+                self.net.down(*link)
+            for nib in self.net.nibs.values():
+                assert nib.nodes() == []
+                assert not nib._table.peers
+                assert not nib._table.records
+                assert nib.poll_timeout() is None or nib.poll_timeout() == nib._exports._due.when(
+                    nib._node
+                )
+
+
+class DampedNetwork(Network):
+    exact = False
+
+
+TestNetwork = Network.TestCase
+TestNetwork.settings = hypothesis_settings(max_examples=24, stateful_step_count=30)
+TestDampedNetwork = DampedNetwork.TestCase
+TestDampedNetwork.settings = hypothesis_settings(max_examples=12, stateful_step_count=30)
