@@ -207,8 +207,7 @@ class Stub:
         self.edge.hooks.append(lambda: self.uplink.pump(world.now))
         self.edge.listeners.append(lambda events: self.uplink.observe(world.now, events))
         world.timed.append(self.uplink)
-        self._numbers = itertools.count(2000)
 
     def join(self, parent: Edge, *, srtt_us: int = 10_000) -> Joint:
         """Connect to a parent."""
-        return Joint(self.world, self, parent, srtt_us, next(self._numbers))
+        return Joint(self.world, self, parent, srtt_us, 2000 + next(self.world.numbers))
