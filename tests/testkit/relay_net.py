@@ -242,8 +242,9 @@ class RelayNet:
             contexts=lambda: draw.randrange(1, 1 << 32),
             random=draw,
             policy=policy,
-            guests=guests,
         )
+        if guests is not None:
+            relay.set_guests(guests)
         if takes:
             relay.attach(clients, clients)
         self.events[number] = []

@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from laps_relay.admin.network_api import PolicyState
 from laps_relay.app.parts import StartError
@@ -27,12 +28,17 @@ from laps_relay.certificates import Certificate
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.config.policy_file import load_policy
 from laps_relay.core.bridge.network import NetworkBridge
+from laps_relay.core.bridge.stub_parent import StubParent
+from laps_relay.core.bridge.stub_uplink import StubUplink
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.interfaces import Identity, PeerPlaneCounters, Policy
+from laps_relay.core.network.links import Guest, Link
+from laps_relay.core.network.parts import GuestWire
+from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.views import (
     AnnounceRow,
@@ -56,7 +62,7 @@ from laps_wire.peering.laps2 import RelayType
 __all__ = ["NetworkPart", "key_ring", "name_hasher", "node_id_of", "policy_of"]
 
 BRIDGE_SESSION: Final = 0
-"""The number of the network's session at its own Edge; clients begin with 1."""
+"""The number of the network's session at its own Edge; clients begin with 1, Stubs with -1."""
 
 _TYPES: Final = {
     "edge": RelayType.EDGE,
@@ -107,13 +113,30 @@ def policy_of(file: Path | None, hasher: KeyedHasher, local: NodeId) -> Policy:
     return RulePolicy(load_policy(file), hasher, local=local)
 
 
+class _Joined(Protocol):
+    """A client of the Edge that lives in this process: the network, a Stub, a Stub's parents."""
+
+    def pump(self, now: float) -> bool:
+        """Carry control messages until all is quiet; whether there were any."""
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what is due."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Edge:
     """What there is where clients are."""
 
     server: EdgeServer
     relay: EdgeRelay
-    bridge: NetworkBridge
+    plane: ForwardingPlane
+    up: NetworkBridge | StubUplink
+    """What the Edge asks for tracks that its own clients do not have."""
+    joined: dict[int, _Joined]
+    """By the session's number at the Edge."""
 
 
 class NetworkPart:
@@ -139,13 +162,15 @@ class NetworkPart:
         self._edge: _Edge | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
+        self._epoch = int(time.time() * 1000)
+        self._numbers = count(-1, -1)
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
         node_id = node_id_of(config, keys)
         self.relay = NetworkRelay(
             Identity(
                 node_id=node_id,
-                epoch=int(time.time() * 1000),
+                epoch=self._epoch,
                 contacts=self._contacts,
                 region=network.region,
                 longitude=network.longitude,
@@ -157,7 +182,7 @@ class NetworkPart:
             hasher=self.hasher,
             authenticator=keys,
             challenge=lambda: secrets.token_bytes(32),
-            contexts=lambda: secrets.randbelow((1 << 32) - 1) + 1,
+            contexts=_context,
             random=random.SystemRandom(),
             policy=policy_of(network.policy, self.hasher, node_id),
             implementation=f"laps-relay {version}",
@@ -182,16 +207,56 @@ class NetworkPart:
 
     def join(self, server: EdgeServer, relay: EdgeRelay, plane: ForwardingPlane) -> None:
         """Let the clients of an Edge have a part in the network."""
-        bridge = NetworkBridge(
-            relay,
-            plane,
-            self.relay,
+        up: NetworkBridge | StubUplink
+        if self.relay_type is RelayType.STUB:
+            up = StubUplink(
+                relay,
+                plane,
+                self.hasher,
+                session=BRIDGE_SESSION,
+                epoch=self._epoch,
+                contexts=_context,
+                clock=lambda: server.now,
+            )
+        else:
+            up = NetworkBridge(
+                relay,
+                plane,
+                self.relay,
+                self.hasher,
+                session=BRIDGE_SESSION,
+                clock=lambda: server.now,
+            )
+            self.relay.attach(up, up)
+        self._edge = _Edge(server, relay, plane, up, {BRIDGE_SESSION: up})
+        self.relay.set_guests(self._guest)
+
+    def _guest(self, now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+        """Stubs, and a Stub's parents, are clients of the Edge and no part of the network."""
+        edge = self._edge
+        if edge is None:
+            return None
+        if isinstance(edge.up, StubUplink):
+            node = up.node.node.node_id
+            return edge.up.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)
+        if up.node.node.relay_type is not RelayType.STUB:
+            return None
+        number = next(self._numbers)
+        stub = StubParent(
+            edge.relay,
+            edge.plane,
             self.hasher,
-            session=BRIDGE_SESSION,
-            clock=lambda: server.now,
+            session=number,
+            node=self.relay.node_id,
+            epoch=self._epoch,
+            wire=wire,
+            egress=link.egress,
+            contexts=_context,
+            clock=lambda: edge.server.now,
         )
-        self.relay.attach(bridge, bridge)
-        self._edge = _Edge(server, relay, bridge)
+        edge.joined[number] = stub
+        stub.open(now)
+        return stub
 
     async def start(self) -> None:
         """Open the peer port and begin to dial. Raises ``OSError`` if it cannot be had.
@@ -199,7 +264,7 @@ class NetworkPart:
         The Edge has its clock by now, and takes no clients yet.
         """
         if self._edge is not None:
-            self._edge.bridge.open(self._edge.server.now)
+            self._edge.up.open(self._edge.server.now)
         await self.server.start()
         now = self.server.now
         if not self._contacts and not self._is_everywhere:
@@ -246,8 +311,8 @@ class NetworkPart:
         if edge is None:
             return
         if events:
-            edge.bridge.observe(now, events)
-        moved = edge.bridge.pump(now)
+            edge.up.observe(now, events)
+        moved = self._pump(edge, now)
         if moved:
             edge.server.settle()
         if moved or events or not self.server.settling:
@@ -260,11 +325,21 @@ class NetworkPart:
         if events:
             self._observe(now, events)
         edge = self._edge
-        if edge is not None and (edge.bridge.pump(now) or not edge.server.settling):
+        if edge is not None and (self._pump(edge, now) or not edge.server.settling):
             edge.server.settle()
 
+    @staticmethod
+    def _pump(edge: _Edge, now: float) -> bool:
+        moved = False
+        for number, client in list(edge.joined.items()):
+            moved |= client.pump(now)
+            if isinstance(client, StubParent) and client.client.closed:
+                del edge.joined[number]
+        return moved
+
     def _arm(self, edge: _Edge) -> None:
-        due = edge.bridge.poll_timeout()
+        times = [client.poll_timeout() for client in edge.joined.values()]
+        due = min((time for time in times if time is not None), default=None)
         if due == self._timer_at:
             return
         if self._timer is not None:
@@ -277,7 +352,8 @@ class NetworkPart:
     def _tick(self, edge: _Edge) -> None:
         self._timer = None
         self._timer_at = None
-        edge.bridge.handle_timeout(self.server.now)
+        for client in list(edge.joined.values()):
+            client.handle_timeout(self.server.now)
         edge.server.settle()
 
     # Views
@@ -338,6 +414,11 @@ class NetworkPart:
         else:
             words = ["everything is allowed"]
         return PolicyState(file=file, rules=words)
+
+
+def _context() -> int:
+    """A data context: 32 random bits that are not 0."""
+    return secrets.randbelow((1 << 32) - 1) + 1
 
 
 def _label(text: str) -> tuple[str, str]:

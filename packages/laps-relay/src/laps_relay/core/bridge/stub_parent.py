@@ -149,6 +149,9 @@ class StubParent:
         if ours is not None:
             self._plane.out_stream_gone(now, self.client.number, ours, lost, stopped=stopped)
 
+    def measured(self, now: float, srtt_us: int) -> None:
+        """How far the Stub is does not matter: it has chosen us."""
+
     def closed(self, now: float) -> None:
         """The session with the Stub is over."""
         self.client.close(now)

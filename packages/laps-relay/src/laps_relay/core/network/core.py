@@ -21,7 +21,7 @@ from typing import Final
 from laps_relay.core.network import events
 from laps_relay.core.network.interfaces import HoldData, Refusal
 from laps_relay.core.network.links import Link
-from laps_relay.core.network.parts import Due, NetworkParts
+from laps_relay.core.network.parts import Due, GuestWire, NetworkParts
 from laps_relay.core.network.peers import (
     NodeIdConflict,
     PeerDown,
@@ -166,7 +166,7 @@ class NetworkCore(NetworkParts):
             )
         )
         if self._guests is not None:
-            link.guest = self._guests(now, link, up)
+            link.guest = self._guests(now, link, up, GuestWire(self._peers, session))
         if link.guest is not None:
             link.node = node
             return
@@ -188,6 +188,9 @@ class NetworkCore(NetworkParts):
                 signed=Feature.SIGNED_NODES in up.features,
             ):
                 self._suspect(report.node, report.peer, report.reason)
+        if link.control and up.node.node.relay_type is RelayType.CONTROL and self._is_sharded:
+            self._sharding.add_server(session, node)
+            self._reconsider()
         asks = Feature.PROBES in up.features
         self._prober.add_session(now, session, node, srtt_us=link.srtt_us, asks=asks)
         self._adjoin(now, node)
@@ -217,9 +220,21 @@ class NetworkCore(NetworkParts):
             self._nib.remove_peer(now, link.node)
             self.announces.remove_session(now, session)
             self.subscribes.remove_session(now, session)
+        if self._sharding.remove_server(session):
+            self._reconsider()
         self._prober.remove_session(session)
         self._adjoin(now, link.node)
         self._sets.session_gone(now, session)
+
+    @property
+    def _is_sharded(self) -> bool:
+        """Whether control servers hold our entries: they do not hold each other's."""
+        return self._settings.relay_type is RelayType.EDGE
+
+    def _reconsider(self) -> None:
+        """What goes to whom is different now."""
+        self.announces.reconsider()
+        self.subscribes.reconsider()
 
     def _adjoin(self, now: float, node: NodeId) -> None:
         """Let the NIB and steering know what connects us with a node now."""

@@ -47,6 +47,9 @@ class Guest(Protocol):
     def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
         """An outgoing stream was dropped, or stopped by the peer."""
 
+    def measured(self, now: float, srtt_us: int) -> None:
+        """What the transport measures on the connection."""
+
     def closed(self, now: float) -> None:
         """The session is over."""
 

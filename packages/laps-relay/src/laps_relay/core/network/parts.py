@@ -36,6 +36,7 @@ from laps_relay.core.network.own_node import OwnNode
 from laps_relay.core.network.peers import PeerAuthenticator, Peers, PeerUp
 from laps_relay.core.network.probing import Prober
 from laps_relay.core.network.sets import Sets
+from laps_relay.core.network.sharding import Sharding
 from laps_relay.core.network.steering import Steering
 from laps_relay.core.network.ways import Ways
 from laps_relay.core.peer_plane.plane import PeerPlane
@@ -58,7 +59,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 
-__all__ = ["Due", "GuestFactory", "NetworkParts"]
+__all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
 
 
 class Due(Enum):
@@ -67,10 +68,29 @@ class Due(Enum):
     FLUSH = "differences for a peer"
 
 
+class GuestWire:
+    """The peering session of a guest, for its commands."""
+
+    __slots__ = ("_peers", "session")
+
+    def __init__(self, peers: Peers, session: int) -> None:
+        self._peers = peers
+        self.session = session
+
+    def send(self, now: float, message: Any) -> None:
+        """Send information; nothing if the session is about to end."""
+        if self._peers.up(self.session) is not None:
+            self._peers.wire(self.session).send(now, message)
+
+    def close(self, now: float, code: int = 0, reason: str = "") -> None:
+        """End the session."""
+        self._peers.close(now, self.session, code, reason)
+
+
 class GuestFactory(Protocol):
     """Makes a guest of a session that is none of the network's own (Stub, parent, C++ relay)."""
 
-    def __call__(self, now: float, link: Link, up: PeerUp) -> Guest | None:
+    def __call__(self, now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
         """The guest; None: the peer is a relay like any other."""
 
 
@@ -100,6 +120,7 @@ class NetworkParts:
         "_sets",
         "_settings",
         "_settling",
+        "_sharding",
         "_steering",
         "_timers",
         "_ways",
@@ -119,19 +140,19 @@ class NetworkParts:
         contexts: Callable[[], int],
         random: RandomSource,
         policy: Policy,
-        guests: GuestFactory | None = None,
         implementation: str = "",
     ) -> None:
         """``challenge`` gives 32 random bytes, ``contexts`` 32 random bits that are not 0."""
         self._settings = settings
         self._policy = policy
         self._local: LocalSide | None = None
-        self._guests = guests
+        self._guests: GuestFactory | None = None
         self._contexts = contexts
         self._hasher = hasher
         self._own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
         node = self._own.node_id
         self._links = Links()
+        self._sharding = Sharding(node)
         self._nib = Nib(self._own.info, settings, policy=policy)
         self._plane = PeerPlane(None, set_linger=settings.set_linger)
         self._steering = Steering(node, self._nib, policy, settings)
@@ -188,9 +209,9 @@ class NetworkParts:
         info = self._nib.info(node)
         return None if info is None else info.node
 
-    def replicas(self, key: int) -> tuple[NodeId, ...]:  # noqa: ARG002
+    def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key."""
-        return ()
+        return self._sharding.replicas(key)
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
@@ -354,6 +375,7 @@ class NetworkParts:
         return (
             link is not None
             and link.info is not None
+            and self._sharding.exports_announce(session, entry)
             and self._policy.export_announce(entry, link.info.node) is None
         )
 
@@ -362,5 +384,6 @@ class NetworkParts:
         return (
             link is not None
             and link.info is not None
+            and self._sharding.exports_subscribe(session, entry)
             and self._policy.export_subscribe(entry, link.info.node) is None
         )

@@ -36,7 +36,7 @@ from laps_relay.core.network.interfaces import (
     Policy,
 )
 from laps_relay.core.network.links import Link
-from laps_relay.core.network.parts import Due
+from laps_relay.core.network.parts import Due, GuestFactory
 from laps_relay.core.network.rows import (
     announce_rows,
     fib_rows,
@@ -125,7 +125,9 @@ class NetworkRelay(NetworkCore):
         if link is None:
             return
         link.srtt_us, link.loss = srtt_us, loss
-        if link.node is not None and link.guest is None:
+        if link.guest is not None:
+            link.guest.measured(now, srtt_us)
+        elif link.node is not None:
             self._prober.measured(session, srtt_us)
             self._adjoin(now, link.node)
         self._settle(now)
@@ -189,6 +191,10 @@ class NetworkRelay(NetworkCore):
         """Join our own clients, before any of them comes."""
         self._local = local
         self._plane.attach(sink)
+
+    def set_guests(self, guests: GuestFactory) -> None:
+        """Who takes sessions that are none of the network's own, before any of them comes."""
+        self._guests = guests
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Our clients publish a track, or a namespace (then the track name is empty)."""
