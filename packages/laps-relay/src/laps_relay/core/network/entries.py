@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from laps_relay.core.network.interfaces import NetworkSettings
 from laps_wire.nodeid import NodeId
@@ -24,6 +24,7 @@ from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
     AnnounceWithdrawal,
+    Label,
     Stamp,
     SubscribeInfo,
     SubscribeWithdrawal,
@@ -48,6 +49,11 @@ class Flooded(Protocol):
 E = TypeVar("E", bound=Flooded)
 W = TypeVar("W", bound=Flooded)
 I = TypeVar("I", bound=Hashable)  # noqa: E741 - the identity
+
+
+T = TypeVar("T", bound=Hashable)
+
+_MOST_SHARED: Final = 65_536
 
 
 class Kind(Protocol[E, W, I]):
@@ -111,12 +117,20 @@ class AnnounceEntries:
 
 
 class SubscribeEntries:
-    """Subscribes."""
+    """Subscribes.
 
-    __slots__ = ("local",)
+    Those of one node, of one namespace and of one kind of subscribers have much in common. Every
+    message brings it as objects of its own; a table keeps each value once.
+    """
+
+    __slots__ = ("_elements", "_epochs", "_nodes", "_scopes", "local")
 
     def __init__(self, local: NodeId) -> None:
         self.local = local
+        self._nodes: dict[NodeId, NodeId] = {}
+        self._epochs: dict[int, int] = {}
+        self._elements: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._scopes: dict[tuple[Label, ...], tuple[Label, ...]] = {}
 
     def limit(self, settings: NetworkSettings) -> int:
         """MAX_SUBSCRIBES."""
@@ -139,9 +153,25 @@ class SubscribeEntries:
         return SubscribeWithdrawal(entry.source, entry.stamp, entry.full_name_hash)
 
     def carried(self, entry: SubscribeInfo) -> SubscribeInfo:
-        """Without what was meant for the neighbour."""
-        carried = entry.parameters.carried()
-        return entry if carried is entry.parameters else replace(entry, parameters=carried)
+        """Without what was meant for the neighbour, and with shared parts."""
+        stamp = entry.stamp
+        return SubscribeInfo(
+            _shared(self._nodes, entry.source),
+            Stamp(_shared(self._epochs, stamp.epoch), stamp.sequence),
+            _shared(self._elements, entry.element_hashes),
+            entry.name_hash,
+            entry.full_name_hash,
+            _shared(self._scopes, entry.scope),
+            entry.data,
+            entry.parameters.carried(),
+        )
+
+
+def _shared(known: dict[T, T], value: T) -> T:
+    """The first object that was equal to this one; what is known is forgotten when it is a lot."""
+    if len(known) >= _MOST_SHARED:
+        known.clear()
+    return known.setdefault(value, value)
 
 
 def hide_name(entry: AnnounceInfo) -> AnnounceInfo:
