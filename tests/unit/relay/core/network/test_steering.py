@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_relay.core.network.interfaces import ClassLimits, NetworkSettings, Policy, Refusal
+from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.plans import NO_PLAN, TablePlan
 from laps_relay.core.network.steering import LinkState, Steering
 from laps_relay.core.policy import OPEN_POLICY, RulePolicy
@@ -14,7 +15,7 @@ from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rules import Fence, Rules, ServiceClass
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import LoadClass, RelayType
+from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem, RelayType
 from testkit.ways import Directory, describe
 
 ME, V, W = NodeId(1), NodeId(11), NodeId(12)
@@ -347,6 +348,23 @@ def test_a_released_track_is_forgotten() -> None:
     assert steering.poll_timeout() is None
     assert steering.reassess(99.0) == []
     assert hops(steering, 100.0) == [T1, T2, T3]
+
+
+def test_the_node_information_base_is_such_a_directory() -> None:
+    nib = Nib(NodeInfo(describe(ME, region="us")), SETTINGS, policy=OPEN_POLICY)
+    steering = Steering(ME, nib, OPEN_POLICY, SETTINGS)
+    edges = [describe(target, region="eu") for target in TARGETS[:3]]
+    for node in (*edges, describe(V, RelayType.VIA)):
+        nib.add_peer(0.0, node.node_id, NodeInfo(node), srtt_us=10_000, forwards=True)
+    assert hops(steering, 0.0) == [T1, T2, T3]
+    told = [NodeInfo(edge, path=(NodePathItem(V, 10_000),)) for edge in edges]
+    assert nib.advertised(1.0, V, told) == []
+    hops(steering, 1.0)
+    assert hops(steering, 11.0) == [V, V, V]
+    found = steering.assign(11.0, None, TARGETS[:3], "", arrived_on=T1)
+    assert found.next_hop == {T2: T2, T3: T3}
+    nib.remove_peer(12.0, V)
+    assert hops(steering, 12.0) == [T1, T2, T3]
 
 
 # Whatever happens

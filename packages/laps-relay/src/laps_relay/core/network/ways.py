@@ -111,4 +111,6 @@ class Ways:
 
 def _leads_to(way: Candidate, node: NodeId | None) -> bool:
     """Whether data would pass that node: then it would come back to where it was."""
-    return node is not None and node in way.relays
+    if node is None:
+        return False
+    return way.node == node or any(item.node_id == node for item in way.info.path)
