@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from laps_relay.core.network.interfaces import ClassLimits, Policy, Refusal
 from laps_relay.core.policy import rule_policy
@@ -270,6 +272,38 @@ def test_regions() -> None:
     assert found.region(FAR) == "eu"
     assert found.region(describe("7:7", region="moon")) == "moon"
     assert found.facts(VIA).country == "CA"
+
+
+NODES = [ME, VIA, OTHER, FAR, describe("5:5", labels={"country": "FR"})]
+WORDS = st.frozensets(st.sampled_from(["US", "CA", "FR", ""]))
+PLACES = st.frozensets(st.sampled_from(["us", "ca", "eu"]))
+SOME = st.lists(st.sampled_from(["100.*:*", "*:0.1", "5:5"]), max_size=2).map(
+    lambda texts: patterns(*texts)
+)
+FENCES = st.builds(
+    Fence,
+    allow_nodes=SOME,
+    deny_nodes=SOME,
+    allow_regions=PLACES,
+    deny_regions=PLACES,
+    allow_countries=WORDS,
+    deny_countries=WORDS,
+)
+
+
+@given(FENCES, FENCES, st.lists(st.sampled_from(NODES), min_size=2, max_size=5))
+def test_a_class_never_allows_what_is_denied_to_all(
+    transit: Fence, own: Fence, way: list[NodeSelf]
+) -> None:
+    gold = ServiceClass(name="gold", transit=own)
+    found = policy(transit=transit, classes={"gold": gold}, links=(CABLE,))
+    both = found.path("gold", way)
+    alone = policy(transit=own, links=(CABLE,)).path("", way)
+    assert (both is None) == (found.path("", way) is None and alone is None)
+    assert found.path("gold", list(reversed(way))) is None or both is not None
+    # What is explained is what is done.
+    explained = [item.allowed for item in found.explain_path("gold", way)]
+    assert all(explained) == (both is None)
 
 
 # Explanations
