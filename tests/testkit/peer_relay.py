@@ -9,6 +9,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -21,7 +22,7 @@ from laps_relay.io.peer_server import PeerServer, PeerServerConfig
 from laps_relay.peer_auth import AuthMethod, open_key_ring
 from laps_sdk.transport.engine import EngineOptions, Tls
 from laps_sdk.transport.memory_network import MemoryNetwork
-from laps_wire.errors import RemoteError
+from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp, decode_data_header
 from laps_wire.peering.session import Role, Transmit
@@ -46,6 +47,7 @@ class PeeringRelay:
         relay_type: RelayType = RelayType.EDGE,
         settings: NetworkSettings | None = None,
         policy: OpenPolicy | None = None,
+        max_handshakes: int = 64,
     ) -> None:
         me = NodeSelf(NodeId(number), relay_type, Stamp(epoch, 0))
         self.peers = Peers(
@@ -56,6 +58,7 @@ class PeeringRelay:
             hash_check=7,
             policy=policy or OpenPolicy(),
             node_info=lambda: NodeInfo(me),
+            max_handshakes=max_handshakes,
         )
         self.dialler = Dialler(random.Random(number), relay_type=relay_type)
         self.egress: dict[int, Egress] = {}
@@ -104,7 +107,9 @@ class PeeringRelay:
         self._settle(now)
 
     def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        del now, fin
+        del fin
+        if not self._takes_data(now, session):
+            return
         before = self.streams.get((session, stream_id), b"")
         self.streams[session, stream_id] = before + data
         if not before:
@@ -115,8 +120,17 @@ class PeeringRelay:
         self.streams.pop((session, stream_id), None)
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
-        del now
-        self.datagrams.append((session, data))
+        if self._takes_data(now, session):
+            self.datagrams.append((session, data))
+
+    def _takes_data(self, now: float, session: int) -> bool:
+        """Nobody sends data who may not (laps-2, 7.1)."""
+        up = self.peers.up(session)
+        if up is None or not up.receives_data:
+            self.peers.fail(now, session, ProtocolViolation("data from the side that sends none"))
+            self._settle(now)
+            return False
+        return True
 
     def out_stream_gone(
         self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
@@ -164,10 +178,6 @@ class PeeringRelay:
             self.dialler.observe(now, session, event)
         self.reports += self.dialler.poll_reports()
 
-    def fail(self, now: float, session: int, error: RemoteError) -> None:
-        """What the real relay does with a peer's fault in its data."""
-        self.peers.fail(now, session, error)
-
 
 class PeerTask:
     """A peering relay on a real socket (or in memory), for one test."""
@@ -205,6 +215,10 @@ class PeerTask:
             self.relay,
             network=network,
         )
+
+    def listen_on(self, port: int) -> None:
+        """Take the port that another one had."""
+        self.server.config = replace(self.server.config, port=port)
 
     async def __aenter__(self) -> Self:
         await self.server.start()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from laps_relay.core.interfaces import Egress
@@ -34,7 +35,7 @@ from laps_sdk.transport.events import (
     StreamsAvailable,
 )
 from laps_wire.errors import RemoteError
-from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.errors import CloseCode, UnknownKindError
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamEnd, Transmit
 from laps_wire.peering.session import StreamData as ControlData
 
@@ -43,6 +44,8 @@ __all__ = ["PeerPort", "PeerRelay", "PortOwner"]
 ALONE_RETRY: Final = 0.005
 """Seconds until it is looked again whether a message for the C++ relay has left."""
 
+MAX_REASON: Final = 200
+"""Characters of a reason that go to the peer."""
 MAX_OLD_STREAMS: Final = 16
 """Control streams that are remembered: an old one may still have to be reset."""
 
@@ -184,7 +187,8 @@ class PeerPort:
             for event in events:
                 self._handle(event)
         except RemoteError as error:
-            self.connection.close(error.code, str(error)[:200])
+            # The relay closes sessions for faults that it sees; this one it has left to us.
+            self.connection.close(error.code, str(error)[:MAX_REASON])
         finally:
             self._owner.settle()
 
@@ -193,11 +197,15 @@ class PeerPort:
         match event:
             case StreamData(stream_id, data, fin):
                 if stream_id & 2:
-                    relay.data_stream(now, number, stream_id, data, fin)
+                    try:
+                        relay.data_stream(now, number, stream_id, data, fin)
+                    except UnknownKindError as error:
+                        self.connection.stop_sending(stream_id, error.code)
                 else:
                     relay.control_data(now, number, stream_id, data, fin)
             case DatagramReceived(data):
-                relay.datagram(now, number, data)
+                with suppress(UnknownKindError):  # a later version may have more of them
+                    relay.datagram(now, number, data)
             case StreamReset(stream_id, code):
                 if stream_id & 2:
                     relay.data_reset(now, number, stream_id, code)
