@@ -37,8 +37,8 @@ $(VENV)/.packages: $(VENV)/.gates $(wildcard packages/*/pyproject.toml)
 	$(BIN)/python -m pip install --quiet $(addprefix -e ,$(wildcard packages/laps-*))
 	@touch $@
 
-demo: $(VENV)/.packages  ## Show what works: a relay, a moving picture, two subscribers, a web page
-	$(BIN)/python demo/first_light.py
+demo: $(VENV)/.packages  ## Show what works: a network of five relays, a moving picture, a relay that dies
+	$(BIN)/python demo/network.py
 
 test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz
 	$(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))

@@ -20,7 +20,7 @@ def groups(*names: str) -> list[str]:
 def demo(session: nox.Session) -> None:
     """What ``make demo`` shows."""
     session.install(*ALL)
-    session.run("python", "demo/first_light.py")
+    session.run("python", "demo/network.py")
 
 
 @nox.session
