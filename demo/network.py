@@ -166,8 +166,8 @@ class Tally:
         middle, late = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
         return (
             f"  {self.name:<22} {len(self.frames):>4} pictures  {self.missing:>3} missing"
-            f"  {self.doubled} doubled  delay p50 {middle * 1000:5.1f} ms  p99 {late * 1000:6.1f} ms"
-            f"  longest pause {self.longest:4.2f} s"
+            f"  {self.doubled} doubled  delay p50 {middle * 1000:5.1f} ms"
+            f"  p99 {late * 1000:6.1f} ms  longest pause {self.longest:4.2f} s"
         )
 
 
