@@ -22,6 +22,7 @@ from testkit.peer_plane import KEY, Holder, Out, Peer, Sink
 
 INDEX = st.integers(0, 1000)
 SNS_IDS = st.integers(1, 3)
+SIZES = st.sampled_from([1, 8, 24, 30, 100, 1500, 5000])
 LINGER = 1.0
 
 
@@ -88,6 +89,10 @@ class PeerPlaneModel(RuleBasedStateMachine):
         self.feed_streams = 0
         for _ in range(4):
             self.session_comes()
+        self._point(Ingress(1, 1), [2, 3], local=True)
+        self._point(Ingress(1, 2), [3], local=False)
+        self._point(Ingress(2, 1), [1, 3, 4], local=False)
+        self._point(Ingress(LOCAL, 1), [1, 2], local=False)
 
     # Sessions and the FIB
 
@@ -125,12 +130,8 @@ class PeerPlaneModel(RuleBasedStateMachine):
         """An entry points elsewhere; now and then to a set that others use too."""
         ingress = self._ingress(which, sns_id)
         order = sorted(self.peers, key=lambda session: session * (which + 1) % 7)
-        egress = []
-        for session in order[:count]:
-            self.sets += which % 3 > 0
-            egress.append(EgressSet(session, 1000 + self.sets))
-        self.plane.install(self.now, ingress, egress, local=local)
-        self.fib[ingress] = egress, local and ingress.session != LOCAL
+        self.sets += which % 3 > 0
+        self._point(ingress, order[:count], local=local)
         if which % 2:
             items = self._held_items(ingress)
             self.plane.release(self.now, ingress.session, items)
@@ -157,14 +158,15 @@ class PeerPlaneModel(RuleBasedStateMachine):
     @rule(
         which=INDEX,
         sns_id=SNS_IDS,
-        size=st.integers(0, 4000),
+        size=st.sampled_from([0, 1, 40, 4000]),
+        first=SIZES,
         timed=st.booleans(),
         extensions=st.sampled_from([b"", b"\x02\x03abc"]),
     )
     def stream_begins(
-        self, which: int, sns_id: int, size: int, timed: bool, extensions: bytes
+        self, which: int, sns_id: int, size: int, first: int, timed: bool, extensions: bytes
     ) -> None:
-        """Nothing of it was sent yet."""
+        """With its first bytes, perhaps all of it."""
         self.contexts += 1
         header = DataHeader(
             DataKind.STREAM,
@@ -174,21 +176,23 @@ class PeerPlaneModel(RuleBasedStateMachine):
             ttl_ms=10**9 * timed,
             extensions=extensions,
         )
-        self.streams.append(
-            Stream(
-                Ingress(self._session(which), sns_id),
-                self.contexts,
-                self.contexts * 4 + 3,
-                encode_data_header(header),
-                bytes((self.contexts + index) & 255 for index in range(size)),
-            )
+        stream = Stream(
+            Ingress(self._session(which % 2), sns_id),
+            self.contexts,
+            self.contexts * 4 + 3,
+            encode_data_header(header),
+            bytes((self.contexts + index) & 255 for index in range(size)),
         )
+        self.streams.append(stream)
+        self._arrive(stream, first, fin=which % 8 == 0)
 
     @precondition(lambda self: self._running())
-    @rule(which=INDEX, size=st.sampled_from([1, 8, 23, 24, 25, 100, 1500, 5000]), fin=st.booleans())
+    @rule(which=INDEX, size=SIZES, fin=st.booleans())
     def bytes_arrive(self, which: int, size: int, fin: bool) -> None:
         """More of a stream, perhaps its end."""
-        stream = self._pick(which)
+        self._arrive(self._pick(which), size, fin=fin)
+
+    def _arrive(self, stream: Stream, size: int, *, fin: bool) -> None:
         data = stream.whole[stream.at : stream.at + size]
         last = stream.at + len(data) == len(stream.whole) and fin
         if not data and not last:
@@ -271,10 +275,17 @@ class PeerPlaneModel(RuleBasedStateMachine):
         """All open streams of one set."""
         found = self._copies()
         target = found[which % len(found)][1].target
+        hit = [
+            (stream, copy)
+            for stream in self.streams
+            for copy in stream.copies
+            if copy.target == target and copy.out is not None and not copy.ended
+            if not copy.out.closed or copy.out.queued
+        ]
         self.plane.cut(self.now, target, 0x66)
-        for stream, copy in found:
-            if copy.target == target:
-                assert copy.out is not None
+        for stream, copy in hit:
+            assert copy.out is not None
+            if not copy.out.fin or copy.out.reset_code is not None:
                 assert copy.out.reset_code == 0x66
                 self._end(stream, copy)
 
@@ -399,6 +410,12 @@ class PeerPlaneModel(RuleBasedStateMachine):
         if which % 5 == 0:
             return Ingress(LOCAL, 1)
         return Ingress(self._session(which), sns_id)
+
+    def _point(self, ingress: Ingress, sessions: list[int], *, local: bool) -> None:
+        """Let an entry point to sets of these sessions."""
+        egress = [EgressSet(session, 1000 + self.sets) for session in sessions]
+        self.plane.install(self.now, ingress, egress, local=local)
+        self.fib[ingress] = egress, local and ingress.session != LOCAL
 
     def _held_items(self, ingress: Ingress) -> list[object]:
         if ingress.session == LOCAL:
