@@ -193,6 +193,7 @@ class PeerTask:
         backend: str = "aioquic",
         network: MemoryNetwork | None = None,
         tls: Tls | None = None,
+        dial_timeout: float = LIMIT,
         **more: object,
     ) -> None:
         if authenticator is None:
@@ -209,7 +210,7 @@ class PeerTask:
             PeerServerConfig(
                 backend=backend,  # type: ignore[arg-type]  # one of the literals
                 engine=EngineOptions(tls=shown),
-                dial_timeout=LIMIT,
+                dial_timeout=dial_timeout,
                 sample_interval=0.05,
             ),
             self.relay,

@@ -146,6 +146,7 @@ class PeerPort:
         "_owner",
         "_relay",
         "_sent",
+        "_waiting",
         "connection",
         "dial",
         "number",
@@ -162,6 +163,7 @@ class PeerPort:
         self._control: dict[int, OutStream] = {}
         self._blocked: list[Transmit] = []
         self._alone: deque[tuple[OutStream, bytes]] = deque()
+        self._waiting = False
         self._sent = self._lost = 0
 
     def open(self) -> None:
@@ -259,7 +261,7 @@ class PeerPort:
         if isinstance(item, ControlData):
             if item.alone:
                 self._alone.append((stream, item.data))
-                if len(self._alone) == 1:
+                if not self._waiting:
                     self.send_alone()
             else:
                 stream.write(item.data)
@@ -269,18 +271,23 @@ class PeerPort:
             stream.reset(item.code)
 
     def send_alone(self) -> None:
-        """Write the next message for the C++ relay once the one before has left."""
+        """Write the next message for the C++ relay once the one before has left.
+
+        It is written in one turn of the loop and looked after in another: packets are made between
+        the two.
+        """
+        self._waiting = False
         if not self._alone or self.connection.closed:
             self._alone.clear()
             return
         stream, data = self._alone[0]
-        if stream.unsent:
-            self._owner.call_later(ALONE_RETRY, self)
-            return
-        self._alone.popleft()
-        stream.write(data)
-        if self._alone:
-            self._owner.call_later(0, self)
+        delay = ALONE_RETRY
+        if not stream.unsent:
+            self._alone.popleft()
+            stream.write(data)
+            delay = 0.0
+        self._waiting = True
+        self._owner.call_later(delay, self)
 
     def _stream(self, stream_id: int) -> OutStream:
         connection = self.connection
