@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from laps_relay.core.control.codes import properties_for
 from laps_wire.errors import LapsError
+from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.control import (
     MAX_BODY_LENGTH,
     decode,
@@ -88,7 +89,9 @@ def read_ok(data: SubscribeData) -> tuple[Location | None, KeyValues]:
 
 def error_data(message: RequestError) -> SubscribeData:
     """A publisher's refusal for the network; a redirect is for its own subscribers only."""
-    return SubscribeData(DRAFT.value, _body(replace(message, redirect=None)))
+    if message.error_code == RequestErrorCode.REDIRECT:
+        message = replace(message, error_code=RequestErrorCode.INTERNAL_ERROR, redirect=None)
+    return SubscribeData(DRAFT.value, _body(message))
 
 
 def read_error(data: SubscribeData) -> RequestError | None:
