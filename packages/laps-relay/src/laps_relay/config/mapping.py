@@ -80,6 +80,7 @@ def network_settings(config: RelayConfig, relay_type: RelayType) -> NetworkSetti
         hold=network.hold,
         unsubscribe_delay=network.unsubscribe_delay,
         max_fanout=network.max_fanout,
+        via_hold=network.via_hold,
         dynamic_peering=network.dynamic,
         **network.limits.model_dump(),
     )

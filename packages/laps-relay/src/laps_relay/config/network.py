@@ -72,6 +72,9 @@ class Network(Section):
     hold: Duration = key("3s", "A peer that says nothing for so long is gone.", gt=0)
     unsubscribe_delay: Duration = key("5s", "How long the last unsubscribe of a track waits.")
     max_fanout: int = key(2, "Copies of a track towards one region before a Via is injected.", ge=1)
+    via_hold: Duration = key(
+        "10s", "How long a Via must pay, or not pay, before it is injected or removed."
+    )
     dynamic: bool = key(True, "Whether relays are dialled on demand.")
     limits: NetworkLimits = NetworkLimits()
 

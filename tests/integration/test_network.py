@@ -1,0 +1,246 @@
+"""Networks of relays over real QUIC: what is published at one Edge is heard at the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import laps_sdk
+from testkit.logs import restored_logging
+from testkit.network_task import NetworkTask, RunningRelay, network, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+class Listener:
+    """A subscriber that counts what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: Counter[int] = Counter()
+
+    async def run(self, relay: RunningRelay) -> None:
+        async with (
+            relay.connect() as session,
+            session.subscribe("net", "numbers", follow=True) as numbers,
+        ):
+            async for obj in numbers:
+                self.heard[int(obj.payload)] += 1
+
+    def missing(self) -> list[int]:
+        """Numbers between the first and the last that did not come."""
+        whole = range(min(self.heard), max(self.heard) + 1)
+        return [number for number in whole if number not in self.heard]
+
+    def doubled(self) -> list[int]:
+        return [number for number, times in self.heard.items() if times > 1]
+
+
+class Show:
+    """A publisher that counts, and listeners."""
+
+    def __init__(self, group: asyncio.TaskGroup, rate: float = 200.0) -> None:
+        self._group = group
+        self._tasks: list[asyncio.Task[None]] = []
+        self._rate = rate
+        self.sent = 0
+
+    def publish(self, relay: RunningRelay, *, per_group: int = 1) -> None:
+        self._tasks.append(self._group.create_task(self._publish(relay, per_group)))
+
+    async def _publish(self, relay: RunningRelay, per_group: int) -> None:
+        async with relay.connect() as session:
+            track = await session.publish("net", "numbers")
+            loop = asyncio.get_running_loop()
+            begin = loop.time()
+            while True:
+                end = (self.sent + 1) % per_group == 0
+                await track.write(b"%d" % self.sent, end_of_group=end)
+                self.sent += 1
+                await asyncio.sleep(max(0.0, begin + self.sent / self._rate - loop.time()))
+
+    def listen(self, relay: RunningRelay) -> Listener:
+        listener = Listener()
+        self._tasks.append(self._group.create_task(listener.run(relay)))
+        return listener
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def more(self, *listeners: Listener, numbers: int = 50) -> None:
+        """Until each has heard so many of what is published from now on."""
+        after = self.sent
+        await until(
+            lambda: all(sum(n >= after for n in each.heard) >= numbers for each in listeners)
+        )
+
+
+async def test_edge_to_edge(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        left = await net.relay("edge")
+        right = await net.relay("edge", left)
+        await net.settled()
+        show = Show(group)
+        show.publish(left)
+        ears = [show.listen(right), show.listen(right), show.listen(left)]
+        await show.more(*ears)
+        assert left.sends_to() == {right.node}
+        (entry,) = left.network.relay.fib()
+        assert len(entry.egress) == 1  # once over the link, however many listen
+        for each in ears:
+            assert (each.missing(), each.doubled()) == ([], [])
+        show.stop()
+
+
+async def test_edge_via_edge_with_a_control_server_and_a_stub(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        control = await net.relay("control")
+        via = await net.relay("via")
+        left = await net.relay("edge", via, control)
+        right = await net.relay("edge", via, control)
+        stub = await net.relay("stub", right)
+        await net.settled()
+        await until(lambda: any(row.control for row in stub.network.relay.peers()))
+        show = Show(group)
+        show.publish(left)
+        ears = [show.listen(right), show.listen(stub), show.listen(stub)]
+        await show.more(*ears)
+        assert left.sends_to() == {via.node}
+        assert via.network.relay.subscribe_rows() == []  # the control server has them
+        assert all(str(row.source) != "0.0:0.0" for row in left.network.relay.subscribe_rows())
+        for each in ears:
+            assert (each.missing(), each.doubled()) == ([], [])
+        show.stop()
+
+
+async def test_a_stub_publishes(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        left = await net.relay("edge")
+        right = await net.relay("edge", left)
+        stub = await net.relay("stub", left)
+        await net.settled()
+        await until(lambda: any(row.control for row in stub.network.relay.peers()))
+        show = Show(group)
+        show.publish(stub)
+        ears = [show.listen(right), show.listen(left), show.listen(stub)]
+        await show.more(*ears)
+        announces = right.network.relay.announce_rows()
+        assert {str(row.source) for row in announces} == {left.node}  # the Stub is not seen
+        for each in ears:
+            assert (each.missing(), each.doubled()) == ([], [])
+        show.stop()
+
+
+async def ring(net: NetworkTask) -> list[RunningRelay]:
+    """Five Edges in a ring, and a chord between the first and the third."""
+    relays: list[RunningRelay] = []
+    for index in range(5):
+        peers = relays[-1:]
+        if index == 2:
+            peers = [relays[0], relays[1]]
+        elif index == 4:
+            peers = [relays[3], relays[0]]
+        relays.append(await net.relay("edge", *peers, network={"dynamic": False}))
+    await net.settled()
+    return relays
+
+
+async def test_a_ring_of_five_with_a_chord(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        relays = await ring(net)
+        first = relays[0]
+        assert first.next_hop(relays[2]) == relays[2].node  # the chord
+        show = Show(group)
+        show.publish(first)
+        ears = [show.listen(relay) for relay in relays[1:]]
+        await show.more(*ears)
+        # The one at the far side is reached through one of its neighbours, not through both.
+        assert first.sends_to() == {relays[1].node, relays[2].node, relays[4].node}
+        for each in ears:
+            assert (each.missing(), each.doubled()) == ([], [])
+        show.stop()
+
+
+async def test_a_relay_that_leaves_in_good_order_costs_nothing(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        fast, slow = await net.relay("via"), await net.relay("via")
+        left = await net.relay("edge", fast, slow, network={"dynamic": False})
+        right = await net.relay("edge", fast, slow, network={"dynamic": False})
+        await net.settled()
+        show = Show(group)
+        show.publish(left, per_group=10)
+        ear = show.listen(right)
+        await show.more(ear)
+        (used,) = left.sends_to()
+        leaving = fast if used == fast.node else slow
+        staying = slow if leaving is fast else fast
+        leaving.network.drain(30.0)
+        await until(lambda: left.sends_to() == {staying.node})
+        await show.more(ear, numbers=100)
+        await until(lambda: not leaving.network.relay.fib())
+        await net.stop(leaving)
+        await show.more(ear, numbers=100)
+        assert (ear.missing(), ear.doubled()) == ([], [])
+        show.stop()
+
+
+async def test_a_via_is_injected_for_many_copies_and_removed_again(tmp_path: Path) -> None:
+    """Fan-out towards one region is limited to two: the third subscriber's Edge brings in a Via."""
+    near = {"region": "us", "via_hold": "500ms"}
+    far = {"region": "eu", "dynamic": False, "unsubscribe_delay": "500ms"}
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        via = await net.relay("via", network=far)
+        origin = await net.relay("edge", via, network=near)
+        edges = [await net.relay("edge", via, origin, network=far) for _ in range(3)]
+        await net.settled()
+        show = Show(group)
+        show.publish(origin, per_group=10)
+        ears = [show.listen(edge) for edge in edges[:2]]
+        await show.more(*ears)
+        assert origin.sends_to() == {edges[0].node, edges[1].node}
+        third = group.create_task(Listener().run(edges[2]))
+        await until(lambda: origin.sends_to() == {via.node})
+        await show.more(*ears, numbers=200)
+        third.cancel()
+        # It leaves: after the delay of the unsubscribe two copies are allowed again.
+        await until(lambda: origin.sends_to() == {edges[0].node, edges[1].node})
+        await show.more(*ears, numbers=200)
+        for each in ears:
+            assert (each.missing(), each.doubled()) == ([], [])
+        show.stop()
+
+
+async def test_somebody_waits_for_a_publisher_that_comes_elsewhere(tmp_path: Path) -> None:
+    async with network(tmp_path) as net:
+        left = await net.relay("edge")
+        right = await net.relay("edge", left)
+        await net.settled()
+        async with left.connect() as publisher, right.connect() as subscriber:
+            with pytest.raises(laps_sdk.RequestRefusedError):
+                async with subscriber.subscribe("net", "later", wait=0.1):
+                    pass
+            async with asyncio.TaskGroup() as group:
+                heard = asyncio.Event()
+
+                async def listen() -> None:
+                    async with subscriber.subscribe("net", "later", wait=40.0) as track:
+                        async for obj in track:
+                            assert obj.payload == b"here"
+                            heard.set()
+                            break
+
+                group.create_task(listen())
+                track = await publisher.publish("net", "later")
+                while not heard.is_set():
+                    await track.write(b"here", end_of_group=True)
+                    await asyncio.sleep(0.05)
