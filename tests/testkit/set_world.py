@@ -53,6 +53,8 @@ class SetPlane:
         self.retired: dict[EgressSet, None] = {}
         self.cuts: list[tuple[EgressSet, int]] = []
         self.streams: list[HopStream] = []
+        self.local: set[tuple[Ingress, str]] = set()
+        """Streams that our own clients get, and from where."""
 
     def install(
         self, now: float, ingress: Ingress, egress: Sequence[EgressSet], *, local: bool
@@ -87,6 +89,7 @@ class SetPlane:
         egress, local = self.entries[ingress]
         if local:
             self.world.delivered[self.relay, name] += 1
+            self.local.add((ingress, name))
         for each in egress:
             self.streams.append(HopStream(name, self.relay, ingress, each))
 
@@ -284,6 +287,8 @@ class SetWorld:
     def __post_init__(self) -> None:
         self.now = 100.0
         self.links = {number: (NodeId(a), NodeId(b)) for number, (a, b) in enumerate(self.wires, 1)}
+        self.sessions = len(self.links)
+        """How many there have been."""
         self.control: dict[tuple[NodeId, int], deque[tuple[Any, ...]]] = {}
         self.delivered: Counter[tuple[NodeId, str]] = Counter()
         self.truncated: set[tuple[NodeId, str]] = set()
@@ -366,9 +371,11 @@ class SetWorld:
             held.remove(stream.name)
         if stream.in_flight or stream.name in self.finished:
             return
-        self.truncated.add((relay.node, stream.name))
+        source = (Ingress(*stream.egress), stream.name)
+        if source in relay.plane.local:
+            self.truncated.add((relay.node, stream.name))
         for behind in list(relay.plane.streams):
-            if (behind.ingress, behind.name) == (Ingress(*stream.egress), stream.name):
+            if (behind.ingress, behind.name) == source:
                 self.break_off(behind)
 
     def drain(self) -> None:
@@ -446,6 +453,7 @@ class SetWorld:
                 assert set(served) <= rest
                 assert rest - set(served) <= {target for target, _ in row.unserved}
                 for each in row.egress:
+                    assert set(each.targets) <= rest
                     assert relay.sent[each.egress.session][each.egress.sns_id] == set(each.targets)
             living = sum(len(sets) for sets in relay.sent.values())
             assert relay.sets.living == living
