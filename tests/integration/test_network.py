@@ -12,6 +12,7 @@ import pytest
 import laps_sdk
 from testkit.logs import restored_logging
 from testkit.network_task import NetworkTask, RunningRelay, network, until
+from testkit.relay_process import relay_process
 
 pytestmark = pytest.mark.anyio
 
@@ -27,14 +28,17 @@ class Listener:
 
     def __init__(self) -> None:
         self.heard: Counter[int] = Counter()
+        self.group_of: dict[int, int] = {}
+        self.gaps: list[laps_sdk.Gap] = []
 
     async def run(self, relay: RunningRelay) -> None:
         async with (
             relay.connect() as session,
-            session.subscribe("net", "numbers", follow=True) as numbers,
+            session.subscribe("net", "numbers", follow=True, on_gap=self.gaps.append) as numbers,
         ):
             async for obj in numbers:
                 self.heard[int(obj.payload)] += 1
+                self.group_of[int(obj.payload)] = obj.group
 
     def missing(self) -> list[int]:
         """Numbers between the first and the last that did not come."""
@@ -218,6 +222,33 @@ async def test_a_via_is_injected_for_many_copies_and_removed_again(tmp_path: Pat
         for each in ears:
             assert (each.missing(), each.doubled()) == ([], [])
         show.stop()
+
+
+async def test_a_via_that_is_killed_leaves_a_gap_that_is_told(tmp_path: Path) -> None:
+    flags = ("--type", "via", "--peer-port", "0", "--state-dir", str(tmp_path))
+    quick = {"hold": "1s"}
+    with relay_process(*flags, LAPS_NETWORK__HOLD="1s") as via:
+        async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+            control = await net.relay("control", network=quick)
+            left = await net.relay("edge", via.peers, control, network=quick)
+            right = await net.relay("edge", via.peers, control, network=quick)
+            await net.settled()
+            show = Show(group, rate=50.0)
+            show.publish(left)
+            ear = show.listen(right)
+            await show.more(ear, numbers=20)
+            assert left.sends_to().isdisjoint({right.node})
+            via.process.kill()
+            await until(lambda: left.sends_to() == {right.node})
+            await show.more(ear, numbers=50)
+            missing = ear.missing()
+            assert missing
+            some = min(ear.heard)
+            for number in missing:  # each number is a group
+                group_id = ear.group_of[some] + number - some
+                assert any(gap.first.group <= group_id <= gap.last.group for gap in ear.gaps)
+            assert ear.doubled() == []
+            show.stop()
 
 
 async def test_somebody_waits_for_a_publisher_that_comes_elsewhere(tmp_path: Path) -> None:

@@ -85,15 +85,19 @@ class NetworkTask:
         self.relays: list[RunningRelay] = []
 
     async def relay(
-        self, kind: str, *peers: RunningRelay, node: str = "", **sections: dict[str, Any]
+        self,
+        kind: str,
+        *peers: RunningRelay | str,
+        node: str = "",
+        **sections: dict[str, Any],
     ) -> RunningRelay:
-        """Start a relay that dials the others."""
+        """Start a relay that dials the others, in this loop or by their contacts."""
         network = {
             "enabled": True,
             "type": kind,
             "port": 0,
             "node_id": node or f"{len(self.relays) + 1}:1",
-            "peers": [peer.network.contact for peer in peers],
+            "peers": [peer if isinstance(peer, str) else peer.network.contact for peer in peers],
             **sections.pop("network", {}),
         }
         config = RelayConfig.model_validate(

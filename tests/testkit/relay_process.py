@@ -33,6 +33,8 @@ class RunningRelay:
     process: subprocess.Popen[bytes]
     log: Path
     """What it writes to standard error."""
+    peers: str = ""
+    """Where other relays connect, if it is one of a network."""
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -73,6 +75,7 @@ def relay_process(*flags: str, **environment: str) -> Generator[RunningRelay]:
                 certificate_sha256=told["certificate_sha256"],
                 process=process,
                 log=log,
+                peers=told.get("peers", ""),
             )
         finally:
             process.terminate()
