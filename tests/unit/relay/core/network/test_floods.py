@@ -8,7 +8,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from testkit.flood_net import FloodNet
+from laps_relay.core.network.entries import SubscribeEntries
+from laps_relay.core.network.floods import FloodTable, Verdict
+from laps_relay.core.network.interfaces import NetworkSettings
+from laps_wire.errors import StateError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import LimitExceededError
+from testkit.flood_net import FloodNet, Table, subscribe, unsubscribe
 
 # The tables of a network against what is true: who is connected knows exactly the newest stamps.
 
@@ -138,3 +144,345 @@ def at_baseline(net: FloodNet) -> None:
     for node in net.nodes:
         assert node.table.sizes() == (0, 0, 0)
         assert node.table.poll_timeout() is None
+
+
+# Rules, one by one: a table with sessions 1 to 3 to nodes 1 to 3, all known with epoch 1.
+
+
+def table(*, reflect: bool = True, most: int = 100, nodes: tuple[int, ...] = (1, 2, 3, 9)) -> Table:
+    made: Table = FloodTable(
+        SubscribeEntries(NodeId(100)),
+        NetworkSettings(reflect=reflect, max_subscribes=most),
+        exports=lambda *_: True,
+    )
+    for session in (1, 2, 3):
+        made.add_session(session, source=NodeId(session))
+    for node in nodes:
+        made.node_changed(0.0, NodeId(node), 1)
+    return made
+
+
+def told(made: Table) -> dict[int, tuple[list[int], list[int]]]:
+    found = {}
+    for session in (1, 2, 3):
+        advertise, withdraw = made.flush(session)
+        if advertise or withdraw:
+            found[session] = (
+                [item.stamp.sequence for item in advertise],
+                [item.stamp.sequence for item in withdraw],
+            )
+    return found
+
+
+def test_the_highest_stamp_is_true_and_nothing_older_is_passed_on() -> None:
+    made = table()
+    assert made.heard(0.0, 1, subscribe(9, 1, sequence=5)) is Verdict.NEWER
+    assert made.heard(0.0, 2, subscribe(9, 1, sequence=4)) is Verdict.STALE
+    assert made.heard(0.0, 2, subscribe(9, 1, sequence=5)) is Verdict.REPEATED
+    assert told(made) == {2: ([5], []), 3: ([5], [])}
+    assert made.heard(0.0, 2, subscribe(9, 1, sequence=6)) is Verdict.NEWER
+    assert told(made) == {1: ([6], []), 3: ([6], [])}
+    assert made.heard_withdrawal(0.0, 1, unsubscribe(9, 1, sequence=5)) is Verdict.STALE
+    assert made.heard_on((NodeId(9), 1)) == 2
+    assert [entry.stamp.sequence for entry in made.live()] == [6]
+    [change] = made.take_changes()
+    assert change == ((NodeId(9), 1), subscribe(9, 1, sequence=6), None)
+    assert made.take_changes() == []
+
+
+def test_stamps_are_pairs() -> None:
+    made = table(nodes=())
+    made.node_changed(0.0, NodeId(9), 2)
+    assert made.heard(0.0, 1, subscribe(9, 1, epoch=2, sequence=1)) is Verdict.NEWER
+    assert made.heard(0.0, 2, subscribe(9, 1, epoch=1, sequence=99)) is Verdict.STALE
+    assert made.heard_withdrawal(0.0, 2, unsubscribe(9, 1, epoch=1, sequence=99)) is Verdict.STALE
+
+
+def test_a_withdrawal_is_remembered_for_the_convergence_time() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    told(made)
+    assert made.heard_withdrawal(0.0, 1, unsubscribe(9, 1, sequence=6)) is Verdict.NEWER
+    assert told(made) == {2: ([], [6]), 3: ([], [6])}
+    assert made.get((NodeId(9), 1)) is None
+    # Somebody who has not heard of it yet is told.
+    assert made.heard(1.0, 2, subscribe(9, 1, sequence=5)) is Verdict.STALE
+    assert told(made) == {2: ([], [6])}
+    assert made.heard_withdrawal(1.0, 2, unsubscribe(9, 1, sequence=6)) is Verdict.REPEATED
+    assert made.poll_timeout() == 30.0
+    assert made.sizes() == (0, 0, 1)
+    made.handle_timeout(30.0)
+    assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), None)
+    # The end of something never heard of is remembered, too, and told to nobody.
+    made.heard_withdrawal(40.0, 1, unsubscribe(9, 7, sequence=8))
+    assert made.sizes() == (0, 0, 1)
+    assert told(made) == {}
+    assert made.heard(41.0, 3, subscribe(9, 7, sequence=7)) is Verdict.STALE
+
+
+def test_the_source_is_not_corrected() -> None:
+    made = table()
+    made.heard_withdrawal(0.0, 2, unsubscribe(1, 1, sequence=6))
+    assert made.heard(0.0, 1, subscribe(1, 1, sequence=5)) is Verdict.STALE
+    assert told(made) == {}
+
+
+def test_nothing_is_our_own_but_what_we_say() -> None:
+    made = table()
+    assert made.heard(0.0, 1, subscribe(100, 1, epoch=9)) is Verdict.OWN
+    assert made.heard_withdrawal(0.0, 1, unsubscribe(100, 1, epoch=9)) is Verdict.OWN
+    made.node_changed(0.0, NodeId(100), None)
+    made.originate(0.0, subscribe(100, 1, sequence=3))
+    assert told(made) == {1: ([3], []), 2: ([3], []), 3: ([3], [])}
+    made.originate(0.0, subscribe(100, 1, sequence=4))
+    made.retract(1.0, unsubscribe(100, 1, sequence=5))
+    assert told(made) == {1: ([], [5]), 2: ([], [5]), 3: ([], [5])}
+    made.add_session(4, source=NodeId(4))
+    assert made.flush(4) == ((), (unsubscribe(100, 1, sequence=5),))
+    made.originate(2.0, subscribe(100, 1, sequence=6))
+    assert made.heard_on((NodeId(100), 1)) is None
+    assert told(made) == {1: ([6], []), 2: ([6], []), 3: ([6], [])}
+    assert made.poll_timeout() is None
+    made.retract(3.0, unsubscribe(100, 2, sequence=7))
+    assert made.poll_timeout() == 3.0 + 15.0 + 60.0
+    made.handle_timeout(78.0)
+    assert made.sizes() == (1, 0, 0)
+
+
+def test_an_entry_waits_for_its_node_and_for_its_epoch() -> None:
+    made = table(nodes=())
+    assert made.heard(0.0, 1, subscribe(9, 1, epoch=2)) is Verdict.WAITING
+    assert (made.get((NodeId(9), 1)), told(made), made.sizes()) == (None, {}, (0, 1, 0))
+    made.node_changed(1.0, NodeId(9), 1)
+    assert made.sizes() == (0, 1, 0)
+    made.node_changed(2.0, NodeId(9), 2)
+    assert made.get((NodeId(9), 1)) == subscribe(9, 1, epoch=2)
+    assert told(made) == {2: ([1], []), 3: ([1], [])}
+    # Nobody can remove it by inventing an epoch.
+    assert made.heard_withdrawal(3.0, 2, unsubscribe(9, 1, epoch=77)) is Verdict.WAITING
+    assert made.heard(3.0, 2, subscribe(9, 5, epoch=77)) is Verdict.WAITING
+    assert made.get((NodeId(9), 1)) is not None
+    assert made.poll_timeout() == 33.0
+    made.handle_timeout(33.0)
+    assert made.sizes() == (1, 0, 0)
+
+
+def test_what_a_node_said_before_it_restarted_dies_with_its_epoch() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    made.heard(0.0, 1, subscribe(9, 2))
+    made.take_changes()
+    told(made)
+    made.heard(0.0, 1, subscribe(9, 1, epoch=2))
+    made.node_changed(1.0, NodeId(9), 2)
+    assert told(made) == {2: ([1], []), 3: ([1], [])}
+    assert [entry.stamp.epoch for entry in made.live()] == [2]
+    assert [(change.identity[1], change.entry) for change in made.take_changes()] == [
+        (1, subscribe(9, 1, epoch=2)),
+        (2, None),
+    ]
+
+
+def test_nothing_of_an_unknown_node_is_used_and_it_comes_back_with_it() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    told(made)
+    made.take_changes()
+    made.node_changed(1.0, NodeId(9), None)
+    made.node_changed(1.0, NodeId(9), None)
+    assert (made.get((NodeId(9), 1)), list(made.live())) == (None, [])
+    assert [change.entry for change in made.take_changes()] == [None]
+    assert made.heard(2.0, 1, subscribe(9, 1, sequence=2)) is Verdict.NEWER
+    made.node_changed(3.0, NodeId(9), 1)
+    assert [change.entry for change in made.take_changes()] == [subscribe(9, 1, sequence=2)]
+    assert told(made) == {2: ([2], []), 3: ([2], [])}
+    made.node_changed(4.0, NodeId(9), None)
+    made.node_changed(5.0, NodeId(9), 1)
+    assert told(made) == {}
+    # After a long time somebody may have forgotten it.
+    made.node_changed(6.0, NodeId(9), None)
+    made.node_changed(26.0, NodeId(9), 1)
+    assert told(made) == {2: ([2], []), 3: ([2], [])}
+    made.node_changed(30.0, NodeId(9), None)
+    assert made.poll_timeout() == 60.0
+    made.handle_timeout(60.0)
+    assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), None)
+    assert told(made) == {}
+    made.node_changed(61.0, NodeId(1), None)
+    assert made.heard(61.0, 2, subscribe(1, 1)) is Verdict.WAITING
+
+
+def test_what_a_session_alone_gave_goes_with_it_after_a_grace() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    made.heard(0.0, 1, subscribe(9, 2, sequence=6))
+    made.heard(0.0, 2, subscribe(9, 2, sequence=6))
+    made.heard(0.0, 1, subscribe(8, 3, sequence=7))
+    told(made)
+    made.remove_session(1.0, 1)
+    made.remove_session(1.0, 1)
+    # Others may have it, and give it when they hear that we do not. What 2 gave is 2's own now.
+    taken_back = unsubscribe(9, 1, sequence=5), unsubscribe(9, 2, sequence=6)
+    assert made.flush(2) == ((), taken_back)
+    assert made.flush(3) == ((), (unsubscribe(9, 1, sequence=5),))
+    assert made.heard_on((NodeId(9), 1)) is None
+    assert made.heard_on((NodeId(9), 2)) == 2
+    assert made.get((NodeId(9), 1)) is not None
+    assert made.sizes() == (2, 0, 0)
+    assert made.heard(2.0, 3, subscribe(9, 1, sequence=5)) is Verdict.REPEATED
+    assert made.flush(2) == ((subscribe(9, 1, sequence=5),), ())
+    assert made.poll_timeout() is None
+    made.remove_session(3.0, 3)
+    assert made.poll_timeout() == 8.0
+    made.take_changes()
+    made.handle_timeout(8.0)
+    assert [change.identity for change in made.take_changes()] == [(NodeId(9), 1)]
+    assert made.flush(2) == ((), (unsubscribe(9, 1, sequence=5),))
+
+
+def test_answers_go_to_the_source_itself_if_it_is_there() -> None:
+    made = table()
+    made.heard(0.0, 2, subscribe(3, 1))
+    made.heard(0.0, 1, subscribe(3, 1))
+    made.heard(0.0, 3, subscribe(3, 1))
+    assert made.heard_on((NodeId(3), 1)) == 2
+    made.remove_session(1.0, 2)
+    assert made.heard_on((NodeId(3), 1)) == 3
+
+
+def test_a_withdrawal_with_the_stamp_of_an_entry_says_that_the_sender_has_it_no_more() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    told(made)
+    made.heard(0.0, 2, subscribe(9, 1, sequence=5))
+    assert made.heard_withdrawal(1.0, 3, unsubscribe(9, 1, sequence=5)) is Verdict.TAKEN_BACK
+    assert told(made) == {}
+    assert made.heard_withdrawal(1.0, 1, unsubscribe(9, 1, sequence=5)) is Verdict.TAKEN_BACK
+    assert made.heard_on((NodeId(9), 1)) == 2
+    assert told(made) == {1: ([5], []), 2: ([], [5])}
+    assert made.heard_withdrawal(1.0, 2, unsubscribe(9, 1, sequence=5)) is Verdict.TAKEN_BACK
+    assert told(made) == {1: ([], [5]), 3: ([], [5])}
+    made.handle_timeout(6.0)
+    assert made.sizes() == (0, 0, 0)
+    # Where nothing else was known it looks like an end; the source's word is stronger.
+    made.heard_withdrawal(7.0, 1, unsubscribe(9, 1, sequence=5))
+    assert made.heard(8.0, 2, subscribe(9, 1, sequence=5)) is Verdict.NEWER
+    assert made.get((NodeId(9), 1)) is not None
+
+
+def test_at_the_end_of_a_synchronisation_what_was_not_said_again_is_forgotten() -> None:
+    made = table(nodes=(1, 2, 3, 9))
+    made.sync_began(1)
+    for key in (1, 2, 3):
+        made.heard(0.0, 1, subscribe(9, key, sequence=key))
+    made.heard(0.0, 2, subscribe(9, 2, sequence=2))
+    made.heard(0.0, 1, subscribe(8, 4))
+    made.heard_withdrawal(0.0, 1, unsubscribe(9, 6, sequence=9))
+    made.sync_ended(0.0, 1)
+    made.sync_ended(0.0, 1)
+    told(made)
+    assert made.sizes() == (3, 1, 1)
+    made.sync_began(1)
+    made.heard(1.0, 1, subscribe(9, 3, sequence=3))
+    made.heard(1.0, 1, subscribe(9, 5, sequence=10))
+    made.sync_ended(1.0, 1)
+    assert {entry.full_name_hash for entry in made.live()} == {2, 3, 5}
+    assert made.sizes() == (3, 0, 1)
+    assert made.flush(3) == ((subscribe(9, 5, sequence=10),), (unsubscribe(9, 1, sequence=1),))
+
+
+def test_more_than_was_agreed_ends_the_session() -> None:
+    made = table(most=2)
+    made.heard(0.0, 1, subscribe(9, 1))
+    made.heard(0.0, 1, subscribe(8, 1))
+    assert made.given(1) == 2
+    with pytest.raises(LimitExceededError, match="more than 2 entries from one peer"):
+        made.heard(0.0, 1, subscribe(9, 2))
+    with pytest.raises(LimitExceededError):
+        made.heard(0.0, 1, subscribe(8, 2))
+    assert made.heard(0.0, 1, subscribe(9, 1, sequence=2)) is Verdict.NEWER
+    assert made.heard(0.0, 2, subscribe(9, 2)) is Verdict.NEWER
+    with pytest.raises(LimitExceededError):
+        made.heard(0.0, 1, subscribe(9, 2))
+    assert made.sizes() == (2, 1, 0)
+    for key in (5, 6):
+        made.heard_withdrawal(0.0, 3, unsubscribe(9, key))
+    with pytest.raises(LimitExceededError, match="more than 2 withdrawals within"):
+        made.heard_withdrawal(0.0, 3, unsubscribe(9, 7))
+    assert made.heard(0.0, 3, subscribe(9, 5)) is Verdict.NEWER
+
+
+def test_withdrawals_that_waited_do_not_pass_the_cap() -> None:
+    made = table(most=2, nodes=(9,))
+    for key in (1, 2):
+        made.heard_withdrawal(0.0, 1, unsubscribe(9, key))
+        made.heard_withdrawal(0.0, 1, unsubscribe(8, key))
+    made.node_changed(0.0, NodeId(8), 1)
+    assert made.sizes() == (0, 0, 2)
+
+
+def test_a_via_that_does_not_reflect_remembers_for_the_convergence_time_only() -> None:
+    made = table(reflect=False)
+    made.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    assert told(made) == {2: ([5], []), 3: ([5], [])}
+    assert made.heard(1.0, 2, subscribe(9, 1, sequence=5)) is Verdict.REPEATED
+    made.handle_timeout(30.0)
+    assert made.sizes() == (0, 0, 0)
+    assert told(made) == {}
+    # It cannot know who was told, so an end goes to all.
+    made.heard_withdrawal(40.0, 1, unsubscribe(9, 1, sequence=6))
+    assert told(made) == {2: ([], [6]), 3: ([], [6])}
+    made.handle_timeout(70.0)
+    assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), None)
+    made.heard(80.0, 1, subscribe(9, 2, sequence=7))
+    made.remove_session(81.0, 1)
+    assert made.heard(82.0, 2, subscribe(9, 2, sequence=7)) is Verdict.REPEATED
+    assert made.heard_on((NodeId(9), 2)) == 2
+    made.handle_timeout(86.0)
+    assert made.sizes() == (0, 0, 0)
+
+
+def test_export_rules_change() -> None:
+    denied: set[int] = set()
+    made: Table = FloodTable(
+        SubscribeEntries(NodeId(100)),
+        NetworkSettings(),
+        exports=lambda session, _: session not in denied,
+    )
+    made.node_changed(0.0, NodeId(9), 1)
+    for session in (1, 2, 3):
+        made.add_session(session, source=NodeId(session))
+    made.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    assert told(made) == {2: ([5], []), 3: ([5], [])}
+    assert not made.pending(2)
+    denied |= {2, 3}
+    made.reconsider(2)
+    assert made.pending(2)
+    assert told(made) == {2: ([], [5])}
+    made.reconsider()
+    assert told(made) == {3: ([], [5])}
+    denied.clear()
+    made.offer(3, [(NodeId(9), 1), (NodeId(9), 2)])
+    assert told(made) == {3: ([5], [])}
+    made.resend(3)
+    assert told(made) == {3: ([5], [])}
+
+
+def test_a_session_is_in_the_table_once() -> None:
+    made = table()
+    with pytest.raises(StateError, match="session 1 is in the table already"):
+        made.add_session(1, source=None)
+    with pytest.raises(StateError, match="session 7 is not in the table"):
+        made.heard(0.0, 7, subscribe(9, 1))
+
+
+def test_sessions_come_and_go_without_end() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    for session in range(10, 210):
+        made.add_session(session, source=None)
+        assert made.flush(session) == ((subscribe(9, 1, sequence=5),), ())
+        made.remove_session(1.0, session)
+    assert made.get((NodeId(9), 1)) is not None
+    made.heard_withdrawal(2.0, 1, unsubscribe(9, 1, sequence=6))
+    assert told(made) == {}

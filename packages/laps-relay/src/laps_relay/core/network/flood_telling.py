@@ -87,6 +87,15 @@ class Telling(Generic[E, W, I]):
                 peer.dirty[record] = None
         self.fill(peer)
 
+    def reconsider(self) -> None:
+        """Export rules have changed, for all sessions."""
+        if self._audience is None:
+            for peer in self._state.peers.values():
+                peer.full = True
+        else:
+            for record in self._state.records():
+                self.mark(record)
+
     def bury(self, record: Record[E, W]) -> None:
         """A record is out of the table: those who were told that it is so hear that it is not."""
         told = (record.sent | record.stale) & self._state.slots.active

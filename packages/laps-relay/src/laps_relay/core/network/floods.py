@@ -427,9 +427,10 @@ class FloodTable(Generic[E, W, I]):
 
     def reconsider(self, session: int | None = None) -> None:
         """Export rules have changed, for one session or for all."""
-        state = self._state
-        for peer in state.peers.values() if session is None else [state.peer(session)]:
-            peer.full = True
+        if session is None:
+            self._telling.reconsider()
+        else:
+            self._state.peer(session).full = True
 
     def offer(self, session: int, identities: Iterable[I]) -> None:
         """Export rules have changed for one session and these entries."""
