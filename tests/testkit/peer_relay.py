@@ -20,6 +20,8 @@ from laps_relay.core.network.peers import PeerAuthenticator, PeerEvent, Peers, P
 from laps_relay.io.contacts import show_contact
 from laps_relay.io.peer_server import PeerServer, PeerServerConfig
 from laps_relay.peer_auth import AuthMethod, open_key_ring
+from laps_sdk.transport.admission import AdmissionLimits
+from laps_sdk.transport.base import ConnectionLimits
 from laps_sdk.transport.engine import EngineOptions, Tls
 from laps_sdk.transport.memory_network import MemoryNetwork
 from laps_wire.errors import ProtocolViolation
@@ -33,6 +35,8 @@ __all__ = ["PeerTask", "PeeringRelay", "eventually"]
 
 E = TypeVar("E")
 LIMIT = 30.0
+PATIENCE = 120.0
+"""No session ends because the machine is busy."""
 
 
 class PeeringRelay:
@@ -52,13 +56,14 @@ class PeeringRelay:
         me = NodeSelf(NodeId(number), relay_type, Stamp(epoch, 0))
         self.peers = Peers(
             Identity(node_id=NodeId(number), epoch=epoch),
-            settings or NetworkSettings(relay_type=relay_type),
+            settings or NetworkSettings(relay_type=relay_type, hold=PATIENCE),
             authenticator,
             challenge=lambda: secrets.token_bytes(32),
             hash_check=7,
             policy=policy or OpenPolicy(),
             node_info=lambda: NodeInfo(me),
             max_handshakes=max_handshakes,
+            handshake_seconds=PATIENCE,
         )
         self.dialler = Dialler(random.Random(number), relay_type=relay_type)
         self.egress: dict[int, Egress] = {}
@@ -212,6 +217,8 @@ class PeerTask:
                 engine=EngineOptions(tls=shown),
                 dial_timeout=dial_timeout,
                 sample_interval=0.05,
+                limits=ConnectionLimits(idle_timeout=PATIENCE),
+                admission=AdmissionLimits(handshake_timeout=PATIENCE),
             ),
             self.relay,
             network=network,

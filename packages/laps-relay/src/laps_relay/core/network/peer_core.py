@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from laps_relay.core.network.interfaces import Dial, Identity, NetworkSettings, Policy
@@ -48,6 +49,7 @@ from laps_wire.peering.session import (
     SessionConfig,
     State,
 )
+from laps_wire.peering.session.flavour import HANDSHAKE_SECONDS
 
 __all__ = [
     "FLAVOURS",
@@ -73,50 +75,25 @@ _STREAM_STEP: Final = 4
 """From one bidirectional stream of a client to its next (RFC 9000, 2.1)."""
 
 
+@dataclass(slots=True, eq=False)
 class PeerRecord:
     """One connection."""
 
-    __slots__ = (
-        "alpn",
-        "dial",
-        "fingerprint",
-        "next_stream",
-        "node",
-        "number",
-        "over",
-        "refusal",
-        "reopen_at",
-        "reopened",
-        "role",
-        "spki_hash",
-        "up",
-        "wire",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        wire: PeeringSession,
-        role: Role,
-        alpn: str,
-        spki_hash: bytes,
-        dial: Dial | None,
-    ) -> None:
-        self.number = number
-        self.wire = wire
-        self.role = role
-        self.alpn = alpn
-        self.spki_hash = spki_hash
-        self.dial = dial
-        self.node: NodeId | None = None
-        """Who the peer says it is."""
-        self.fingerprint = b""
-        self.up: PeerUp | None = None
-        self.over = False
-        self.refusal: Refused | None = None
-        self.next_stream = _STREAM_STEP
-        self.reopened = float("-inf")
-        self.reopen_at: float | None = None
+    number: int
+    wire: PeeringSession
+    role: Role
+    alpn: str
+    spki_hash: bytes
+    dial: Dial | None
+    node: NodeId | None = None
+    """Who the peer says it is."""
+    fingerprint: bytes = b""
+    up: PeerUp | None = None
+    over: bool = False
+    refusal: Refused | None = None
+    next_stream: int = _STREAM_STEP
+    reopened: float = float("-inf")
+    reopen_at: float | None = None
 
 
 class PeerCore:
@@ -129,6 +106,7 @@ class PeerCore:
         "_dirty",
         "_events",
         "_greeting",
+        "_handshake_seconds",
         "_hash_check",
         "_implementation",
         "_leaving",
@@ -156,6 +134,7 @@ class PeerCore:
         implementation: str = "",
         max_handshakes: int = MAX_HANDSHAKES,
         max_sessions_per_node: int = MAX_SESSIONS_PER_NODE,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
         """``challenge`` gives 32 fresh random bytes; ``node_info`` what we say of ourselves now."""
         self.identity = identity
@@ -167,6 +146,7 @@ class PeerCore:
         self._node_info = node_info
         self._implementation = implementation
         self._max_handshakes = max_handshakes
+        self._handshake_seconds = handshake_seconds
         self._admission = Admission(authenticator, policy, max_sessions=max_sessions_per_node)
         self._peers: dict[int, PeerRecord] = {}
         self._greeting: dict[int, None] = {}
@@ -216,6 +196,7 @@ class PeerCore:
             features=features_of(self.settings, role, info.node.relay_type),
             schemes=self._authenticator.schemes,
             spki_hash=spki_hash,
+            handshake_seconds=self._handshake_seconds,
         )
 
     @staticmethod
