@@ -1,0 +1,188 @@
+"""Sessions that come and go: what each of them adds to the parts of a relay, and takes away again.
+
+::
+
+    PeerUp    --> a guest? it has the session for itself
+              --> Links, PeerPlane (data), Nib and FloodTables (control), control servers, Prober
+    PeerDown  --> out of all of them; everything that was learned through it goes
+    others    --> :mod:`laps_relay.core.network.told`
+"""
+
+from __future__ import annotations
+
+from laps_relay.core.network import events
+from laps_relay.core.network.interfaces import HoldData
+from laps_relay.core.network.parts import Due, GuestWire
+from laps_relay.core.network.peers import (
+    NodeIdConflict,
+    PeerDown,
+    PeerEvent,
+    PeerRefused,
+    PeerUp,
+)
+from laps_relay.core.network.steering import LinkState
+from laps_relay.core.network.told import NetworkTold
+from laps_wire.errors import RemoteError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.laps2 import Feature, RelayType
+from laps_wire.peering.session import SnsStanding
+
+__all__ = ["NetworkSessions"]
+
+
+class NetworkSessions(NetworkTold):
+    """Joins sessions with the parts."""
+
+    __slots__ = ()
+
+    def _event(self, now: float, session: int, event: PeerEvent) -> None:
+        match event:
+            case PeerUp():
+                self._up(now, session, event)
+            case PeerDown():
+                self._down(now, session, event)
+            case PeerRefused():
+                self._links.remove(session)
+                self._events.append(
+                    events.PeerTurnedDown(
+                        session=session, node=event.node, code=event.code, reason=event.reason
+                    )
+                )
+            case NodeIdConflict():
+                self._suspect(event.node, event.node, "another key holds this node id")
+            case _:
+                link = self._links.get(session)
+                if link is None or link.node is None:
+                    return
+                try:
+                    if link.guest is not None:
+                        link.guest.event(now, event)
+                    else:
+                        self._told(now, link, link.node, event)
+                except RemoteError as error:
+                    self._fault(now, link, error)
+        self._dialler.observe(now, session, event)
+
+    def _up(self, now: float, session: int, up: PeerUp) -> None:
+        link = self._links.by_session[session]
+        node = up.node.node.node_id
+        link.info = up.node
+        link.control, link.features = up.control, up.features
+        link.sends, link.receives = up.sends_data, up.receives_data
+        link.opened = now
+        self._events.append(
+            events.PeerAdded(
+                session=session,
+                node=node,
+                relay_type=up.node.node.relay_type,
+                mode=up.mode.name.lower(),
+                alpn=up.alpn,
+                control=up.control,
+                dialled=up.dial is not None,
+                implementation=up.settings.implementation,
+            )
+        )
+        if self._guests is not None:
+            link.guest = self._guests(now, link, up, GuestWire(self._peers, session))
+        if link.guest is not None:
+            link.node = node
+            return
+        if RelayType.STUB in (up.node.node.relay_type, self._settings.relay_type):
+            self._peers.close(now, session, CloseCode.MODE_REFUSED, "no Stubs here")
+            return
+        self._links.meet(link, node)
+        if link.sends or link.receives:
+            self._plane.add_session(session, link.egress, self._holder(session))
+        if link.control:
+            self.announces.add_session(session, source=node)
+            self.subscribes.add_session(session, source=node)
+            for report in self._nib.add_peer(
+                now,
+                node,
+                up.node,
+                srtt_us=self._links.srtt_us(node),
+                forwards=self._links.forwards(node),
+                signed=Feature.SIGNED_NODES in up.features,
+            ):
+                self._suspect(report.node, report.peer, report.reason)
+        if link.control and up.node.node.relay_type is RelayType.CONTROL and self._is_sharded:
+            self._sharding.add_server(session, node)
+            self._reconsider()
+        asks = Feature.PROBES in up.features
+        self._prober.add_session(now, session, node, srtt_us=link.srtt_us, asks=asks)
+        self._adjoin(now, node)
+
+    def _down(self, now: float, session: int, down: PeerDown) -> None:
+        link = self._links.remove(session)
+        self._timers.cancel((Due.FLUSH, session))
+        self._events.append(
+            events.PeerGone(
+                session=session,
+                node=down.node,
+                code=down.code,
+                reason=down.reason,
+                by_peer=down.by_peer,
+            )
+        )
+        if link is None:
+            return
+        if link.guest is not None:
+            link.guest.closed(now)
+            return
+        if link.node is None:
+            return
+        self._plane.remove_session(now, session)
+        if link.control:
+            # Everything that was learned through it goes (seed 000, Connection Establishment).
+            self._nib.remove_peer(now, link.node)
+            self.announces.remove_session(now, session)
+            self.subscribes.remove_session(now, session)
+        if self._sharding.remove_server(session):
+            self._reconsider()
+        self._prober.remove_session(session)
+        self._adjoin(now, link.node)
+        self._sets.session_gone(now, session)
+
+    @property
+    def _is_sharded(self) -> bool:
+        """Whether control servers hold our entries: they do not hold each other's."""
+        return self._settings.relay_type is RelayType.EDGE
+
+    def _reconsider(self) -> None:
+        """What goes to whom is different now."""
+        self.announces.reconsider()
+        self.subscribes.reconsider()
+
+    def _adjoin(self, now: float, node: NodeId) -> None:
+        """Let the NIB and steering know what connects us with a node now."""
+        links = self._links.of(node)
+        srtt_us = self._links.srtt_us(node)
+        neighbour = next((link.info for link in links if link.sends and link.info), None)
+        if self._links.control(node) is not None:
+            self._nib.remove_neighbour(now, node)
+            self._nib.set_peer(now, node, srtt_us=srtt_us, forwards=self._links.forwards(node))
+        elif neighbour is not None:
+            self._nib.add_neighbour(now, node, neighbour, srtt_us=srtt_us)
+        else:
+            self._nib.remove_neighbour(now, node)
+        state = None
+        if links:
+            state = LinkState(loss=min(link.loss for link in links), srtt_us=srtt_us)
+        self._steering.links(node, state)
+        self._reach(now)
+
+    def _reach(self, now: float) -> None:
+        """Say whom we reach ourselves, if that is news."""
+        if self._own.set_reachable(self._prober.reachable()):
+            self._nib.set_self(now, self._own.info)
+
+    def _holder(self, session: int) -> HoldData:
+        def hold(now: float, sns_id: int, item: object, size: int) -> SnsStanding:
+            standing, dropped = self._peers.wire(session).hold_data(now, sns_id, item, size)
+            others = [each.item for each in dropped if each.item is not item]
+            if others:
+                self._plane.discard(now, session, others)
+            return standing
+
+        return hold

@@ -1,0 +1,180 @@
+"""What peers tell: each event of an established session goes to the part that it concerns.
+
+::
+
+    NODE_*             --> Nib                       SNS_*    --> Sets, the log of sets
+    ANNOUNCE_*         --> FloodTable, by policy     PROBE_*  --> Prober
+    SUBSCRIBE_*        --> FloodTable, by policy     DRAIN    --> Nib: everything moves away
+    SUBSCRIBE_RESPONSE --> Interests, or the control server
+    SYNC_*             --> the tables that it names
+
+What follows from it is for :mod:`laps_relay.core.network.core`.
+"""
+
+from __future__ import annotations
+
+from laps_relay.core.network import events
+from laps_relay.core.network.interfaces import Refusal
+from laps_relay.core.network.links import Link
+from laps_relay.core.network.parts import NetworkParts
+from laps_relay.core.network.probing import BadAnswer
+from laps_wire.errors import RemoteError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering import session as wire
+from laps_wire.peering.laps2 import Bases, SubscribeCode, SubscribeInfo, SubscribeResponse
+
+__all__ = ["NetworkTold"]
+
+
+class NetworkTold(NetworkParts):
+    """Takes what peers tell."""
+
+    __slots__ = ()
+
+    def _told(self, now: float, link: Link, peer: NodeId, event: wire.Event) -> None:
+        session = link.session
+        match event:
+            case wire.NodesAdvertised():
+                for report in self._nib.advertised(now, peer, event.nodes):
+                    self._suspect(report.node, report.peer, report.reason)
+            case wire.NodesWithdrawn():
+                self._nib.withdrawn(now, peer, event.nodes)
+            case wire.AnnouncesAdvertised() | wire.AnnouncesWithdrawn():
+                self._announced(now, link, event)
+            case wire.SubscribesAdvertised() | wire.SubscribesWithdrawn():
+                self._subscribed(now, link, event)
+            case wire.SubscribeAnswered():
+                self._interests.response(now, session, event.response)
+            case wire.SyncRequested():
+                link.sync |= event.bases & ~Bases.SNS
+            case wire.SyncBegan():
+                self._sync(now, link, peer, event.bases, began=True)
+            case wire.SyncEnded():
+                self._sync(now, link, peer, event.bases, began=False)
+            case wire.SnsAdvertised() | wire.SnsWithdrawn() | wire.SnsRefusedByPeer():
+                self._set_told(now, session, event)
+            case wire.DataDropped():
+                self._plane.discard(now, session, [each.item for each in event.dropped])
+            case wire.ProbeReceived() | wire.ProbeAnswered():
+                self._probed(now, session, event)
+            case wire.Draining():
+                link.leaving = True
+                self._events.append(
+                    events.PeerLeaving(
+                        session=session, node=peer, reason=event.reason, by_peer=True
+                    )
+                )
+                self._nib.set_peer(now, peer, draining=True)
+            case _:
+                pass
+
+    def _announced(
+        self, now: float, link: Link, event: wire.AnnouncesAdvertised | wire.AnnouncesWithdrawn
+    ) -> None:
+        for entry in event.announces:
+            if isinstance(event, wire.AnnouncesWithdrawn):
+                self.announces.heard_withdrawal(now, link.session, entry)
+            elif link.info is None or not self._policy.import_announce(entry, link.info.node):
+                self.announces.heard(now, link.session, entry)
+
+    def _subscribed(
+        self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
+    ) -> None:
+        for entry in event.subscribes:
+            if isinstance(event, wire.SubscribesWithdrawn):
+                self.subscribes.heard_withdrawal(now, link.session, entry)
+                continue
+            refusal = None
+            if link.info is not None:
+                refusal = self._policy.import_subscribe(entry, link.info.node)
+            if refusal is None:
+                self.subscribes.heard(now, link.session, entry)
+            else:
+                # Told at once, instead of waiting for data that will never come (laps-2, 5.3).
+                self._refuse(now, link.session, entry, refusal)
+
+    def _refuse(self, now: float, session: int, entry: SubscribeInfo, refusal: Refusal) -> None:
+        code = SubscribeCode.POLICY
+        self._events.append(
+            events.SubscribeRefused(
+                key=entry.full_name_hash, source=entry.source, code=code, reason=refusal.reason
+            )
+        )
+        self._send(
+            now,
+            session,
+            SubscribeResponse(
+                entry.source,
+                entry.full_name_hash,
+                entry.stamp,
+                self._own.node_id,
+                code,
+                refusal.reason,
+            ),
+        )
+
+    def _sync(self, now: float, link: Link, peer: NodeId, bases: Bases, *, began: bool) -> None:
+        if bases & Bases.NODES:
+            if began:
+                self._nib.sync_began(peer)
+            else:
+                self._nib.sync_ended(now, peer)
+        tables = ((Bases.ANNOUNCES, self.announces), (Bases.SUBSCRIBES, self.subscribes))
+        for base, table in tables:
+            if bases & base:
+                if began:
+                    table.sync_began(link.session)
+                else:
+                    table.sync_ended(now, link.session)
+
+    def _set_told(
+        self,
+        now: float,
+        session: int,
+        event: wire.SnsAdvertised | wire.SnsWithdrawn | wire.SnsRefusedByPeer,
+    ) -> None:
+        match event:
+            case wire.SnsAdvertised():
+                self._events.append(
+                    events.SetChanged(
+                        session=session,
+                        sns_id=event.sns_id,
+                        incoming=True,
+                        added=event.added,
+                        removed=event.removed,
+                        members=len(event.targets),
+                    )
+                )
+                self._sets.advertised(now, session, event)
+            case wire.SnsWithdrawn():
+                self._events.append(
+                    events.SetGone(
+                        session=session, sns_id=event.sns_id, incoming=True, removed=event.targets
+                    )
+                )
+                self._sets.withdrawn(now, session, event)
+            case wire.SnsRefusedByPeer():
+                self._sets.refused(now, session, event)
+
+    def _probed(
+        self, now: float, session: int, event: wire.ProbeReceived | wire.ProbeAnswered
+    ) -> None:
+        if isinstance(event, wire.ProbeReceived):
+            self._send(now, session, self._prober.answer(event.probe))
+            return
+        learned = self._prober.answered(now, session, event.response)
+        if isinstance(learned, BadAnswer):
+            self._suspect(learned.target, learned.peer, learned.reason)
+
+    # Faults
+
+    def _suspect(self, node: NodeId, peer: NodeId, reason: str) -> None:
+        self._events.append(events.NodeSuspected(node=node, peer=peer, reason=reason))
+
+    def _fault(self, now: float, link: Link, error: RemoteError) -> None:
+        self._events.append(
+            events.PeerFaulted(
+                session=link.session, node=link.node, code=error.code, reason=str(error)
+            )
+        )
+        self._peers.fail(now, link.session, error)
