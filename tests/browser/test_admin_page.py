@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +79,27 @@ async def test_with_a_token_the_page_asks_for_it(browser: Browser) -> None:
 
     with relay_process(LAPS_ADMIN__TOKEN=word) as relay:
         await asyncio.to_thread(look, relay)
+
+
+def test_the_network(browser: Browser, tmp_path: Path) -> None:
+    state = ("--state-dir", str(tmp_path), "--peer-port", "0")
+    with (
+        relay_process(*state, "--type", "via", "--node-id", "2:1") as via,
+        relay_process(*state, "--peer", via.peers, "--node-id", "1:1", "--region", "<i>") as edge,
+    ):
+        page = browser.open(f"{edge.admin}/network.html")
+        page.wait_for("document.getElementById('state').textContent === 'live'")
+        page.wait_for("document.getElementById('info').textContent.includes('0.1:0.1')")
+        page.wait_for(
+            "[...document.querySelectorAll('#peers td.name')]"
+            ".some((cell) => cell.textContent === '0.2:0.1')"
+        )
+        page.wait_for("document.getElementById('nodes-title').textContent === 'Nodes (2)'")
+        page.wait_for("document.querySelector('#policy li')")
+        page.wait_for("document.getElementById('fib-title').textContent === 'FIB (0)'")
+        assert not page.said
+
+
+def test_a_relay_that_stands_alone(browser: Browser, relay: RunningRelay) -> None:
+    page = browser.open(f"{relay.admin}/network.html")
+    page.wait_for("document.getElementById('state').textContent.includes('stands alone')")

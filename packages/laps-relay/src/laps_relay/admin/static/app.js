@@ -1,10 +1,8 @@
 // The live view of a relay: /v1/info and /v1/subscriptions, and a snapshot a second on /v1/live.
-//
-// Everything that came over the network goes into textContent or into an encoded URL, never into
-// markup.
 
 import {ask, events, openWithToken} from './admin.js';
 import {fromTextForm, webUrl} from './moqt.js';
+import {element, everySoOften, fillTable, show} from './tables.js';
 
 const HISTORY = 180;  // snapshots in the plot
 const byId = (id) => document.getElementById(id);
@@ -12,29 +10,6 @@ const byId = (id) => document.getElementById(id);
 let relayUrl = '';
 let previous = null;
 const history = [];  // {in, out}: bits per second
-
-// Words for numbers
-
-const whole = new Intl.NumberFormat('en');
-
-function scaled(value, units) {
-  let index = 0;
-  while (value >= 1000 && index < units.length - 1) {
-    value /= 1000;
-    index += 1;
-  }
-  return `${value >= 100 || index === 0 ? value.toFixed(0) : value.toFixed(1)} ${units[index]}`;
-}
-
-const show = {
-  text: (value) => String(value ?? '-'),
-  count: (value) => (typeof value === 'number' ? whole.format(value) : '-'),
-  bytes: (value) => (typeof value === 'number' ? scaled(value, ['B', 'kB', 'MB', 'GB', 'TB']) : '-'),
-  bits: (value) => scaled(value, ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s']),
-  ms: (value) => (typeof value === 'number' ? `${value.toFixed(1)} ms` : '-'),
-  seconds: (value) => (typeof value === 'number' ? `${whole.format(Math.round(value))} s` : '-'),
-  yes: (value) => (value ? 'yes' : 'no'),
-};
 
 // Tables: [title, key or function of the row, how to show it]
 
@@ -83,66 +58,11 @@ const COLUMNS = {
     ['Dropped bytes', 'dropped_bytes', 'bytes'],
   ],
 };
-const NUMBERS = new Set(['count', 'bytes', 'ms', 'seconds']);
-
-function element(tag, text, className = '') {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
-
 function playerUrl(row) {
   const query = new URLSearchParams({
     url: relayUrl, namespace: fromTextForm(row.namespace ?? ''), name: fromTextForm(row.name ?? ''),
   });
   return relayUrl ? `player.html?${query}` : '';
-}
-
-function cell(row, [, key, kind]) {
-  const value = typeof key === 'function' ? key(row) : row[key];
-  if (kind === 'link') {
-    const made = element('td');
-    if (value) {
-      const link = element('a', 'play');
-      link.href = value;
-      link.setAttribute('aria-label', `Play ${row.track}`);
-      made.append(link);
-    }
-    return made;
-  }
-  if (kind === 'name') return element('td', show.text(value), 'name');
-  return element('td', show[kind](value), NUMBERS.has(kind) ? 'number' : '');
-}
-
-function fillTable(id, rows, total) {
-  const table = byId(id);
-  if (!table.tHead) {
-    const head = table.createTHead().insertRow();
-    for (const [title, , kind] of COLUMNS[id]) {
-      const made = element('th', title, NUMBERS.has(kind) ? 'number' : '');
-      made.scope = 'col';
-      head.append(made);
-    }
-    table.createTBody();
-  }
-  const made = rows.map((row) => {
-    const line = element('tr');
-    line.append(...COLUMNS[id].map((column) => cell(row, column)));
-    return line;
-  });
-  if (!made.length) {
-    const line = element('tr');
-    const none = element('td', 'none', 'muted');
-    none.colSpan = COLUMNS[id].length;
-    line.append(none);
-    made.push(line);
-  }
-  // A row that has the focus would lose it: the table waits until it is left.
-  if (table.contains(document.activeElement)) return;
-  table.tBodies[0].replaceChildren(...made);
-  byId(`${id}-title`).textContent =
-    `${id[0].toUpperCase()}${id.slice(1)} (${total > rows.length ? `${rows.length} of ` : ''}${total})`;
 }
 
 // Snapshots
@@ -171,8 +91,8 @@ function takeSnapshot(live) {
     ['Dropped objects', show.count(totals.dropped_objects)],
     ['Cache', show.bytes(totals.cached_bytes)],
   ]);
-  fillTable('tracks', live.tracks, totals.tracks);
-  fillTable('sessions', live.sessions, totals.sessions);
+  fillTable('tracks', COLUMNS.tracks, live.tracks, totals.tracks);
+  fillTable('sessions', COLUMNS.sessions, live.sessions, totals.sessions);
   plot(byId('plot'));
 }
 
@@ -225,7 +145,7 @@ async function refreshInfo() {
 
 async function refreshSubscriptions() {
   const page = await (await ask('/v1/subscriptions')).json();
-  fillTable('subscriptions', page.items, page.total);
+  fillTable('subscriptions', COLUMNS.subscriptions, page.items, page.total);
 }
 
 function setState(text, good) {
@@ -241,18 +161,8 @@ async function watch() {
   throw new Error('the relay ended the stream; trying again');
 }
 
-async function everySoOften(work, milliseconds) {
-  for (;;) {
-    try {
-      await work();
-    } catch (error) {
-      setState(error instanceof TypeError ? 'the relay does not answer' : error.message, false);
-    }
-    await new Promise((resolve) => setTimeout(resolve, milliseconds));
-  }
-}
-
-everySoOften(refreshInfo, 10000);
-everySoOften(refreshSubscriptions, 2000);
-everySoOften(watch, 2000);
+const failed = (text) => setState(text, false);
+everySoOften(refreshInfo, 10000, failed);
+everySoOften(refreshSubscriptions, 2000, failed);
+everySoOften(watch, 2000, failed);
 document.querySelectorAll('a.data').forEach(openWithToken);
