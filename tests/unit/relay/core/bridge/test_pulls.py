@@ -12,7 +12,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import RequestCancelled, RequestReceived, UpdateReceived
 from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName
-from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
+from laps_wire.peering.laps2 import AnnounceKind, SubscribeCode, SubscribeData
 from testkit.bridges import Client, key_of
 from testkit.edge_client import ClientNet, KeptFeed
 from testkit.edge_net import NAMESPACE, TRACK, RuleBook
@@ -145,9 +145,14 @@ def test_an_edge_that_takes_nothing() -> None:
     assert "GOAWAY" in reason
 
 
-def test_updates_of_a_publisher_are_none_of_ours() -> None:
+def test_what_is_about_other_requests_is_for_others() -> None:
     net = ClientNet()
     net.edge.publisher(D18, TRACK)
-    pull(net, Parameters(new_group_request=1))
-    pull(net, Parameters(new_group_request=2))
-    assert [call[0] for call in net.take()] == ["pulled", "pulled"]
+    pull(net)
+    net.client.offer(net.now, AnnounceKind.NAMESPACE, TRACK)
+    assert [row.namespace for row in net.edge.relay.namespaces()] == [NAMESPACE]
+    assert [call[0] for call in net.take()] == ["pulled"]
+    # Nothing was published yet: asked again, there is still nothing to say about it.
+    pull(net)
+    ((_, _, data),) = net.take()
+    assert read_ok(data) == (None, ())

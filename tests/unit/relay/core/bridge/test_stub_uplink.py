@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from laps_relay.core.bridge.egress import alias_of
 from laps_wire.moqt.codepoints import RequestErrorCode, StreamResetCodeD18
+from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session import PublishEnded, RequestAccepted, RequestReceived, RequestRejected
+from laps_wire.moqt.session import (
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestReceived,
+    RequestRejected,
+)
 from laps_wire.peering.laps2 import AnnounceKind, DataHeader, DataKind, encode_data_header
 from testkit.bridges import World, key_of
 from testkit.edge_net import NAMESPACE, TRACK, track_of
@@ -248,3 +255,52 @@ def test_answers_of_a_parent_that_was_left_do_not_count() -> None:
     announcer.session.reject(event.request_id, RequestErrorCode.UNAUTHORIZED, "no")
     world.settle()
     assert subscriber.one(RequestRejected).message.reason == "no"
+
+
+def test_what_the_parent_takes_and_gives_back() -> None:
+    world = World()
+    parent = world.edge()
+    stub = Stub(world)
+    stub.join(parent)
+    announcer = stub.edge.announcer(D18, NAMESPACE)
+    above = parent.subscriber(D18, TRACK)
+    announcer.answer(7)
+    announcer.send(subgroup(D18, bodies(1)))
+    assert list(above.objects()) == [(0, 0)]
+    above.leave()
+    world.advance(10)
+    announcer.one(RequestCancelled)
+    # One that ends by itself.
+    again = parent.subscriber(D18, TRACK)
+    request_id = announcer.one(RequestReceived).request_id
+    announcer.session.accept_subscribe(request_id, 8)
+    world.settle()
+    announcer.session.publish_done(request_id, 2, 0, "enough")
+    world.advance(2)
+    assert again.one(PublishEnded).message.reason == "enough"
+
+
+def test_datagrams_of_the_parent() -> None:
+    world = World()
+    parent = world.edge()
+    stub = Stub(world)
+    stub.join(parent)
+    publisher = parent.publisher(D18, TRACK)
+    subscriber = stub.edge.subscriber(D18, TRACK)
+    publisher.datagram(ObjectDatagram(7, 1, 0, b"ping"))
+    assert [each.payload for each in subscriber.egress.object_datagrams()] == [b"ping"]
+
+
+def test_what_comes_up_while_there_are_two() -> None:
+    world = World()
+    stub = Stub(world)
+    first, second = stub.join(world.edge(), srtt_us=5_000), stub.join(world.edge(), srtt_us=9_000)
+    announcer = stub.edge.announcer(D18, NAMESPACE)
+    assert [row.namespace for row in first.parent_edge.relay.namespaces()] == [NAMESPACE]
+    announcer.leave()
+    assert first.parent_edge.relay.namespaces() == []
+    # Of two that drain the nearer one is left alone.
+    for joint in (second, first):
+        joint.pair.listener.drain(world.now, 30.0)
+        world.settle()
+    assert stub.uplink.active is first.uplink

@@ -18,9 +18,7 @@ from laps_wire.moqt.properties import TrackProperties
 from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
-    RequestCancelled,
     RequestRejected,
-    UpdateReceived,
 )
 from laps_wire.moqt.structures import SubscriptionFilter
 from laps_wire.names import FullTrackName
@@ -130,9 +128,8 @@ class Pulls:
             case PublishEnded(message=done):
                 self._forget(pull)
                 host.pull_ended(now, key, done.reason)
-            case RequestCancelled():
+            case _:
+                # Its stream was reset: the session lets nothing else pass for a SUBSCRIBE of ours.
                 self._forget(pull)
                 host.pull_ended(now, key, "the Edge ended it")
-            case UpdateReceived() | RequestAccepted():
-                pass  # a publisher does not update, and a SUBSCRIBE has no other OK
         return True
