@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from laps_relay.core.network.dial_slots import Backoff, Phase, Slot, Target
+from laps_relay.core.network.dial_slots import Backoff, Phase, Slot, SlotTable, Target
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Mode
 
@@ -93,3 +93,30 @@ def test_rows_and_reports_say_what_people_want_to_know() -> None:
     assert slot.row(None).node is None
     report = slot.report("why", 9.0)
     assert (report.contact, report.node, report.reason, report.retry_at) == ("a", None, "why", 9.0)
+
+
+class Table(SlotTable):
+    """Its inside, for a test."""
+
+    __slots__ = ()
+
+    def add(self, slot: Slot) -> None:
+        self._slots[slot.key] = slot
+
+    wait, idle, hopeless = SlotTable._wait, SlotTable._idle, SlotTable._hopeless
+
+
+def test_a_table_knows_when_each_slot_is_due_and_what_is_hopeless() -> None:
+    table = Table(random.Random(1))
+    first, second = (Slot(key, Target(("a",), N20, Mode.BOTH), 0, 4) for key in (1, 2))
+    for slot in (first, second):
+        table.add(slot)
+        table.wait(slot, float(slot.key))
+    assert [(row.phase, row.due) for row in table.rows()] == [("waiting", 1.0), ("waiting", 2.0)]
+    table.idle(first)
+    table.hopeless(second, "nobody there")
+    assert [(row.phase, row.due) for row in table.rows()] == [("idle", None), ("idle", None)]
+    (report,) = table.poll_reports()
+    assert (report.reason, report.retry_at, report.node) == ("nobody there", None, N20)
+    assert table.poll_reports() == []
+    assert second.target.contacts == ()

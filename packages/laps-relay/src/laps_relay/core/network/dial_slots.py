@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Final, NamedTuple, Protocol
 
+from laps_relay.core.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Direction, Mode
@@ -21,6 +22,7 @@ __all__ = [
     "Phase",
     "RandomSource",
     "Slot",
+    "SlotTable",
     "Target",
 ]
 
@@ -257,3 +259,39 @@ class Slot:
             reason=reason,
             retry_at=retry_at,
         )
+
+
+class SlotTable:
+    """All slots, when each is due, and what went wrong."""
+
+    __slots__ = ("_backoff", "_reports", "_slots", "_timers")
+
+    def __init__(self, random: RandomSource) -> None:
+        self._backoff = Backoff(random)
+        self._slots: dict[int, Slot] = {}
+        self._timers: Timers[int] = Timers()
+        self._reports: list[DialReport] = []
+
+    def rows(self) -> list[DialRow]:
+        """All slots, for people."""
+        return [slot.row(self._timers.when(slot.key)) for slot in self._slots.values()]
+
+    def poll_reports(self) -> list[DialReport]:
+        """What went wrong; taken once."""
+        reports, self._reports = self._reports, []
+        return reports
+
+    def _wait(self, slot: Slot, due: float) -> None:
+        slot.phase = Phase.WAITING
+        self._timers.set(slot.key, due)
+
+    def _idle(self, slot: Slot) -> None:
+        slot.phase = Phase.IDLE
+        self._timers.cancel(slot.key)
+
+    def _hopeless(self, slot: Slot, reason: str) -> None:
+        """Nothing that is known leads there: a person, or another wish, has to change it."""
+        self._idle(slot)
+        slot.target.contacts = ()
+        slot.reason = reason
+        self._reports.append(slot.report(reason, None))

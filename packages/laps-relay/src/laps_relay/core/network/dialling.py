@@ -30,18 +30,17 @@ from laps_relay.core.network.dial_slots import (
     HOPELESS,
     MAX_REDIRECTS,
     SELF_REASON,
-    Backoff,
     Contact,
     DialReport,
     DialRow,
     Phase,
     RandomSource,
     Slot,
+    SlotTable,
     Target,
 )
 from laps_relay.core.network.interfaces import Dial
 from laps_relay.core.network.peer_events import PeerDown, PeerEvent, PeerRefused, PeerUp
-from laps_relay.core.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Mode, RelayType
@@ -55,11 +54,10 @@ CONTROL_GRACE: Final = 1.0
 """How long whoever had dialled the lost control connection has for dialling it again."""
 
 
-class Dialler:
+class Dialler(SlotTable):
     """See the module. It does no I/O: the shell dials, and tells what became of it."""
 
     __slots__ = (
-        "_backoff",
         "_by_number",
         "_by_session",
         "_contacts",
@@ -70,11 +68,8 @@ class Dialler:
         "_next_slot",
         "_node_of",
         "_own",
-        "_reports",
         "_sessions",
-        "_slots",
         "_stopped",
-        "_timers",
         "_unwanted",
         "_wishes",
     )
@@ -86,21 +81,18 @@ class Dialler:
         relay_type: RelayType = RelayType.EDGE,
         own_contacts: Iterable[str] = (),
     ) -> None:
-        self._backoff = Backoff(random)
+        super().__init__(random)
         self._is_stub = relay_type is RelayType.STUB
         self._is_control = relay_type is RelayType.CONTROL
         self._own = frozenset(own_contacts)
         self._contacts: dict[Contact, Target] = {}
         self._wishes: dict[NodeId, Target] = {}
-        self._slots: dict[int, Slot] = {}
         self._by_number: dict[int, Slot] = {}
         self._by_session: dict[int, Slot] = {}
         self._sessions: dict[NodeId, dict[int, None]] = {}
         """Sessions that are up, ours and others'."""
         self._node_of: dict[int, NodeId] = {}
         self._control: dict[NodeId, int] = {}
-        self._timers: Timers[int] = Timers()
-        self._reports: list[DialReport] = []
         self._unwanted: dict[int, None] = {}
         self._next_slot = self._next_number = 1
         self._stopped = False
@@ -277,18 +269,9 @@ class Dialler:
         """Sessions that nobody needs any more, to be closed; told until they have ended."""
         return list(self._unwanted)
 
-    def poll_reports(self) -> list[DialReport]:
-        """What went wrong; taken once."""
-        reports, self._reports = self._reports, []
-        return reports
-
     def poll_timeout(self) -> float | None:
         """When :meth:`poll_dials` has something."""
         return None if self._stopped else self._timers.next()
-
-    def rows(self) -> list[DialRow]:
-        """All slots, for people."""
-        return [slot.row(self._timers.when(slot.key)) for slot in self._slots.values()]
 
     # Inside
 
@@ -396,17 +379,3 @@ class Dialler:
         slot.reason = reason
         if not quiet:
             self._reports.append(slot.report(reason, due))
-
-    def _wait(self, slot: Slot, due: float) -> None:
-        slot.phase = Phase.WAITING
-        self._timers.set(slot.key, due)
-
-    def _idle(self, slot: Slot) -> None:
-        slot.phase = Phase.IDLE
-        self._timers.cancel(slot.key)
-
-    def _hopeless(self, slot: Slot, reason: str) -> None:
-        self._idle(slot)
-        slot.target.contacts = ()
-        slot.reason = reason
-        self._reports.append(slot.report(reason, None))
