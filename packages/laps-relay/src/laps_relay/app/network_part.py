@@ -52,6 +52,7 @@ from laps_relay.core.policy import OPEN_POLICY, RulePolicy
 from laps_relay.io.contacts import show_contact
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.io.peer_server import PeerServer, PeerServerConfig
+from laps_relay.observe.network_sampler import NetworkSample
 from laps_relay.peer_auth import PeerKeyError, PeerKeyRing, open_key_ring
 from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.transport.engine import EngineOptions
@@ -401,13 +402,31 @@ class NetworkPart:
         """Of the forwarding plane between relays."""
         return self.relay.counters()
 
+    def sample(self) -> NetworkSample:
+        """Everything at once, for the sampler."""
+        peers = self.peers()
+        return NetworkSample(
+            peers=peers,
+            sets=self.sets(),
+            nodes=len(self.nodes()),
+            announces=len(self.announces()),
+            subscribes=len(self.subscribes()),
+            fib_entries=len(self.fib()),
+            counters=self.counters(),
+            connections={
+                row.session: stats
+                for row in peers
+                if (stats := self.peer_connection(row.session)) is not None
+            },
+        )
+
     def policy(self) -> PolicyState:
         """The policy that is in force."""
         file = "" if self._policy_file is None else str(self._policy_file)
         policy = self.relay.policy
         if isinstance(policy, RulePolicy):
             rules = policy.rules
-            words = [f"region {name}" for name in rules.regions]
+            words = [f"region {region.name}" for region in rules.regions]
             words += [f"class {name}" for name in rules.classes]
             words += [f"tracks below {rule.namespace}" for rule in rules.tracks]
             words += [f"{name}: {len(wanted.rules)} rules" for name, wanted in rules.filters()]

@@ -45,6 +45,7 @@ from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.mlog import MlogWriter, TracedRelay
 from laps_relay.observe.names import Names
 from laps_relay.observe.network import NetworkObserver
+from laps_relay.observe.network_sampler import NetworkSampler
 from laps_relay.observe.sampler import Sampler
 from laps_sdk.errors import TransportError
 from laps_sdk.transport.base import Connection
@@ -118,6 +119,7 @@ class RelayApp:
         self._sampler = Sampler(self.view.sample, self.metrics, self._names, self._telemetry)
         self._happened: list[RelayEvent] = []
         self._network_observer = NetworkObserver(logger, self._names, self.metrics, self._telemetry)
+        self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.network: NetworkPart | None = None
         if keys is not None:
             self.network = NetworkPart(
@@ -379,6 +381,8 @@ class RelayApp:
         # One at a time: an older reading behind a newer one would be counted twice.
         async with self._sampling:
             self._sampler.take(await self.view.sample_in_parts(), telemetry=telemetry)
+            if self.network is not None:
+                self._network_sampler.take(self.network.sample(), telemetry=telemetry)
 
     def _tell_losses(self) -> None:
         """Say once for each time that telemetry or traces were lost."""

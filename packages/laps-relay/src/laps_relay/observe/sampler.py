@@ -19,7 +19,7 @@ from laps_relay.observe.telemetry import TelemetryCounters, TelemetryWriter
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.telemetry import HopStat, QuicSample
 
-__all__ = ["Sample", "Sampler"]
+__all__ = ["Sample", "Sampler", "quic_sample"]
 
 
 class Sample(NamedTuple):
@@ -124,21 +124,27 @@ class Sampler:
                     )
                 )
         for session, stats in sample.connections.items():
-            if stats.rtt is not None:
-                writer.put(
-                    QuicSample(
-                        session_id=str(session),
-                        srtt_us=int(stats.rtt * 1e6),
-                        min_rtt_us=int((stats.rtt_min or stats.rtt) * 1e6),
-                        rttvar_us=0,
-                        cwnd_bytes=stats.congestion_window or 0,
-                        sent_packets=stats.packets_sent,
-                        lost_packets=stats.packets_lost or 0,
-                        pto_count=0,
-                        sent_bytes=stats.bytes_sent,
-                        in_flight_bytes=stats.bytes_in_flight,
-                    )
-                )
+            record = quic_sample(str(session), stats)
+            if record is not None:
+                writer.put(record)
+
+
+def quic_sample(session: str, stats: ConnectionStats) -> QuicSample | None:
+    """The record of a connection; None before anything was measured on it."""
+    if stats.rtt is None:
+        return None
+    return QuicSample(
+        session_id=session,
+        srtt_us=int(stats.rtt * 1e6),
+        min_rtt_us=int((stats.rtt_min or stats.rtt) * 1e6),
+        rttvar_us=0,
+        cwnd_bytes=stats.congestion_window or 0,
+        sent_packets=stats.packets_sent,
+        lost_packets=stats.packets_lost or 0,
+        pto_count=0,
+        sent_bytes=stats.bytes_sent,
+        in_flight_bytes=stats.bytes_in_flight,
+    )
 
 
 def _gains(

@@ -1,0 +1,71 @@
+"""Reads the network's tables every few seconds, for metrics and telemetry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from laps_relay.core.network.interfaces import PeerPlaneCounters
+from laps_relay.core.network.views import PeerRow, SetRow
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.network import peer_session
+from laps_relay.observe.sampler import quic_sample
+from laps_relay.observe.telemetry import TelemetryWriter
+from laps_sdk.transport.base import ConnectionStats
+
+__all__ = ["NetworkSample", "NetworkSampler"]
+
+
+class NetworkSample(NamedTuple):
+    """What was read at one time."""
+
+    peers: Sequence[PeerRow]
+    sets: Sequence[SetRow]
+    nodes: int
+    announces: int
+    subscribes: int
+    fib_entries: int
+    counters: PeerPlaneCounters
+    connections: Mapping[int, ConnectionStats]
+
+
+_NOTHING: Final = PeerPlaneCounters(*[0] * len(PeerPlaneCounters._fields))
+
+
+class NetworkSampler:
+    """Turns samples into metrics and telemetry."""
+
+    def __init__(self, metrics: Metrics, telemetry: TelemetryWriter | None = None) -> None:
+        self._metrics = metrics
+        self._telemetry = telemetry
+        self._before = _NOTHING
+
+    def take(self, sample: NetworkSample, *, telemetry: bool = True) -> None:
+        """Use what was read; telemetry records only if asked for."""
+        m = self._metrics
+        m.peers.clear()
+        kinds = Counter(row.relay_type for row in sample.peers if row.node is not None)
+        for kind, count in kinds.items():
+            m.peers.labels(kind).set(count)
+        incoming = sum(row.incoming for row in sample.sets)
+        m.sets.labels("in").set(incoming)
+        m.sets.labels("out").set(len(sample.sets) - incoming)
+        m.nodes.set(sample.nodes)
+        m.network_announces.set(sample.announces)
+        m.network_subscribes.set(sample.subscribes)
+        m.fib_entries.set(sample.fib_entries)
+        m.held_bytes.set(sample.counters.held_bytes)
+        now, before = sample.counters, self._before
+        self._before = now
+        m.network_bytes.labels("in").inc(now.bytes_in - before.bytes_in)
+        m.network_bytes.labels("out").inc(now.bytes_out - before.bytes_out)
+        m.network_streams.labels("in").inc(now.streams_in - before.streams_in)
+        m.network_streams.labels("out").inc(now.streams_out - before.streams_out)
+        m.network_dropped.labels("unknown_set").inc(now.unknown_streams - before.unknown_streams)
+        m.network_dropped.labels("slow_peer").inc(now.dropped_streams - before.dropped_streams)
+        if telemetry and self._telemetry is not None:
+            for session, stats in sample.connections.items():
+                record = quic_sample(peer_session(session), stats)
+                if record is not None:
+                    self._telemetry.put(record)

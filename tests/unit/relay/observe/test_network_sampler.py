@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from laps_relay.core.network.interfaces import PeerPlaneCounters
+from laps_relay.observe.metrics import Metrics
+from laps_relay.observe.network_sampler import NetworkSample, NetworkSampler
+from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.telemetry import QuicSample, load_line
+from testkit.network_views import FakeNetwork
+
+ZERO = PeerPlaneCounters(*[0] * len(PeerPlaneCounters._fields))
+STATS = ConnectionStats(*[7] * len(ConnectionStats._fields))
+
+
+def sample(counters: PeerPlaneCounters) -> NetworkSample:
+    network = FakeNetwork()
+    return NetworkSample(
+        peers=network.peers(),
+        sets=network.sets(),
+        nodes=3,
+        announces=1,
+        subscribes=2,
+        fib_entries=4,
+        counters=counters,
+        connections={3: STATS, 4: STATS._replace(rtt=None)},
+    )
+
+
+def test_tables_are_gauges_and_totals_grow(tmp_path: Path) -> None:
+    metrics = Metrics()
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    writer.start()
+    sampler = NetworkSampler(metrics, writer)
+    sampler.take(sample(ZERO._replace(bytes_in=100, held_bytes=5)))
+    sampler.take(sample(ZERO._replace(bytes_in=150, unknown_streams=2)), telemetry=False)
+    writer.stop()
+    text = metrics.render().decode()
+    for line in (
+        'laps_peers_open{type="via"} 1.0',  # the one whose handshake is under way does not count
+        "laps_nodes_known 3.0",
+        'laps_sets_open{direction="out"} 1.0',
+        "laps_fib_entries 4.0",
+        "laps_held_bytes 0.0",
+        'laps_network_bytes_total{direction="in"} 150.0',
+        'laps_network_dropped_streams_total{reason="unknown_set"} 2.0',
+    ):
+        assert line in text
+    (file,) = tmp_path.glob("*.jsonl")
+    bodies = [load_line(line).body for line in file.read_bytes().splitlines()]
+    assert [body.session_id for body in bodies if isinstance(body, QuicSample)] == ["p3"]
+
+
+def test_without_telemetry() -> None:
+    metrics = Metrics()
+    NetworkSampler(metrics).take(sample(ZERO))
+    assert "laps_network_subscribes_known 2.0" in metrics.render().decode()
