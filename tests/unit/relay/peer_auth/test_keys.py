@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from laps_relay.peer_auth import keys
 from laps_relay.peer_auth.keys import (
     NETWORK_KEY,
+    NODE_CERTIFICATE,
     NODE_KEY,
     NetworkKey,
     PeerKeyError,
@@ -153,6 +154,16 @@ def test_a_certificate_must_belong_to_the_key(tmp_path: Path) -> None:
     chain_path.write_bytes(b"no certificate")
     with pytest.raises(PeerKeyError, match="holds no PEM certificate"):
         read_node_key(key_path, chain_path)
+
+
+def test_a_certificate_beside_the_made_key_is_used(tmp_path: Path) -> None:
+    first = obtain_node_key(tmp_path)
+    issued = issue_node(authority(), ["urn:laps:node:0.0:0.10"], key=first.private)
+    pem_form = issued.certificate.public_bytes(serialization.Encoding.PEM)
+    (tmp_path / NODE_CERTIFICATE).write_bytes(pem_form)
+    again = obtain_node_key(tmp_path)
+    assert again.chain == (issued.certificate,)
+    assert again.fingerprint == first.fingerprint
 
 
 def test_all_is_complete() -> None:

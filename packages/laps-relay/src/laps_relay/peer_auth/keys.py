@@ -35,6 +35,7 @@ from laps_wire.errors import LocalError
 
 __all__ = [
     "NETWORK_KEY",
+    "NODE_CERTIFICATE",
     "NODE_KEY",
     "NetworkKey",
     "NodeKey",
@@ -49,6 +50,8 @@ NETWORK_KEY: Final = "network-key"
 """The file in the state directory for a network on one machine."""
 NODE_KEY: Final = "node-key.pem"
 """The file in the state directory that holds the relay's own key."""
+NODE_CERTIFICATE: Final = "node-cert.pem"
+"""The file in the state directory with the certificates that an authority gave for that key."""
 NETWORK_KEY_BYTES: Final = 32
 MIN_KEY_BYTES: Final = 16
 
@@ -159,7 +162,10 @@ def read_node_key(key_path: Path, certificate_path: Path | None = None) -> NodeK
 
 
 def obtain_node_key(state_dir: Path) -> NodeKey:
-    """The key of the relay that has this state directory, made if there is none."""
+    """The key of the relay that has this state directory, made if there is none.
+
+    Its certificates lie beside it, if an authority has signed any.
+    """
     path = state_dir / NODE_KEY
     if not path.exists():
         pem = ed25519.Ed25519PrivateKey.generate().private_bytes(
@@ -168,7 +174,8 @@ def obtain_node_key(state_dir: Path) -> NodeKey:
             serialization.NoEncryption(),
         )
         _make(path, pem)
-    return read_node_key(path)
+    certificate = state_dir / NODE_CERTIFICATE
+    return read_node_key(path, certificate if certificate.exists() else None)
 
 
 def _is_signing_key(key: object) -> TypeGuard[SigningKey]:
