@@ -1,0 +1,215 @@
+"""An Edge's interests with real tables around them, and a scripted network and local side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
+from laps_relay.core.network.floods import FloodTable
+from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings, Policy, Refusal
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    NodeSelf,
+    RelayType,
+    Stamp,
+    SubscribeCode,
+    SubscribeData,
+    SubscribeInfo,
+    SubscribeResponse,
+)
+
+HASHER = KeyedHasher(b"a key of a network")
+US = NodeId(100)
+IDENTITY = Identity(node_id=US, epoch=7, region="eu")
+SETTINGS = NetworkSettings()
+
+
+def track(text: str) -> FullTrackName:
+    """``a/b/name`` as a full name."""
+    return FullTrackName.parse("--".join(text.replace("/", "-").rsplit("-", 1)))
+
+
+def namespace(text: str) -> FullTrackName:
+    """``a/b`` as a namespace with an empty track name."""
+    return FullTrackName.parse(text.replace("/", "-") + "--")
+
+
+def key_of(name: FullTrackName) -> int:
+    """The full-name hash."""
+    return HASHER.full_name(name.namespace.fields, name.name)
+
+
+def announce_info(
+    source: int,
+    name: FullTrackName,
+    kind: AnnounceKind = AnnounceKind.NAMESPACE,
+    *,
+    sequence: int = 1,
+    plain: bool = True,
+    hasher: KeyedHasher = HASHER,
+) -> AnnounceInfo:
+    """What another Edge announces."""
+    fields = name.namespace.fields
+    return AnnounceInfo(
+        NodeId(source),
+        Stamp(1, sequence),
+        kind,
+        hasher.elements(fields),
+        hasher.name(name.name) if kind is AnnounceKind.TRACK else None,
+        hasher.full_name(fields, name.name),
+        name if plain else None,
+    )
+
+
+def subscribe_info(
+    source: int, name: FullTrackName, data: SubscribeData, *, sequence: int = 1
+) -> SubscribeInfo:
+    """What another Edge wants."""
+    fields = name.namespace.fields
+    return SubscribeInfo(
+        NodeId(source),
+        Stamp(1, sequence),
+        HASHER.elements(fields),
+        HASHER.name(name.name),
+        key_of(name),
+        data=data,
+    )
+
+
+@dataclass
+class SwitchPolicy:
+    """Says no to some nodes as subscribers, and to some names as wants."""
+
+    nodes: set[int] = field(default_factory=set)
+    names: set[FullTrackName] = field(default_factory=set)
+
+    def subscribe(
+        self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
+    ) -> Refusal | None:
+        """At the o-relay."""
+        assert local.node_id == US
+        return (
+            Refusal("rule", f"not for {source.node_id}") if source.node_id in self.nodes else None
+        )
+
+    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+        """At the s-relay."""
+        return Refusal("rule", "not here") if name in self.names else None
+
+
+class Rig:
+    """The host of interests: nodes 1 to 3 on sessions 1 to 3, and what they were told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.rules = SwitchPolicy()
+        self.policy: Policy = self.rules  # type: ignore[assignment] # only what interests ask
+        self.servers: tuple[NodeId, ...] = ()
+        self.known: dict[NodeId, int] = {US: 7}
+        self._sequence = 0
+        self.announces: AnnounceTable = FloodTable(
+            AnnounceEntries(US), SETTINGS, exports=lambda *_: True
+        )
+        self.subscribes: SubscribeTable = FloodTable(
+            SubscribeEntries(US), SETTINGS, exports=lambda *_: True
+        )
+        for session in (1, 2, 3):
+            self.announces.add_session(session, source=NodeId(session))
+            self.subscribes.add_session(session, source=NodeId(session))
+            self.know(session)
+        self.log: list[tuple[Any, ...]] = []
+        """What the local side and the log were told, in order."""
+        self.responses: list[tuple[int, SubscribeResponse]] = []
+        self.auto: Any = None
+        """Called with the key of every pull."""
+
+    def know(self, node: int, epoch: int | None = 1) -> None:
+        """The node information base has this epoch of a node, or does not have it."""
+        if epoch is None:
+            self.known.pop(NodeId(node), None)
+        else:
+            self.known[NodeId(node)] = epoch
+        self.announces.node_changed(self.now, NodeId(node), epoch)
+        self.subscribes.node_changed(self.now, NodeId(node), epoch)
+
+    def taken(self) -> list[tuple[Any, ...]]:
+        """What happened at the local side since the last call."""
+        log, self.log = self.log, []
+        return log
+
+    def sent(self) -> list[tuple[int, SubscribeCode, str]]:
+        """What was answered since the last call: session, code, reason."""
+        responses, self.responses = self.responses, []
+        return [
+            (session, SubscribeCode(response.code), response.reason)
+            for session, response in responses
+        ]
+
+    def asked(self, name: FullTrackName) -> SubscribeInfo | None:
+        """Our own subscribe for a track, as it is advertised."""
+        return self.subscribes.get((US, key_of(name)))
+
+    # InterestsHost
+
+    def stamp(self) -> Stamp:
+        """One series."""
+        self._sequence += 1
+        return Stamp(7, self._sequence)
+
+    def node(self, node: NodeId) -> NodeSelf | None:
+        """From what is known."""
+        epoch = self.known.get(node)
+        return None if epoch is None else NodeSelf(node, RelayType.EDGE, Stamp(epoch, 0))
+
+    def replicas(self, key: int) -> tuple[NodeId, ...]:
+        """As the test says."""
+        return self.servers
+
+    def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """Kept."""
+        self.responses.append((session, response))
+
+    def targets_changed(self, now: float, key: int) -> None:
+        """Kept."""
+        self.log.append(("targets", key))
+
+    def refused(self, now: float, key: int, source: NodeId, code: int, reason: str) -> None:
+        """Kept."""
+        self.log.append(("refused", int(source), SubscribeCode(code)))
+
+    def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """Kept, and answered if the test wants."""
+        self.log.append(("pull", name))
+        if self.auto is not None:
+            self.auto(key)
+
+    def release(self, now: float, key: int) -> None:
+        """Kept."""
+        self.log.append(("release", key))
+
+    def answered(
+        self,
+        now: float,
+        key: int,
+        answer: Answer,
+        *,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData,
+    ) -> None:
+        """Kept."""
+        self.log.append((answer, code, reason, data.body))
+
+    def discovered(self, now: float, entry: AnnounceInfo) -> None:
+        """Kept."""
+        self.log.append(("discovered", entry.plaintext))
+
+    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Kept."""
+        self.log.append(("vanished", kind, name))
