@@ -1,0 +1,269 @@
+"""The relay network as a session of an Edge: asked for every track, and for nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laps_relay.core.control.settings import EdgeSettings, SessionInfo
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.moqt.messages import Subscribe, SubscribeOk
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import (
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestReceived,
+    RequestRejected,
+)
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
+from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, track_of
+from testkit.moqt_pair import Pair
+from testkit.recording_plane import NullEgress
+
+D18 = Draft.D18
+
+
+class Network(Peer):
+    """An upstream session that a test answers for."""
+
+    def __init__(self, net: EdgeNet, **info: Any) -> None:
+        flags = {"peering": True, "upstream": True, **info}
+        super().__init__(900, Pair(D18), SessionInfo(peer_address="network", draft=D18, **flags))
+        self.net = net
+        self.last = -1
+        net.peers[self.id] = self
+        net.relay.add_session(net.now, self.id, self.wire, NullEgress(), self.info)
+        net.settle()
+
+    def asked(self) -> list[FullTrackName]:
+        """The tracks that it was asked for since the last call."""
+        self.net.settle()
+        found: list[FullTrackName] = []
+        for event in self.take(RequestReceived):
+            assert isinstance(event.message, Subscribe)
+            found.append(event.message.track)
+            self.last = event.request_id
+        return found
+
+    def accept(self) -> None:
+        self.session.accept_subscribe(self.last, 55)
+        self.net.settle()
+
+    def refuse(self, code: int = RequestErrorCode.DOES_NOT_EXIST, reason: str = "nobody") -> None:
+        self.session.reject(self.last, code, reason)
+        self.net.settle()
+
+    def subscribe(self, track: FullTrackName = TRACK) -> int:
+        request_id = self.session.subscribe(track)
+        self.net.settle()
+        return request_id
+
+    def error(self) -> int:
+        return self.one(RequestRejected).message.error_code
+
+
+@pytest.fixture
+def net() -> EdgeNet:
+    return EdgeNet()
+
+
+@pytest.fixture
+def network(net: EdgeNet) -> Network:
+    return Network(net)
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_it_is_asked_for_what_somebody_receives(
+    net: EdgeNet, network: Network, draft: Draft
+) -> None:
+    subscriber = net.subscriber(draft)
+    assert network.asked() == [TRACK]
+    network.accept()
+    subscriber.one(RequestAccepted)
+    net.subscriber(draft)
+    assert network.asked() == []
+
+
+def test_it_is_asked_even_if_somebody_publishes_here(net: EdgeNet, network: Network) -> None:
+    net.publisher(D18)
+    assert network.asked() == []
+    subscriber = net.subscriber(D18)
+    subscriber.one(RequestAccepted)
+    assert network.asked() == [TRACK]
+    # It knows nobody: that is not asked again for every subscriber.
+    network.refuse()
+    net.subscriber(D18)
+    assert network.asked() == []
+    assert not subscriber.take(PublishEnded)
+
+
+def test_it_is_asked_for_what_a_watcher_takes(net: EdgeNet, network: Network) -> None:
+    watcher = net.connect(D18)
+    watcher.session.subscribe_tracks(NAMESPACE)
+    net.settle()
+    net.publisher(D18)
+    offer = watcher.one(RequestReceived)
+    assert network.asked() == []
+    watcher.session.accept(offer.request_id)
+    net.settle()
+    assert network.asked() == [TRACK]
+
+
+def test_it_is_not_asked_for_what_only_it_receives(net: EdgeNet, network: Network) -> None:
+    net.publisher(D18)
+    network.subscribe()
+    assert network.asked() == []
+    other = net.subscriber(D18)
+    assert network.asked() == [TRACK]
+    network.accept()
+    # When the others have gone, it is left alone again.
+    net.leave(other)
+    net.advance(4)
+    assert not network.take(RequestCancelled)
+    net.advance(2)
+    network.one(RequestCancelled)
+    assert [row.session for row in net.relay.subscriptions()] == [900]
+
+
+def test_what_only_it_publishes_does_not_serve_it(net: EdgeNet, network: Network) -> None:
+    net.subscriber(D18)
+    network.asked()
+    network.accept()
+    network.subscribe()
+    assert network.error() == RequestErrorCode.DOES_NOT_EXIST
+    # It waits for a publisher that was asked, and hears what that one says.
+    announcer = net.announcer(D18)
+    event = announcer.one(RequestReceived)
+    network.subscribe()
+    assert not network.take(RequestRejected)
+    announcer.session.reject(event.request_id, RequestErrorCode.NOT_SUPPORTED, "no")
+    net.settle()
+    assert network.error() == RequestErrorCode.NOT_SUPPORTED
+
+
+def test_it_loses_a_track_with_the_last_publisher_here(net: EdgeNet, network: Network) -> None:
+    publisher = net.publisher(D18)
+    network.subscribe()
+    subscriber = net.subscriber(D18)
+    network.asked()
+    network.accept()
+    net.leave(publisher)
+    net.advance(1)
+    network.one(PublishEnded)
+    assert not subscriber.take(PublishEnded)
+
+
+def test_a_track_that_it_refused_is_asked_for_again(net: EdgeNet, network: Network) -> None:
+    waiting = net.subscriber(D18, parameters=Parameters(rendezvous_timeout=60_000))
+    network.asked()
+    network.refuse()
+    assert not waiting.take(RequestRejected)
+    assert net.relay.is_wanted(900, TRACK)
+    net.relay.ask_again(net.now, 900, TRACK)
+    assert network.asked() == [TRACK]
+    network.accept()
+    waiting.one(RequestAccepted)
+    # Nothing to ask for, or nobody to ask.
+    net.relay.ask_again(net.now, 900, track_of("unknown"))
+    net.relay.ask_again(net.now, 901, TRACK)
+    assert not net.relay.is_wanted(900, track_of("unknown"))
+    assert not net.relay.is_wanted(901, TRACK)
+    assert network.asked() == []
+
+
+def test_a_refusal_is_forgotten_with_the_last_receiver(net: EdgeNet, network: Network) -> None:
+    net.publisher(D18)
+    subscriber = net.subscriber(D18)
+    network.asked()
+    network.refuse()
+    net.leave(subscriber)
+    assert not net.relay.is_wanted(900, TRACK)
+    net.subscriber(D18)
+    assert network.asked() == [TRACK]
+
+
+def test_a_namespace_of_others_asks_again(net: EdgeNet, network: Network) -> None:
+    waiting = net.subscriber(D18, parameters=Parameters(rendezvous_timeout=60_000))
+    network.asked()
+    network.refuse()
+    network.session.publish_namespace(NAMESPACE)
+    assert network.asked() == [TRACK]
+    network.accept()
+    net.settle()
+    waiting.one(RequestAccepted)
+
+
+@pytest.mark.parametrize(
+    ("code", "draft", "told"),
+    [
+        (RequestErrorCode.DOES_NOT_EXIST, Draft.D18, RequestErrorCode.DOES_NOT_EXIST),
+        (RequestErrorCode.DOES_NOT_EXIST, Draft.D16, None),
+        (RequestErrorCode.UNAUTHORIZED, Draft.D18, RequestErrorCode.UNAUTHORIZED),
+        (RequestErrorCode.UNAUTHORIZED, Draft.D16, RequestErrorCode.UNAUTHORIZED),
+    ],
+)
+def test_refusals(
+    net: EdgeNet, network: Network, code: RequestErrorCode, draft: Draft, told: int | None
+) -> None:
+    subscriber = net.subscriber(draft)
+    network.asked()
+    network.refuse(code)
+    errors = [event.message.error_code for event in subscriber.take(RequestRejected)]
+    assert errors == ([] if told is None else [told])
+
+
+def test_one_that_comes_late_is_asked_for_everything(net: EdgeNet) -> None:
+    net.publisher(D18)
+    net.subscriber(D18)
+    net.publisher(D18, track_of("unwatched"))
+    assert Network(net).asked() == [TRACK]
+
+
+def test_one_that_leaves_ends_what_it_gave(net: EdgeNet, network: Network) -> None:
+    subscriber = net.subscriber(D18)
+    network.asked()
+    network.accept()
+    subscriber.one(RequestAccepted)
+    net.leave(network)
+    net.advance(1)
+    subscriber.one(PublishEnded)
+    again = net.subscriber(D18)
+    assert again.one(RequestRejected).message.error_code == RequestErrorCode.DOES_NOT_EXIST
+
+
+def test_a_session_with_relays_behind_it_need_not_be_upstream(net: EdgeNet) -> None:
+    network = Network(net, upstream=False)
+    net.subscriber(D18)
+    assert network.asked() == []
+    network.session.publish_namespace(NAMESPACE)
+    net.settle()
+    # It is a publisher like others, but for itself.
+    net.subscriber(D18)
+    assert network.asked() == [TRACK]
+    network.subscribe(track_of("own"))
+    assert network.asked() == []
+
+
+def test_aliases_are_its_own(net: EdgeNet) -> None:
+    network = Network(net, alias=lambda name: 1000 + len(name.name))
+    net.publisher(D18)
+    network.subscribe()
+    ok = network.one(RequestAccepted).message
+    assert isinstance(ok, SubscribeOk)
+    assert ok.track_alias == 1000 + len(TRACK.name)
+    (entry,) = net.plane.egress.values()
+    assert (entry.alias, entry.echo) == (1006, False)
+
+
+def test_caps_of_a_session_are_not_for_it() -> None:
+    net = EdgeNet(settings=EdgeSettings(max_sessions=1, session_namespaces=1, request_burst=1))
+    network = Network(net)
+    net.connect(D18)
+    for number in range(3):
+        network.session.publish_namespace(track_of("", b"%d" % number).namespace)
+    net.settle()
+    assert len(net.relay.namespaces()) == 3
+    assert net.connect(D18).gone
