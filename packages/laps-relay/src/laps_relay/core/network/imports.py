@@ -38,7 +38,7 @@ class Imports:
         """Ask about everything again."""
         self._policy = policy
         for peer in self._table.peers.values():
-            for node in [*peer.entries, *peer.barred]:
+            for node in peer.entries:
                 self._ask_again(peer, node)
 
     def allowed(self, peer: PeerRecord, info: NodeInfo, relays: set[NodeId]) -> bool:
@@ -49,11 +49,11 @@ class Imports:
         if not self._table.records.keys() >= relays:
             for relay in sorted(relays - self._table.records.keys()):
                 self._unseen.setdefault(relay, {})[peer.node, node] = None
-        return self._policy.import_node(info, peer.told.node, self._lookup) is None
+        return self._allows(peer, info)
 
     def forget(self, peer: PeerRecord, node: NodeId) -> None:
         """An entry goes, or is replaced."""
-        info = peer.entries.get(node) or peer.barred.get(node)
+        info = peer.entries.get(node)
         if info is None or not self._unseen:
             return
         for item in info.path:
@@ -97,20 +97,19 @@ class Imports:
             del self._gone[next(iter(self._gone))]
 
     def _ask_again(self, peer: PeerRecord, node: NodeId) -> None:
-        """Move an entry to where it belongs now. A peer itself is policy of sessions."""
-        if node == peer.node:
-            return
-        barred = peer.barred.get(node)
-        info = peer.entries.get(node) or barred
-        if info is None:
-            return
-        allowed = self._policy.import_node(info, peer.told.node, self._lookup) is None
-        if allowed and barred is not None:
-            del peer.barred[node]
-            self._table.put(peer, info)
-        elif barred is None and not allowed:
-            self._table.drop(peer, node)
-            peer.barred[node] = info
+        """Ask about an entry; not about a peer itself, which is a matter of sessions."""
+        info = peer.entries.get(node)
+        if info is not None and node != peer.node:
+            self._table.bar(peer, node, not self._allows(peer, info))
+
+    def _allows(self, peer: PeerRecord, info: NodeInfo) -> bool:
+        """Ask with the newest that the node says of itself, whoever else brought it."""
+        record = self._table.records.get(info.node.node_id)
+        if record is not None and record.told.node is not info.node:
+            told = record.told
+            if told.node.stamp > info.node.stamp:
+                info = NodeInfo(told.node, told.signature, info.path, info.parameters)
+        return self._policy.import_node(info, peer.told.node, self._lookup) is None
 
 
 def _standing(node: NodeSelf) -> tuple[object, ...]:

@@ -178,8 +178,6 @@ class Nib:
         record.unsynced = None
         for node in [node for node in record.entries if node != peer]:
             self._forget(record, node)
-        for node in list(record.barred):
-            self._forget(record, node)
         self._part(record)
         self._settle(now)
 
@@ -236,7 +234,7 @@ class Nib:
         """The peer tells everything again."""
         record = self._table.peers.get(peer)
         if record is not None and record.out is not None:
-            record.unsynced = {*record.entries, *record.barred} - {peer}
+            record.unsynced = set(record.entries) - {peer}
 
     def sync_ended(self, now: float, peer: NodeId) -> None:
         """What was not told again is forgotten (laps-2, 5.4)."""
@@ -446,13 +444,9 @@ class Nib:
         if finding is not None:
             self._forget(record, node)
             return finding
-        if self._imports.allowed(record, info, relays):
-            record.barred.pop(node, None)
-            self._table.put(record, info)
-        else:
-            self._table.drop(record, node)
-            record.barred[node] = info
-        if len(record.entries) + len(record.barred) > self._settings.max_nodes:
+        self._table.bar(record, node, not self._imports.allowed(record, info, relays))
+        self._table.put(record, info)
+        if len(record.entries) > self._settings.max_nodes:
             raise LimitExceededError(
                 f"more than {self._settings.max_nodes} nodes from {record.node}"
             )
@@ -480,5 +474,4 @@ class Nib:
     def _forget(self, record: PeerRecord, node: NodeId) -> None:
         """A peer does not offer a node any more."""
         self._imports.forget(record, node)
-        record.barred.pop(node, None)
         self._table.drop(record, node)

@@ -6,7 +6,7 @@
       entries (adj-in)                  entries                     NodeRecord 1:9
         1:9  path [1:4, 1:2] ---.         1:9  path [1:3] <---------- best, rank
         1:7  path [1:2]          '-- kept as alternate                told    newest self part
-      barred  by policy                 barred                        export  path [1:3, we]
+      barred by policy: 1:7             barred                        export  path [1:3, we]
       out (adj-out)                     out
         sent, dirty                       sent, dirty
 
@@ -121,9 +121,9 @@ class PeerRecord:
         self.signed = False
         self.draining = False
         self.entries: dict[NodeId, NodeInfo] = {}
-        """The adj-in: what it told us and we may use, and the peer itself."""
-        self.barred: dict[NodeId, NodeInfo] = {}
-        """What it told us and policy does not let us use."""
+        """The adj-in: what it told us, and the peer itself."""
+        self.barred: dict[NodeId, None] = {}
+        """Those of them that policy does not let us use: known, but no way."""
         self.unsynced: set[NodeId] | None = None
         """Not told again yet in a synchronisation that is under way."""
         self.srtt_us = 0

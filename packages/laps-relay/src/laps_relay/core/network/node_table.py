@@ -73,12 +73,13 @@ class NodeTable:
             if best is peer:
                 self._stale[node] = True
             return
-        rank = self._rank(peer, info)
-        if best is None or rank < record.rank or (best is peer and rank == record.rank):
-            self._choose(record, peer, rank)
-        elif best is peer:
-            self._stale[node] = True
-            return
+        if node not in peer.barred:
+            rank = self._rank(peer, info)
+            if best is None or rank < record.rank or (best is peer and rank == record.rank):
+                self._choose(record, peer, rank)
+            elif best is peer:
+                self._stale[node] = True
+                return
         told = record.told
         if info.node is not told.node:
             if _newer(info.node, told.node):
@@ -89,10 +90,25 @@ class NodeTable:
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
         """Forget an entry of a peer."""
+        peer.barred.pop(node, None)
         if peer.entries.pop(node, None) is not None and node not in self._stale:
             record = self.records[node]
             if record.best is peer or not self._held(record):
                 self._stale[node] = False
+
+    def bar(self, peer: PeerRecord, node: NodeId, barred: bool) -> None:
+        """Say whether policy keeps us from using what a peer says, or is about to say, of a node.
+
+        What the node says of itself counts all the same: policy must see it when it judges others.
+        """
+        if barred is (node in peer.barred):
+            return
+        if barred:
+            peer.barred[node] = None
+        else:
+            del peer.barred[node]
+        if node in peer.entries:
+            self._stale[node] = True
 
     def worn(self, nodes: Iterable[NodeId]) -> None:
         """Something that ranks of ways to these nodes depend on is not what it was."""
@@ -118,12 +134,11 @@ class NodeTable:
     def through(self, relay: NodeId) -> Iterator[tuple[PeerRecord, NodeId]]:
         """The entries, also barred ones, whose paths pass a relay."""
         for peer in self.peers.values():
-            for entries in (peer.entries, peer.barred):
-                for node, info in entries.items():
-                    for item in info.path:
-                        if item.node_id == relay:
-                            yield peer, node
-                            break
+            for node, info in peer.entries.items():
+                for item in info.path:
+                    if item.node_id == relay:
+                        yield peer, node
+                        break
 
     # Questions
 
@@ -146,7 +161,7 @@ class NodeTable:
         ways = []
         for peer in self.peers.values():
             info = peer.entries.get(node)
-            if info is not None:
+            if info is not None and node not in peer.barred:
                 ways.append((self._rank(peer, info), peer.node, self.candidate(peer, info)))
         ways.sort()
         latest: dict[int, int] = {}
@@ -172,9 +187,10 @@ class NodeTable:
             info = peer.entries.get(node)
             if info is None:
                 continue
-            its_rank = self._rank(peer, info)
-            if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
-                best, rank = peer, its_rank
+            if node not in peer.barred:
+                its_rank = self._rank(peer, info)
+                if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
+                    best, rank = peer, its_rank
             if told is None or _newer(info.node, told.node):
                 told = info
         if replaced or best is not record.best or rank != record.rank:
