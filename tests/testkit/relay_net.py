@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from typing import TypeVar
 
+from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.guests import GuestFactory
 from laps_relay.core.network.interfaces import (
     Answer,
     Dial,
@@ -23,7 +27,6 @@ from laps_relay.core.network.interfaces import (
     Policy,
     Refusal,
 )
-from laps_relay.core.network.parts import GuestFactory
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.policy import OPEN_POLICY
 from laps_wire.hashing import KeyedHasher
@@ -45,6 +48,15 @@ from laps_wire.peering.laps2 import (
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamData, StreamEnd
 
 HASHER = KeyedHasher(b"a key that all relays share")
+TRACK = FullTrackName.parse("example-room--video")
+OTHER = FullTrackName.parse("example-room--audio")
+
+
+E = TypeVar("E")
+
+
+def key_of(name: FullTrackName) -> int:
+    return HASHER.full_name(name.namespace.fields, name.name)
 
 
 class OpenAuthenticator:
@@ -296,6 +308,82 @@ class RelayNet:
                 )
         del self.relays[number]
 
+    def restart(self, number: int, relay_type: RelayType = RelayType.EDGE) -> NetworkRelay:
+        """It comes back with a new epoch, and knows nothing."""
+        self.crash(number)
+        return self.add(number, relay_type)
+
+    def session(self, left: int, right: int) -> int:
+        """The number, at ``left``, of its first open connection with ``right``."""
+        return min(
+            session
+            for (owner, session), end in self.ends.items()
+            if owner == left and end.other.owner == right and end.open
+        )
+
+    # Clients
+
+    def publish(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].announce(self.now, AnnounceKind.TRACK, name)
+
+    def want(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].want(self.now, name)
+
+    def unwant(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].unwant(self.now, name)
+
+    def begin(self, number: int, data: bytes, name: FullTrackName = TRACK) -> OutStream:
+        """A publisher at this relay begins a stream."""
+        stream = self.feed(number, name).open_stream(self.now, priority=3)
+        stream.write(data)
+        return stream
+
+    def send(self, number: int, data: bytes, name: FullTrackName = TRACK) -> None:
+        """A whole stream."""
+        self.begin(number, data, name).write(b"", fin=True)
+
+    def feed(self, number: int, name: FullTrackName = TRACK) -> Feed:
+        return self.clients[number].feeds[key_of(name)]
+
+    def got(self, *numbers: int) -> list[list[bytes]]:
+        """What came whole at these relays since the last time."""
+        taken = []
+        for number in numbers:
+            clients = self.clients[number]
+            taken.append(clients.finished)
+            clients.finished = []
+        return taken
+
+    def answers(self, number: int) -> list[tuple[Answer, SubscribeCode]]:
+        """What this relay's clients were told since the last time."""
+        clients = self.clients[number]
+        taken, clients.answers = clients.answers, []
+        return [(answer, code) for _, answer, code, _ in taken]
+
+    # Looking
+
+    def told(self, number: int, kind: type[E]) -> list[E]:
+        """Events of one kind since the last time; the others stay."""
+        found: list[E] = [each for each in self.events[number] if isinstance(each, kind)]
+        self.events[number] = [each for each in self.events[number] if not isinstance(each, kind)]
+        return found
+
+    def way(self, left: int, right: int) -> tuple[int, ...]:
+        """The relays on the best way; empty if there is none."""
+        rows = {row.node: row for row in self.relays[left].nodes()}
+        row = rows.get(NodeId(right))
+        return () if row is None else tuple(int(node) for node in row.path)
+
+    def at_rest(self, numbers: Iterable[int] | None = None) -> list[str]:
+        """What is in the tables of interest and data; nothing after everything was withdrawn."""
+        left = []
+        for number in self.relays if numbers is None else numbers:
+            relay = self.relays[number]
+            rows = (*relay.sets(), *relay.fib(), *relay.announce_rows(), *relay.subscribe_rows())
+            left += [f"{number}: {row}" for row in rows]
+            left += [f"{number}: feed of {key}" for key in self.clients[number].feeds]
+        return left
+
     # Time
 
     def later(self, end: End, what: str, *args: object) -> None:
@@ -307,7 +395,7 @@ class RelayNet:
         while True:
             self._transmit()
             times = [relay.poll_timeout() for relay in self.relays.values()]
-            due = min((time for time in times if time is not None), default=until)
+            due = min((time for time in times if time is not None), default=float("inf"))
             if self._heap:
                 due = min(due, self._heap[0][0])
             if due > until:

@@ -110,18 +110,19 @@ class NetworkCore(NetworkSessions):
         return bool(changes.nodes or changes.routes)
 
     def _note_route(self, node: NodeId) -> None:
+        """Tell of another way; that it costs more or less is not news for a log."""
         best = self._nib.best(node)
-        peer = None if best is None else best.peer
-        if peer == self._next_hops.get(node):
+        relays = () if best is None else best.relays
+        if relays == self._routes.get(node, ()):
             return
-        if peer is None:
-            del self._next_hops[node]
+        if best is None:
+            del self._routes[node]
         else:
-            self._next_hops[node] = peer
+            self._routes[node] = relays
         self._events.append(
             events.RouteChanged(
                 node=node,
-                peer=peer,
+                peer=None if best is None else best.peer,
                 hops=0 if best is None else best.hops,
                 cost_us=0 if best is None else best.cost_us,
             )
@@ -141,10 +142,11 @@ class NetworkCore(NetworkSessions):
                 self._events.append(events.SubscribeAdded(entry=subscribe.entry, session=heard))
             elif subscribe.previous is not None:
                 self._events.append(events.SubscribeGone(entry=subscribe.previous))
+        users = self._interests if self._server is None else self._server
         if announces:
-            self._interests.announces_changed(now, announces)
+            users.announces_changed(now, announces)
         if subscribes:
-            self._interests.subscribes_changed(now, subscribes)
+            users.subscribes_changed(now, subscribes)
         return bool(announces or subscribes)
 
     def _steered(self, now: float) -> bool:
@@ -161,9 +163,28 @@ class NetworkCore(NetworkSessions):
             }
             self._dialler.set_wishes(now, contacts)
         for session in self._dialler.poll_unwanted():
-            if not self._sets.uses(session):
-                self._peers.close(now, session, CloseCode.NO_ERROR, "not needed any more")
+            self._spare(now, session)
         return bool(keys)
+
+    def _spare(self, now: float, session: int) -> None:
+        """Nobody wishes for a connection: end it, one that served on demand after a while only."""
+        timer = (Due.IDLE, session)
+        link = self._links.get(session)
+        if self._sets.uses(session):
+            self._timers.cancel(timer)
+        elif link is None or not link.up or link.dial is None or not link.dial.dynamic:
+            self._end(now, session)
+        elif self._timers.when(timer) is None:
+            self._timers.set(timer, now + self._settings.dynamic_idle)
+
+    def _retire(self, now: float, session: int) -> None:
+        """It has had no use for that time; somebody may wish for it again, though."""
+        link = self._links.get(session)
+        if link is not None and link.node not in self._wishes and not self._sets.uses(session):
+            self._end(now, session)
+
+    def _end(self, now: float, session: int) -> None:
+        self._peers.close(now, session, CloseCode.NO_ERROR, "not needed any more")
 
     def _lead(self, now: float, key: int) -> None:
         """Let a track of ours go to those who want it."""

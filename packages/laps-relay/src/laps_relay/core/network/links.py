@@ -70,14 +70,14 @@ class Link:
     features: frozenset[int] = frozenset()
     srtt_us: int = 0
     loss: float = 0.0
+    congested: bool = False
+    """More is to be sent than the connection takes, as the transport sees it."""
     guest: Guest | None = None
     leaving: bool = False
     """The peer drains: nothing new goes there."""
     sync: Bases = NO_BASES
     """Bases that must be sent again, whole."""
     opened: float = 0.0
-    used: float = 0.0
-    """When it last had a set; for connections that were dialled on demand."""
 
     @property
     def up(self) -> bool:

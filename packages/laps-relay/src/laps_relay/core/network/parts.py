@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from laps_relay.core.network import events
 from laps_relay.core.network.advertising import Advertiser
+from laps_relay.core.network.control_server import ControlServer
 from laps_relay.core.network.dial_slots import RandomSource
 from laps_relay.core.network.dialling import Dialler
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.floods import FloodTable
+from laps_relay.core.network.guests import GuestFactory, GuestWire
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.core.network.interests import Interests
 from laps_relay.core.network.interfaces import (
@@ -30,11 +32,12 @@ from laps_relay.core.network.interfaces import (
     Policy,
     Refusal,
 )
-from laps_relay.core.network.links import Guest, Link, Links
+from laps_relay.core.network.links import Links
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.own_node import OwnNode
-from laps_relay.core.network.peers import PeerAuthenticator, Peers, PeerUp
+from laps_relay.core.network.peers import PeerAuthenticator, Peers
 from laps_relay.core.network.probing import Prober
+from laps_relay.core.network.set_log import SetLog
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.sharding import Sharding
 from laps_relay.core.network.steering import Steering
@@ -50,6 +53,7 @@ from laps_wire.peering.laps2 import (
     AnnounceKind,
     NodeSelf,
     PayloadFormat,
+    RelayType,
     SnsRefusal,
     Stamp,
     SubscribeCode,
@@ -66,32 +70,7 @@ class Due(Enum):
     """What a timer is for; its key is (this, the session)."""
 
     FLUSH = "differences for a peer"
-
-
-class GuestWire:
-    """The peering session of a guest, for its commands."""
-
-    __slots__ = ("_peers", "session")
-
-    def __init__(self, peers: Peers, session: int) -> None:
-        self._peers = peers
-        self.session = session
-
-    def send(self, now: float, message: Any) -> None:
-        """Send information; nothing if the session is about to end."""
-        if self._peers.up(self.session) is not None:
-            self._peers.wire(self.session).send(now, message)
-
-    def close(self, now: float, code: int = 0, reason: str = "") -> None:
-        """End the session."""
-        self._peers.close(now, self.session, code, reason)
-
-
-class GuestFactory(Protocol):
-    """Makes a guest of a session that is none of the network's own (Stub, parent, C++ relay)."""
-
-    def __call__(self, now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
-        """The guest; None: the peer is a relay like any other."""
+    IDLE = "a connection that was dialled on demand and has no use"
 
 
 class NetworkParts:
@@ -99,6 +78,7 @@ class NetworkParts:
 
     __slots__ = (
         "_advertiser",
+        "_assigned",
         "_changed_keys",
         "_contexts",
         "_dialler",
@@ -110,13 +90,16 @@ class NetworkParts:
         "_links",
         "_local",
         "_next_feed",
-        "_next_hops",
         "_nib",
         "_own",
         "_peers",
         "_plane",
         "_policy",
         "_prober",
+        "_routes",
+        "_rules",
+        "_server",
+        "_set_log",
         "_sets",
         "_settings",
         "_settling",
@@ -158,11 +141,22 @@ class NetworkParts:
         self._steering = Steering(node, self._nib, policy, settings)
         self._ways = Ways(node, self._nib, policy)
         self._sets = Sets(node, self, self._plane, settings)
+        self._set_log = SetLog()
+        self._assigned: int | None = None
+        """The key for which ways were last asked: that of the set of ours that comes next."""
+        self._server: ControlServer | None = None
+        self._rules: ControlServer | Sharding = self._sharding
+        """What goes to whom, before policy is asked."""
+        if settings.relay_type is RelayType.CONTROL:
+            self._rules = self._server = ControlServer(node, self)
         self.announces: AnnounceTable = FloodTable(
             AnnounceEntries(node), settings, exports=self._exports_announce
         )
         self.subscribes: SubscribeTable = FloodTable(
-            SubscribeEntries(node), settings, exports=self._exports_subscribe
+            SubscribeEntries(node),
+            settings,
+            exports=self._exports_subscribe,
+            audience=None if self._server is None else self._server.audience,
         )
         self._advertiser = Advertiser(self._nib, self.announces, self.subscribes)
         self._interests = Interests(identity, settings, hasher, self)
@@ -187,8 +181,8 @@ class NetworkParts:
         self._changed_keys: dict[int, None] = {}
         self._timers: Timers[tuple[Due, int]] = Timers()
         self._settling = False
-        self._next_hops: dict[NodeId, NodeId] = {}
-        """As last told, for the log."""
+        self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
+        """The relays on the best way to each node, as last told to the log."""
         self._wishes: tuple[NodeId, ...] = ()
 
     # What Interests asks
@@ -283,6 +277,7 @@ class NetworkParts:
         arrived_on: NodeId | None,
     ) -> Assignment:
         """The best next hop of each target."""
+        self._assigned = key
         return self._steering.assign(now, key, targets, scope, arrived_on=arrived_on)
 
     def detour(
@@ -328,21 +323,21 @@ class NetworkParts:
         """Make a set; gives its id."""
         chosen = tuple(sorted(targets))
         sns_id = self._peers.wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
-        self._set_changed(session, sns_id, chosen, ())
+        # Ways are asked for before each set that is made; what only passes has come over a set.
+        self._set_changed(session, sns_id, chosen, None if hops else self._assigned)
         return sns_id
 
     def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
         """Let a set have these targets."""
         chosen = tuple(sorted(targets))
         self._peers.wire(session).update_sns(now, sns_id, chosen)
-        self._set_changed(session, sns_id, chosen, ())
+        self._set_changed(session, sns_id, chosen)
 
     def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
         """End a set."""
         self._peers.wire(session).withdraw_sns(now, sns_id)
-        self._events.append(
-            events.SetGone(session=session, sns_id=sns_id, incoming=False, removed=())
-        )
+        if (gone := self._set_log.gone(session, sns_id, incoming=False)) is not None:
+            self._events.append(gone)
 
     def refuse_sns(
         self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
@@ -351,18 +346,17 @@ class NetworkParts:
         self._peers.wire(session).refuse_sns(now, sns_id, code, targets)
 
     def _set_changed(
-        self, session: int, sns_id: int, targets: tuple[NodeId, ...], removed: tuple[NodeId, ...]
+        self,
+        session: int,
+        sns_id: int,
+        targets: Iterable[NodeId],
+        key: int | None = None,
+        *,
+        incoming: bool = False,
     ) -> None:
-        self._events.append(
-            events.SetChanged(
-                session=session,
-                sns_id=sns_id,
-                incoming=False,
-                added=targets,
-                removed=removed,
-                members=len(targets),
-            )
-        )
+        news = self._set_log.changed(session, sns_id, targets, incoming=incoming, key=key)
+        if news is not None:
+            self._events.append(news)
 
     # What goes to peers
 
@@ -375,7 +369,7 @@ class NetworkParts:
         return (
             link is not None
             and link.info is not None
-            and self._sharding.exports_announce(session, entry)
+            and self._rules.exports_announce(session, entry)
             and self._policy.export_announce(entry, link.info.node) is None
         )
 
@@ -384,6 +378,6 @@ class NetworkParts:
         return (
             link is not None
             and link.info is not None
-            and self._sharding.exports_subscribe(session, entry)
+            and self._rules.exports_subscribe(session, entry)
             and self._policy.export_subscribe(entry, link.info.node) is None
         )

@@ -24,7 +24,6 @@ from collections.abc import Iterable
 
 from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network import events
-from laps_relay.core.network.core import NetworkCore
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.interfaces import (
@@ -32,36 +31,18 @@ from laps_relay.core.network.interfaces import (
     DataSink,
     Dial,
     LocalSide,
-    PeerPlaneCounters,
     Policy,
 )
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due, GuestFactory
-from laps_relay.core.network.rows import (
-    announce_rows,
-    fib_rows,
-    node_rows,
-    peer_rows,
-    set_rows,
-    subscribe_rows,
-)
-from laps_relay.core.network.views import (
-    AnnounceRow,
-    FibRow,
-    NodeRow,
-    PeerRow,
-    SetRow,
-    SubscribeRow,
-)
+from laps_relay.core.network.tables import NetworkTables
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
-from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
     AnnounceKind,
     Load,
     LoadClass,
-    NodeInfo,
     SubscribeCode,
     SubscribeData,
 )
@@ -71,7 +52,7 @@ from laps_wire.peering.session import Role, Transmit
 __all__ = ["NetworkRelay"]
 
 
-class NetworkRelay(NetworkCore):
+class NetworkRelay(NetworkTables):
     """See the module."""
 
     __slots__ = ()
@@ -119,12 +100,14 @@ class NetworkRelay(NetworkCore):
         self._settle(now)
         self._links.remove(session)
 
-    def measured(self, now: float, session: int, srtt_us: int, loss: float = 0.0) -> None:
+    def measured(
+        self, now: float, session: int, srtt_us: int, loss: float = 0.0, congested: bool = False
+    ) -> None:
         """What the transport measures on a connection; the shell says it now and then."""
         link = self._links.get(session)
         if link is None:
             return
-        link.srtt_us, link.loss = srtt_us, loss
+        link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
         if link.guest is not None:
             link.guest.measured(now, srtt_us)
         elif link.node is not None:
@@ -369,44 +352,6 @@ class NetworkRelay(NetworkCore):
             kind, session = due
             if kind is Due.FLUSH:
                 self._flush(now, session)
+            else:
+                self._retire(now, session)
         self._settle(now)
-
-    # Views
-
-    @property
-    def node_id(self) -> NodeId:
-        """Who we are."""
-        return self._own.node_id
-
-    @property
-    def info(self) -> NodeInfo:
-        """What we say of ourselves."""
-        return self._own.info
-
-    def counters(self) -> PeerPlaneCounters:
-        """Of the forwarding plane."""
-        return self._plane.counters()
-
-    def peers(self) -> list[PeerRow]:
-        """All connections."""
-        return peer_rows(self._links)
-
-    def nodes(self) -> list[NodeRow]:
-        """The node information base."""
-        return node_rows(self._own.info, self._nib)
-
-    def announce_rows(self) -> list[AnnounceRow]:
-        """All announces."""
-        return announce_rows(self.announces)
-
-    def subscribe_rows(self) -> list[SubscribeRow]:
-        """All subscribes."""
-        return subscribe_rows(self.subscribes, self._interests)
-
-    def sets(self) -> list[SetRow]:
-        """All subscriber node sets."""
-        return set_rows(self._sets)
-
-    def fib(self) -> list[FibRow]:
-        """Where data goes."""
-        return fib_rows(self._plane, self._sets)

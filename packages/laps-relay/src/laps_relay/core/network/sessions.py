@@ -97,6 +97,8 @@ class NetworkSessions(NetworkTold):
         if link.control:
             self.announces.add_session(session, source=node)
             self.subscribes.add_session(session, source=node)
+            if self._server is not None:
+                self._server.add_session(session, node, up.node.node.relay_type)
             for report in self._nib.add_peer(
                 now,
                 node,
@@ -116,6 +118,7 @@ class NetworkSessions(NetworkTold):
     def _down(self, now: float, session: int, down: PeerDown) -> None:
         link = self._links.remove(session)
         self._timers.cancel((Due.FLUSH, session))
+        self._timers.cancel((Due.IDLE, session))
         self._events.append(
             events.PeerGone(
                 session=session,
@@ -133,6 +136,8 @@ class NetworkSessions(NetworkTold):
         if link.node is None:
             return
         self._plane.remove_session(now, session)
+        if self._server is not None:
+            self._server.remove_session(session)
         if link.control:
             # Everything that was learned through it goes (seed 000, Connection Establishment).
             self._nib.remove_peer(now, link.node)
@@ -142,6 +147,7 @@ class NetworkSessions(NetworkTold):
             self._reconsider()
         self._prober.remove_session(session)
         self._adjoin(now, link.node)
+        self._events += self._set_log.session_gone(session)
         self._sets.session_gone(now, session)
 
     @property
@@ -168,7 +174,11 @@ class NetworkSessions(NetworkTold):
             self._nib.remove_neighbour(now, node)
         state = None
         if links:
-            state = LinkState(loss=min(link.loss for link in links), srtt_us=srtt_us)
+            state = LinkState(
+                loss=min(link.loss for link in links),
+                srtt_us=srtt_us,
+                congested=all(link.congested for link in links),
+            )
         self._steering.links(node, state)
         self._reach(now)
 

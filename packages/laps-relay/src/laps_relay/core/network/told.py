@@ -44,7 +44,7 @@ class NetworkTold(NetworkParts):
             case wire.SubscribesAdvertised() | wire.SubscribesWithdrawn():
                 self._subscribed(now, link, event)
             case wire.SubscribeAnswered():
-                self._interests.response(now, session, event.response)
+                self._answered(now, session, event.response)
             case wire.SyncRequested():
                 link.sync |= event.bases & ~Bases.SNS
             case wire.SyncBegan():
@@ -113,6 +113,12 @@ class NetworkTold(NetworkParts):
             ),
         )
 
+    def _answered(self, now: float, session: int, response: SubscribeResponse) -> None:
+        if self._server is None:
+            self._interests.response(now, session, response)
+        else:
+            self._server.response(now, session, response)
+
     def _sync(self, now: float, link: Link, peer: NodeId, bases: Bases, *, began: bool) -> None:
         if bases & Bases.NODES:
             if began:
@@ -135,23 +141,12 @@ class NetworkTold(NetworkParts):
     ) -> None:
         match event:
             case wire.SnsAdvertised():
-                self._events.append(
-                    events.SetChanged(
-                        session=session,
-                        sns_id=event.sns_id,
-                        incoming=True,
-                        added=event.added,
-                        removed=event.removed,
-                        members=len(event.targets),
-                    )
-                )
+                self._set_changed(session, event.sns_id, event.targets, incoming=True)
                 self._sets.advertised(now, session, event)
             case wire.SnsWithdrawn():
-                self._events.append(
-                    events.SetGone(
-                        session=session, sns_id=event.sns_id, incoming=True, removed=event.targets
-                    )
-                )
+                gone = self._set_log.gone(session, event.sns_id, incoming=True)
+                if gone is not None:
+                    self._events.append(gone)
                 self._sets.withdrawn(now, session, event)
             case wire.SnsRefusedByPeer():
                 self._sets.refused(now, session, event)

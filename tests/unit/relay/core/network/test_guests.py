@@ -1,0 +1,61 @@
+"""Guests: their wire, and how they are let in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.guests import GuestWire
+from laps_relay.core.network.links import Guest, Link
+from laps_relay.core.network.peers import PeerUp
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Probe
+from laps_wire.peering.session import Event, ProbeReceived
+from testkit.relay_net import RelayNet
+
+
+@dataclass
+class Visitor:
+    """A guest that only listens."""
+
+    wire: GuestWire
+    events: list[Event] = field(default_factory=list)
+
+    def event(self, now: float, event: Event) -> None:
+        self.events.append(event)
+
+    def stream_data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None: ...
+
+    def stream_reset(self, now: float, stream_id: int, code: int) -> None: ...
+
+    def datagram(self, now: float, data: bytes) -> None: ...
+
+    def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
+        pass
+
+    def measured(self, now: float, srtt_us: int) -> None: ...
+
+    def closed(self, now: float) -> None: ...
+
+
+def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
+    guests: list[Visitor] = []
+
+    def invite(now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+        guests.append(Visitor(wire))
+        return guests[-1]
+
+    net = RelayNet()
+    net.add(1, guests=invite)
+    net.add(2, guests=invite)
+    session, _ = net.join(1, 2)
+    net.run()
+    first, second = guests if guests[0].wire.session == session else guests[::-1]
+    probe = Probe(1, NodeId(2), 5)
+    first.wire.send(net.now, probe)
+    net.run()
+    assert ProbeReceived(probe=probe) in second.events
+    first.wire.close(net.now, 0, "enough")
+    first.wire.send(net.now, probe)
+    net.run()
+    assert net.relays[1].peers() == net.relays[2].peers() == []

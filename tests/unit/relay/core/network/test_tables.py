@@ -1,0 +1,28 @@
+"""The tables of a relay, as rows."""
+
+from __future__ import annotations
+
+from laps_wire.nodeid import NodeId
+from testkit.relay_net import TRACK, RelayNet, key_of
+
+
+def test_the_tables_of_an_origin() -> None:
+    net = RelayNet()
+    net.add(1, region="north")
+    net.add(2)
+    net.join(1, 2)
+    net.run()
+    net.publish(1)
+    net.want(2)
+    net.run()
+    net.send(1, b"object")
+    net.run()
+    relay = net.relays[1]
+    assert (relay.node_id, relay.info.node.region) == (NodeId(1), "north")
+    assert [(row.node, row.control) for row in relay.peers()] == [(2, True)]
+    assert [row.node for row in relay.nodes()] == [1, 2]
+    assert [(row.source, row.name) for row in relay.announce_rows()] == [(1, TRACK)]
+    assert [(row.source, row.key) for row in relay.subscribe_rows()] == [(2, key_of(TRACK))]
+    assert [(row.targets, row.incoming) for row in relay.sets()] == [((NodeId(2),), False)]
+    assert [(row.streams, row.key) for row in relay.fib()] == [(1, key_of(TRACK))]
+    assert relay.counters().streams_out == 1
