@@ -157,7 +157,7 @@ class SetRelay:
             return Refusal("rule", "policy")
         peers = sorted(self.world.neighbours(self.node))
         best = self.hop.get(target)
-        if best is not None:
+        if best in peers:
             peers = [best, *peers]
         for peer in peers:
             path = self.world.path(peer, target)
@@ -193,6 +193,8 @@ class SetRelay:
         self.world.send(self.node, session, ("update", sns_id, wanted))
 
     def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
+        if session not in self.world.links:
+            raise StateError("the session is closed")
         del self.sent[session][sns_id]
         self.world.send(self.node, session, ("withdraw", sns_id))
 

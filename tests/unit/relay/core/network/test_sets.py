@@ -1,10 +1,14 @@
-"""Subscriber node sets: small networks by hand, and a machine that moves everything at any time."""
+"""Subscriber node sets in small networks, by hand."""
 
 from __future__ import annotations
 
-from laps_relay.core.network.interfaces import EgressSet
+import pytest
+
+from laps_relay.core.network.interfaces import EgressSet, Ingress, SetIdle
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode
+from laps_wire.peering.laps2 import SnsRefusal
+from laps_wire.peering.session import SnsAdvertised, SnsRefusedByPeer, SnsWithdrawn
 from testkit.set_world import SetWorld, feed
 
 KEY = 0x7AC5
@@ -18,17 +22,14 @@ def ids(*numbers: int) -> frozenset[NodeId]:
     return frozenset(NodeId(number) for number in numbers)
 
 
-def world(nodes: int, wires: list[tuple[int, int]]) -> SetWorld:
-    return SetWorld(nodes, wires)
-
-
 def want(net: SetWorld, *targets: int, relay: int = 1, number: int = 1, scope: str = "") -> None:
     net[relay].sets.set_feed(net.now, feed(number), KEY, ids(*targets), scope)
     net.check()
 
 
-def begin(net: SetWorld, name: str, *, relay: int = 1, number: int = 1) -> None:
-    net[relay].plane.begin(feed(number), name)
+def begin(net: SetWorld, *names: str, relay: int = 1, number: int = 1) -> None:
+    for name in names:
+        net[relay].plane.begin(feed(number), name)
 
 
 def got(net: SetWorld, name: str) -> list[int]:
@@ -42,8 +43,37 @@ def move(net: SetWorld, relay: int, target: int, hop: int) -> None:
     net.check()
 
 
+def advertise(
+    net: SetWorld, session: int, sns_id: int, *targets: int, hops: int = 0, scope: str = ""
+) -> None:
+    """A peer of relay 2 makes or changes a set, without sets of its own."""
+    net[2].got.setdefault(session, {})[sns_id] = (ids(*targets), hops, scope)
+    net[2].sets.advertised(
+        net.now,
+        session,
+        SnsAdvertised(
+            sns_id=sns_id,
+            version=1,
+            hops=hops,
+            targets=ids(*targets),
+            added=(),
+            removed=(),
+            scope=scope,
+        ),
+    )
+
+
+def refusals(net: SetWorld, relay: int, session: int) -> list[tuple[object, ...]]:
+    """What a relay has refused on a session, and not delivered yet."""
+    queue = net.control.get((NodeId(relay), session), ())
+    return [message[1:] for message in queue if message[0] == "refuse"]
+
+
+# In place
+
+
 def test_along_a_line() -> None:
-    net = world(3, LINE)
+    net = SetWorld(3, LINE)
     want(net, 2, 3, scope="gold")
     net.drain()
     net.check()
@@ -54,10 +84,12 @@ def test_along_a_line() -> None:
     assert got(net, "s") == [2, 3]
     (row,) = net[2].sets.rows()
     assert (row.local, row.hops, row.scope, row.key) == (True, 1, "gold", None)
+    assert [net[number].sets.uses(1) for number in (1, 2, 3)] == [1, 1, 0]
+    assert net[2].sets.uses(2) == 1
 
 
 def test_targets_come_and_go_in_place() -> None:
-    net = world(3, LINE)
+    net = SetWorld(3, LINE)
     want(net, 3)
     net.drain()
     begin(net, "s")
@@ -78,8 +110,37 @@ def test_targets_come_and_go_in_place() -> None:
     assert net.is_empty()
 
 
+def test_our_own_clients_are_a_target_too() -> None:
+    net = SetWorld(3, LINE)
+    want(net, 1)
+    assert net[1].plane.entries == {feed(1): ((), True)}
+    want(net, 1, 2)
+    assert net[1].plane.entries == {feed(1): ((EgressSet(1, 1),), True)}
+    want(net, 2)
+    assert net[1].plane.entries == {feed(1): ((EgressSet(1, 1),), False)}
+
+
+def test_data_that_came_before_its_set() -> None:
+    net = SetWorld(3, LINE)
+    want(net, 2, 3)
+    begin(net, "early")
+    net.arrive(net.in_flight()[0])
+    assert got(net, "early") == []
+    net.drain()
+    assert got(net, "early") == [2, 3]
+
+
+def test_a_set_without_targets() -> None:
+    net = SetWorld(3, LINE)
+    advertise(net, 1, 1)
+    assert net[2].plane.entries == {Ingress(1, 1): ((), False)}
+
+
+# Moves
+
+
 def test_a_move_is_made_before_it_breaks() -> None:
-    net = world(4, DIAMOND)
+    net = SetWorld(4, DIAMOND)
     want(net, 2, 4)
     net.drain()
     begin(net, "old")
@@ -95,3 +156,411 @@ def test_a_move_is_made_before_it_breaks() -> None:
     assert net[2].got[1] == {2: (ids(2), 0, "")}
     assert net[1].sets.counters.moved == 1
     assert not net.truncated
+
+
+def test_figures_do_not_move_anything() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 2, 3, 4)
+    net.drain()
+    made = net[1].sets.counters.made
+    net[1].sets.reroute(net.now, [NodeId(4), NodeId(99)])
+    net[1].sets.reroute(net.now)
+    assert not net.control
+    assert net[1].sets.counters.made == made
+
+
+def test_only_what_is_affected_is_looked_at() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 2, number=1)
+    want(net, 3, number=2)
+    before = net[1].assigned
+    net[1].sets.reroute(net.now, [NodeId(4)])
+    assert net[1].assigned == before
+    net[1].sets.reroute(net.now, [NodeId(3)])
+    assert net[1].assigned == before + 1
+
+
+def test_a_target_that_comes_back_elsewhere_gets_nothing_twice() -> None:
+    """It went and came, and both changes are slower than a stream that began before them."""
+    net = SetWorld(4, DIAMOND)
+    want(net, 2, 3, 4)
+    net.drain()
+    begin(net, "s")
+    to_two, to_three = net.in_flight()
+    want(net, 2, 3)
+    net[1].hop[NodeId(4)] = NodeId(3)
+    want(net, 2, 3, 4)
+    net.arrive(to_two)
+    net.arrive(net.in_flight()[-1])
+    while net.control:
+        net.deliver(*next(iter(net.control)))
+    net.arrive(to_three)
+    net.drain()
+    net.check()
+    assert net.delivered[NodeId(4), "s"] == 1
+
+
+def detoured() -> SetWorld:
+    """1 had 4 by 2 and 5, and has it by 3; 2 and 5 have it by 1 now. A stream is on its way to 2.
+
+    ::
+
+        1 -- 2 -- 5 -- 4 -- 3 -- 1
+    """
+    net = SetWorld(5, [(1, 2), (1, 3), (2, 5), (3, 4), (4, 5)])
+    net[1].hop[NodeId(4)] = NodeId(2)
+    want(net, 4)
+    net.drain()
+    begin(net, "s")
+    move(net, 1, 4, 3)
+    net[5].hop[NodeId(4)] = NodeId(2)
+    move(net, 2, 4, 1)
+    return net
+
+
+def test_a_target_keeps_its_place_until_its_sender_has_moved_it() -> None:
+    """2 reaches 4 through 1 only, but a stream of 1 is still on its way to 2."""
+    net = detoured()
+    begin(net, "t")
+    net.drain()
+    assert got(net, "s") == got(net, "t") == [4]
+    assert refusals(net, 2, 1) == []
+    # It is told, and after a while it is not served any more.
+    net.advance(0.1)
+    assert net[2].sets.counters.refused == 1
+    assert [len(row.egress) for row in net[2].sets.rows()] == [1]
+    assert net[2].plane.entries[Ingress(1, 1)] == ((EgressSet(3, 1),), False)
+    net.advance(2.0)
+    assert net[2].plane.entries[Ingress(1, 1)] == ((), False)
+    assert list(net[2].plane.retired) == [EgressSet(3, 1)]
+    net.finished |= {"s", "t"}
+    net.advance(0.1)
+    assert net[2].sets.rows() == []
+
+
+def test_another_class_makes_everything_anew() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 3, 4, scope="gold")
+    net.drain()
+    want(net, 3, 4, scope="silver")
+    net.drain()
+    assert net[2].got[1] == {2: (ids(4), 0, "silver")}
+    assert net[4].got[3] == {2: (ids(4), 1, "silver")}
+    # The same for a set of a peer that is described anew.
+    advertise(net, 1, 2, 4, hops=5, scope="silver")
+    assert net[2].sent[3] == {2: ids(4), 3: ids(4)}
+    net.drain()
+    assert net[4].got[3] == {3: (ids(4), 6, "silver")}
+
+
+def test_with_a_cut_streams_under_way_end() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    begin(net, "s")
+    net.drain()
+    net[1].hop[NodeId(4)] = NodeId(3)
+    net[1].sets.reroute(net.now, cut=True)
+    assert net[1].plane.cuts == [(EgressSet(1, 1), StreamCode.NO_SUBSCRIBERS)]
+    assert net[1].sent == {1: {}, 2: {1: ids(4)}}
+    assert net.truncated == {(NodeId(4), "s")}
+
+
+# Ends
+
+
+def test_a_feed_that_ends_lets_its_streams_end() -> None:
+    net = SetWorld(3, LINE)
+    want(net, 2, 3)
+    begin(net, "s")
+    net.drain()
+    net[1].sets.drop_feed(net.now, feed(1))
+    net[1].sets.drop_feed(net.now, feed(1))
+    net.drain()
+    assert net[1].sent == {1: {1: ids(2, 3)}}
+    assert [net[number].sets.living for number in (1, 2, 3)] == [1, 1, 0]
+    # Nothing that still comes in about it does anything.
+    refused = SnsRefusedByPeer(sns_id=1, version=1, code=SnsRefusal.POLICY, targets=())
+    net[1].sets.refused(net.now, 1, refused)
+    net[1].sets.reroute(net.now)
+    net.finished.add("s")
+    net.drain()
+    assert net.is_empty()
+
+
+def test_a_move_and_then_the_end() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    net.drain()
+    begin(net, "s")
+    move(net, 1, 4, 3)
+    net[1].sets.drop_feed(net.now, feed(1))
+    net.drain()
+    assert got(net, "s") == [4]
+    net.finished.add("s")
+    net.drain()
+    assert net.is_empty()
+
+
+def test_idle_is_about_retired_sets() -> None:
+    net = SetWorld(3, LINE)
+    want(net, 2)
+    net[1].sets.idle(net.now, SetIdle(EgressSet(1, 1)))
+    net[1].sets.idle(net.now, SetIdle(EgressSet(1, 77)))
+    assert net[1].sent == {1: {1: ids(2)}}
+
+
+def test_what_ends_that_was_not_there() -> None:
+    net = SetWorld(3, LINE)
+    net[2].sets.withdrawn(net.now, 1, SnsWithdrawn(sns_id=3, targets=()))
+    net[2].sets.session_gone(net.now, 5)
+    net[2].sets.handle_timeout(net.now)
+    assert net.is_empty()
+
+
+# Sessions that end
+
+
+def test_targets_of_a_dead_session_get_another_one() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 2, 3, 4)
+    net.drain()
+    begin(net, "lost")
+    assert net[1].sent == {1: {1: ids(2, 4)}, 2: {1: ids(3)}}
+    net.kill(1)
+    # A new set at 3: the first stream from now on must reach 4. There was nothing to make at 2.
+    assert net[1].sent == {2: {1: ids(3), 2: ids(3, 4)}}
+    begin(net, "next")
+    net.drain()
+    assert got(net, "next") == [3, 4]
+    assert net[2].sets.rows() == []
+    net.check()
+
+
+def test_a_dead_session_takes_retired_sets_and_orphans_along() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 4, number=1)
+    want(net, 2, number=2)
+    net.drain()
+    begin(net, "s", number=1)
+    begin(net, "t", number=2)
+    move(net, 1, 4, 3)
+    net[1].sets.drop_feed(net.now, feed(2))
+    assert net[1].sets.living == 3
+    net.kill(1)
+    assert net[1].sets.living == 1
+    net.check()
+    assert net[2].sets.living == 0 or net[2].plane.retired
+
+
+def test_without_a_way_a_feed_waits_for_a_route() -> None:
+    net = SetWorld(3, LINE)
+    want(net, 2, 3)
+    net.drain()
+    net.kill(1)
+    (row,) = net[1].sets.rows()
+    assert row.unserved == ((NodeId(2), "no way to 0.0:0.2"), (NodeId(3), "no way to 0.0:0.3"))
+    assert net[1].sets.poll_timeout() is None
+    net.links[9] = (NodeId(1), NodeId(2))
+    net[1].sets.reroute(net.now, [NodeId(2), NodeId(3)])
+    net.drain()
+    assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(3): 1}
+
+
+def test_a_target_that_is_kept_and_told_when_its_session_dies() -> None:
+    net = detoured()
+    net.advance(0.1)
+    net.kill(3)
+    net.check()
+    net.advance(2.0)
+    assert net[2].plane.entries[Ingress(1, 1)] == ((), False)
+    want(net)
+    net[1].sets.drop_feed(net.now, feed(1))
+    net.finished.add("s")
+    net.drain()
+    assert net.is_empty()
+
+
+# Refusals of ours
+
+
+def test_a_deep_set_is_delivered_but_not_forwarded() -> None:
+    net = SetWorld(3, LINE)
+    advertise(net, 1, 1, 2, 3, hops=16)
+    assert net[2].plane.entries == {Ingress(1, 1): ((), True)}
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.TOO_MANY_HOPS, (NodeId(3),))]
+
+
+def test_targets_that_we_did_not_advertise() -> None:
+    net = SetWorld(3, LINE)
+    net[2].denied.add(NodeId(3))
+    advertise(net, 1, 1, 2, 3)
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.NOT_ADVERTISED, (NodeId(3),))]
+    # It is told once, and stays refused as long as the sender leaves it in the set ...
+    net[2].denied.clear()
+    net[2].sets.reroute(net.now)
+    advertise(net, 1, 1, 2, 3)
+    assert net[2].plane.entries == {Ingress(1, 1): ((), True)}
+    # ... because it has found another way for it. When it comes again, it is served.
+    advertise(net, 1, 1, 2)
+    advertise(net, 1, 1, 2, 3)
+    assert net[2].plane.entries == {Ingress(1, 1): ((EgressSet(2, 1),), True)}
+    assert len(refusals(net, 2, 1)) == 1
+    assert net[2].sets.counters.refused == 1
+
+
+def test_nothing_goes_back_to_where_it_came_from() -> None:
+    net = SetWorld(3, LINE)
+    advertise(net, 1, 1, 1)
+    assert net[2].plane.entries == {Ingress(1, 1): ((), False)}
+    assert refusals(net, 2, 1) == []
+    assert net[2].sets.poll_timeout() == pytest.approx(net.now + 0.04)
+    net.now += 0.05
+    net[2].sets.handle_timeout(net.now)
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.NOT_ADVERTISED, (NodeId(1),))]
+    assert net[2].sets.poll_timeout() is None
+
+
+def test_a_route_that_is_back_soon_is_not_refused() -> None:
+    net = SetWorld(3, LINE)
+    session = net.links.pop(2)
+    advertise(net, 1, 1, 3)
+    net.now += 0.03
+    net.links[2] = session
+    net[2].sets.reroute(net.now, [NodeId(3)])
+    assert net[2].sets.poll_timeout() is None
+    assert net[2].sent == {2: {1: ids(3)}}
+
+
+def test_policy_is_told_at_once() -> None:
+    net = SetWorld(3, LINE)
+    net[2].policy.add(NodeId(3))
+    advertise(net, 1, 1, 3)
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.POLICY, (NodeId(3),))]
+
+
+def test_a_refusal_on_a_session_that_is_about_to_end() -> None:
+    net = SetWorld(3, LINE)
+    net[2].policy.add(NodeId(3))
+    advertise(net, 1, 1, 2)
+    del net[2].got[1]
+    added = SnsAdvertised(
+        sns_id=1, version=2, hops=0, targets=ids(2, 3), added=(NodeId(3),), removed=()
+    )
+    net[2].sets.advertised(net.now, 1, added)
+    assert not net.control
+    assert net[2].sets.counters.refused == 1
+
+
+# Refusals of peers
+
+
+def test_another_way_for_what_a_peer_refuses() -> None:
+    net = SetWorld(4, DIAMOND)
+    net[2].denied.add(NodeId(4))
+    want(net, 2, 4)
+    begin(net, "s")
+    net.drain()
+    net.check()
+    assert net[1].sets.counters.refused_by_peers == 1
+    assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(4): 1}
+    begin(net, "t")
+    net.drain()
+    assert (got(net, "s"), got(net, "t")) == ([2], [2, 4])
+    # It does not go back because of figures, but when the peer serves it and is tried again.
+    net[1].sets.reroute(net.now, [NodeId(4)])
+    assert net[1].sent[2] != {}
+    net[2].denied.clear()
+    net.finished |= {"s", "t"}
+    net.advance(0.5)
+    assert net[1].sent == {1: {3: ids(2, 4)}, 2: {}}
+
+
+def test_a_whole_set_is_refused() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 2, 4)
+    net.drain()
+    refused = SnsRefusedByPeer(sns_id=1, version=1, code=SnsRefusal.TOO_MANY_SETS, targets=())
+    net[1].sets.refused(net.now, 1, refused)
+    assert net[1].plane.entries[feed(1)] == ((EgressSet(2, 1),), False)
+    assert net[1].sent[2] == {1: ids(4)}
+    assert net[1].sets.rows()[0].unserved == ((NodeId(2), "refused by 0.0:0.2"),)
+    assert net[1].sets.counters.refused_by_peers == 2
+
+
+def test_a_set_that_came_too_late_is_not_refused() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    late = SnsRefusedByPeer(sns_id=1, version=0, code=SnsRefusal.UNKNOWN_SET, targets=())
+    net[1].sets.refused(net.now, 1, late)
+    assert net[1].sets.counters.unknown_by_peers == 1
+    assert net[1].sent == {1: {1: ids(4)}}
+
+
+def test_refusals_of_retired_and_unknown_sets_change_nothing() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    net.drain()
+    begin(net, "s")
+    move(net, 1, 4, 3)
+    for sns_id in (1, 9):
+        refused = SnsRefusedByPeer(
+            sns_id=sns_id, version=1, code=SnsRefusal.POLICY, targets=(NodeId(4), NodeId(77))
+        )
+        net[1].sets.refused(net.now, 1, refused)
+    net.check()
+    assert net[1].sent == {1: {1: ids(4)}, 2: {1: ids(4)}}
+    net.drain()
+    assert got(net, "s") == [4]
+
+
+def test_a_via_passes_a_refusal_on() -> None:
+    net = SetWorld(3, LINE)
+    net[3].denied.add(NodeId(3))
+    net[2].sets.reroute(net.now)
+    want(net, 3)
+    net.drain()
+    # 3 delivers to itself, whatever it advertises: so let it refuse the set as a whole.
+    refused = SnsRefusedByPeer(sns_id=1, version=1, code=SnsRefusal.POLICY, targets=())
+    net[2].sets.refused(net.now, 2, refused)
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.POLICY, (NodeId(3),))]
+    net.drain()
+    (row,) = net[1].sets.rows()
+    assert row.unserved == ((NodeId(3), "refused by 0.0:0.2"),)
+    # Policies change: whoever knows that has everything looked at again.
+    net[1].sets.reroute(net.now)
+    net.drain()
+    assert net.reached(NodeId(1), feed(1)) == {NodeId(3): 1}
+
+
+# Caps
+
+
+def test_a_peer_that_takes_no_more_sets() -> None:
+    net = SetWorld(4, DIAMOND)
+    net[1].max_sets[1] = 1
+    want(net, 4, number=1)
+    want(net, 4, number=2)
+    assert net[1].sent == {1: {1: ids(4)}, 2: {1: ids(4)}}
+    assert net[1].sets.counters.over_caps == 1
+    net[1].max_sets[2] = 1
+    want(net, 4, number=3)
+    net.check()
+    rows = {row.ingress: row for row in net[1].sets.rows()}
+    assert rows[feed(3)].unserved == ((NodeId(4), "refused by 0.0:0.2, 0.0:0.3"),)
+    # There is room again. After a while the second feed takes it, and then the third its place.
+    want(net, number=1)
+    net.advance(31.0)
+    net.advance(31.0)
+    assert net.reached(NodeId(1), feed(3)) == {NodeId(4): 1}
+
+
+def test_a_peer_that_takes_no_larger_sets() -> None:
+    net = SetWorld(4, DIAMOND)
+    net[1].max_targets[1] = 1
+    want(net, 2)
+    want(net, 2, 4)
+    net.drain()
+    net.check()
+    assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(4): 1}
+    assert net[1].sent == {1: {1: ids(2)}, 2: {1: ids(4)}}
+    assert net[1].sets.counters.over_caps == 1

@@ -1,0 +1,208 @@
+"""Which session a target gets, and what is remembered of refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_relay.core.network.interfaces import LOCAL, Assignment, Ingress, NetworkSettings, Refusal
+from laps_relay.core.network.set_choice import Choice, Chooser
+from laps_relay.core.network.set_records import Block, IngressRecord, Unserved
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import SnsRefusal
+from testkit.set_world import SetRelay, SetWorld
+
+SETTINGS = NetworkSettings(batch=0.1, convergence=30.0)
+ONE, TWO, THREE, FOUR = (NodeId(number) for number in (1, 2, 3, 4))
+NOW = 10.0
+
+
+class Host(SetRelay):
+    """A relay between two others, 2 and 3; 4 is behind both. Sessions 1 and 2 lead there."""
+
+    def __init__(self) -> None:
+        super().__init__(SetWorld(4, [(1, 2), (1, 3), (2, 4), (3, 4)]), ONE, SETTINGS)
+        self.hop = {TWO: TWO, THREE: THREE, FOUR: TWO}
+        self.ways: Assignment | None = None
+        """What steering says instead."""
+        self.closed: set[NodeId] = set()
+
+    def assign(
+        self,
+        now: float,
+        key: int | None,
+        targets: frozenset[NodeId],
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+    ) -> Assignment:
+        if self.ways is not None:
+            return self.ways
+        return super().assign(now, key, targets, scope, arrived_on=arrived_on)
+
+    def session_to(self, node: NodeId, key: int) -> int | None:
+        return None if node in self.closed else super().session_to(node, key)
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+@pytest.fixture
+def chooser(host: Host) -> Chooser:
+    return Chooser(host, SETTINGS)
+
+
+def feed() -> IngressRecord:
+    return IngressRecord(Ingress(LOCAL, 1), 5, 0, "", None)
+
+
+def transit(hops: int = 1) -> IngressRecord:
+    return IngressRecord(Ingress(2, 1), None, hops, "", THREE)
+
+
+def test_sessions_by_next_hop(chooser: Chooser) -> None:
+    assert chooser.choose(NOW, feed(), [TWO, THREE, FOUR]) == Choice(
+        {TWO: 1, THREE: 2, FOUR: 1}, {1: TWO, 2: THREE}, {}
+    )
+
+
+def test_nobody_to_choose_for(host: Host, chooser: Chooser) -> None:
+    assert chooser.choose(NOW, feed(), []) == Choice({}, {}, {})
+    assert host.assigned == 0
+
+
+def test_a_set_that_is_too_deep_is_not_forwarded(chooser: Chooser) -> None:
+    assert chooser.choose(NOW, transit(16), [FOUR]).homes == {FOUR: 1}
+    choice = chooser.choose(NOW, transit(17), [FOUR])
+    assert choice.unserved == {FOUR: Unserved(SnsRefusal.TOO_MANY_HOPS, "16 sets lead here", NOW)}
+
+
+def test_targets_that_were_not_advertised_to_the_sender(host: Host, chooser: Chooser) -> None:
+    host.denied.add(FOUR)
+    refused = {FOUR: Unserved(SnsRefusal.NOT_ADVERTISED, "not advertised to this peer", NOW)}
+    assert chooser.choose(NOW, transit(), [FOUR]) == Choice({}, {}, refused)
+    assert chooser.choose(NOW, feed(), [FOUR]).homes == {FOUR: 1}  # our own clients may
+    # It was, before: data may be under way, so it keeps its place.
+    record = transit()
+    record.home[FOUR] = 1
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({FOUR: 1}, {}, refused)
+
+
+@pytest.mark.parametrize(
+    ("ways", "closed", "reason"),
+    [
+        (Assignment({}, {FOUR: Refusal("", "no way")}), False, "no way"),
+        (Assignment({}, {}), False, f"no way to {FOUR}"),
+        (Assignment({FOUR: THREE}, {}), False, f"the way leads back to {THREE}"),
+        (Assignment({FOUR: TWO}, {}), True, f"no session for data to {TWO}"),
+    ],
+)
+def test_what_may_heal_is_told_later(
+    host: Host, chooser: Chooser, ways: Assignment, closed: bool, reason: str
+) -> None:
+    host.ways = ways
+    host.closed = {TWO} if closed else set()
+    lost = {FOUR: Unserved(SnsRefusal.NOT_ADVERTISED, reason, NOW + 0.2)}
+    assert chooser.choose(NOW, transit(), [FOUR]) == Choice({}, {}, lost)
+    record = transit()
+    record.home[FOUR] = 1
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({FOUR: 1}, {}, lost)
+
+
+def test_what_policy_forbids_is_told_at_once_and_loses_its_place(
+    host: Host, chooser: Chooser
+) -> None:
+    host.policy.add(FOUR)
+    record = transit()
+    record.home[FOUR] = 1
+    assert chooser.choose(NOW, record, [FOUR]) == Choice(
+        {}, {}, {FOUR: Unserved(SnsRefusal.POLICY, "policy", NOW)}
+    )
+
+
+def test_a_target_of_a_feed_keeps_no_place(host: Host, chooser: Chooser) -> None:
+    host.ways = Assignment({}, {})
+    record = feed()
+    record.home[FOUR] = 1
+    assert chooser.choose(NOW, record, [FOUR]).homes == {}
+
+
+# Refusals
+
+
+def test_a_peer_that_refused_is_avoided(chooser: Chooser) -> None:
+    record = feed()
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 2}
+    assert chooser.choose(NOW, record, [TWO]).homes == {TWO: 1}
+    chooser.block(NOW, record, FOUR, THREE, SnsRefusal.NOT_ADVERTISED)
+    choice = chooser.choose(NOW, record, [FOUR])
+    assert choice.unserved[FOUR] == Unserved(
+        SnsRefusal.NOT_ADVERTISED, f"refused by {TWO}, {THREE}", NOW + 0.2
+    )
+    chooser.block(NOW, record, FOUR, THREE, SnsRefusal.POLICY)
+    assert chooser.choose(NOW, record, [FOUR]).unserved[FOUR].code is SnsRefusal.POLICY
+
+
+def test_a_place_at_the_peer_that_refused_is_not_kept(chooser: Chooser) -> None:
+    record = transit()
+    record.home[FOUR] = 1
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
+    choice = chooser.choose(NOW, record, [FOUR])
+    assert choice == Choice(
+        {}, {}, {FOUR: Unserved(SnsRefusal.NOT_ADVERTISED, f"refused by {TWO}", NOW + 0.2)}
+    )
+
+
+def test_refusals_are_forgotten_when_the_route_changes(host: Host, chooser: Chooser) -> None:
+    record = feed()
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.POLICY)
+    host.hop[FOUR] = THREE
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 2}
+    assert record.blocks == {}
+    host.hop[FOUR] = TWO
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
+
+
+def test_a_host_whose_detour_is_none(
+    host: Host, chooser: Chooser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "detour", lambda *_, **__: TWO)
+    record = feed()
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.TOO_MANY_SETS)
+    assert chooser.choose(NOW, record, [FOUR]).unserved[FOUR].reason == f"refused by {TWO}"
+
+
+def test_each_refusal_waits_longer() -> None:
+    chooser, record = Chooser(Host(), SETTINGS), feed()
+    waits = []
+    for _ in range(20):
+        chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
+        waits.append(record.blocks[FOUR][TWO].until - NOW)
+    assert waits[:4] == pytest.approx([0.4, 0.8, 1.6, 3.2])
+    assert waits[-1] == 30.0
+    chooser.block(NOW, record, FOUR, THREE, SnsRefusal.TOO_MANY_SETS)
+    assert record.blocks[FOUR][THREE] == Block(SnsRefusal.TOO_MANY_SETS, 1, NOW + 30, True)
+
+
+def test_trying_again(chooser: Chooser) -> None:
+    record = feed()
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
+    assert chooser.expire(NOW + 0.3, record) == []
+    assert chooser.expire(NOW + 0.4, record) == [FOUR]
+    assert chooser.expire(NOW + 0.5, record) == []
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
+    # The count goes on if it is refused again.
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
+    assert record.blocks[FOUR][TWO].tries == 2
+
+
+def test_policy_is_tried_again_only_if_there_is_nothing_to_lose(chooser: Chooser) -> None:
+    record = feed()
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.POLICY)
+    record.home[FOUR] = 2
+    assert chooser.expire(NOW + 30, record) == []
+    assert record.blocks[FOUR][TWO] == Block(SnsRefusal.POLICY, 1, NOW + 60, True)
+    del record.home[FOUR]
+    assert chooser.expire(NOW + 60, record) == [FOUR]
