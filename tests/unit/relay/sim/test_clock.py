@@ -4,7 +4,8 @@ from laps_relay.sim.clock import Clock, Dice
 
 
 def test_events_happen_by_time_and_then_in_the_order_of_planning() -> None:
-    clock, seen = Clock(), []
+    clock = Clock()
+    seen: list[str] = []
     clock.at(2.0, seen.append, "c")
     clock.at(1.0, seen.append, "a")
     clock.at(1.0, seen.append, "b")
@@ -17,7 +18,8 @@ def test_events_happen_by_time_and_then_in_the_order_of_planning() -> None:
 
 
 def test_an_event_may_plan_others_and_the_past_is_now() -> None:
-    clock, seen = Clock(), []
+    clock = Clock()
+    seen: list[str] = []
 
     def first() -> None:
         clock.after(0.0, seen.append, "then")
@@ -29,7 +31,8 @@ def test_an_event_may_plan_others_and_the_past_is_now() -> None:
 
 
 def test_an_event_can_be_taken_back() -> None:
-    clock, seen = Clock(), []
+    clock = Clock()
+    seen: list[str] = []
     entry = clock.at(1.0, seen.append, "never")
     clock.cancel(entry)
     clock.run(2.0)

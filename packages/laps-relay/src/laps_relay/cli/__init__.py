@@ -8,6 +8,7 @@ from laps_relay.cli.config import app as config_app
 from laps_relay.cli.dev_cert import dev_cert
 from laps_relay.cli.policy import app as policy_app
 from laps_relay.cli.serve import serve
+from laps_relay.cli.sim import app as sim_app
 from laps_relay.cli.version import show_version
 
 __all__ = ["app", "main"]
@@ -23,6 +24,7 @@ app.command("dev-cert")(dev_cert)
 app.command("version")(show_version)
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
+app.add_typer(sim_app, name="sim")
 
 
 def main() -> None:

@@ -44,10 +44,9 @@ def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Table
         contexts=lambda: dice.randrange(1, 1 << 32),
         random=dice,
         policy=world.policy,
-        local=process.clients,
-        sink=process.clients,
         implementation="simulation",
     )
+    relay.attach(process.clients, process.clients)
     relay.set_contacts(
         world.clock.now, [Contact(address=name, mode=_mode(world, name)) for name in process.links]
     )

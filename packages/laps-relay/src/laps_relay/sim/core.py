@@ -7,7 +7,7 @@ protocols, so the machinery can be tested with a core that does one thing only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from laps_relay.core.interfaces import Egress, OutStream
@@ -85,7 +85,7 @@ class RelayCore(Protocol):
     def pull_ended(self, now: float, key: int, reason: str) -> None:
         """The publisher ended it."""
 
-    def poll_dirty(self) -> Iterable[int]:
+    def poll_dirty(self) -> Sequence[int]:
         """Sessions with something to transmit."""
 
     def poll_transmit(self, session: int) -> Sequence[Transmit]:
@@ -149,6 +149,9 @@ class Tables(Protocol):
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
         """Hops and cost of the best way."""
+
+    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """What peers were told: (peer, node, relays on the way)."""
 
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""

@@ -141,6 +141,7 @@ class Deeds:
         if wire is None:
             return
         wire.delay = round(wire.delay * float(deed.text), 6)
+        self._world.measured_again = True
         for ends in self._world.network.between(*deed.who):
             for end in ends:
                 process = self._world.processes[end.host.contact]

@@ -37,6 +37,8 @@ OBJECT: Final = struct.Struct(">HHIIId")
 _MAGIC: Final = 0x4C41
 FLIGHT: Final = 2.0
 """The longest an object may be under way through all relays, with retransmissions."""
+SEVERAL: Final = 1.5
+"""With several publishers of a track: so long after the first answer all of them serve it."""
 
 
 class BreakError(LapsError):
@@ -155,6 +157,7 @@ class Ledger:
         "flows",
         "intervals",
         "loops",
+        "lossy",
         "lost",
         "published",
     )
@@ -170,6 +173,8 @@ class Ledger:
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float]] = []
+        self.lossy = False
+        """Whether links lose packets: datagrams are gone then."""
 
     # Windows
 
@@ -231,13 +236,19 @@ class Ledger:
         by_key: dict[int, list[Interval]] = {}
         for interval in self.intervals:
             by_key.setdefault(interval.key, []).append(interval)
+        origins: dict[int, set[str]] = {}
         for flow in self.flows.all.values():
+            origins.setdefault(flow.key, set()).add(flow.contact)
+        for flow in self.flows.all.values():
+            # The answer came from one of several publishers; others may hear of it later.
+            grace = 0.0 if len(origins[flow.key]) == 1 else SEVERAL
             for group in flow.groups.values():
                 late = group.ended + FLIGHT
-                if late > until:
+                if late > until or (group.datagrams and self.lossy):
                     continue
                 for interval in by_key.get(flow.key, ()):
-                    if interval.contact == flow.contact or interval.start > group.began:
+                    began = interval.start + grace
+                    if interval.contact == flow.contact or began > group.began:
                         continue
                     if interval.end is not None and interval.end < late:
                         continue

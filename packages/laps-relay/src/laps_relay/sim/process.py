@@ -181,6 +181,10 @@ class RelayProcess:
         elif chunk.kind == "data":
             if stream_id & _UNIDIRECTIONAL:
                 core.data_stream(now, session, stream_id, chunk.data, chunk.fin)
+                if not chunk.fin:  # nothing follows for the control plane, unless it is a fault
+                    for dirty in core.poll_dirty():
+                        self._transmit(dirty)
+                    return
             else:
                 core.control_data(now, session, stream_id, chunk.data, chunk.fin)
         elif chunk.kind == "reset":
@@ -237,15 +241,11 @@ class RelayProcess:
         self._pumping = True
         core, world = self.core, self._world
         now = world.clock.now
-        busy = True
-        while busy:
-            busy = False
-            for session in core.poll_dirty():
-                busy = True
+        while dirty := core.poll_dirty():
+            for session in dirty:
                 self._transmit(session)
-            for dial in core.poll_dials(now):
-                busy = True
-                world.network.dial(self, dial)
+        for dial in core.poll_dials(now):
+            world.network.dial(self, dial)
         for event in core.poll_events():
             world.event(self, event)
         self._pumping = False
@@ -279,6 +279,10 @@ class RelayProcess:
             return
         now = self._world.clock.now
         when = self.core.poll_timeout()
-        if when is not None and when <= now:
-            self.core.handle_timeout(now)
+        if when is None or when > now:
+            # Whatever it was planned for has moved, or is gone.
+            if when is not None:
+                self._timer = self._world.clock.at(when, self._wake)
+            return
+        self.core.handle_timeout(now)
         self.pump()

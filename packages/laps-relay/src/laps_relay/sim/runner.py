@@ -12,6 +12,7 @@ from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
+from laps_relay.sim.messages import shared_messages
 from laps_relay.sim.scenario import Scenario, scenario
 from laps_relay.sim.world import Builder, World
 from laps_wire.errors import LapsError
@@ -160,7 +161,8 @@ def simulate(made: Scenario, builder: Builder, *, tracing: bool = False) -> tupl
     run = Run(made, builder, tracing=tracing)
     broken: BreakError | None = None
     try:
-        run.play()
+        with shared_messages(not made.on_bytes):
+            run.play()
     except BreakError as error:
         broken = error
     except (LapsError, ArithmeticError, AssertionError, AttributeError, LookupError,

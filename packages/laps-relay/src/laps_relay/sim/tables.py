@@ -45,6 +45,15 @@ class RelayTables:
         best = self._relay._nib.best(node)
         return None if best is None else (best.hops, best.cost_us)
 
+    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """What peers were told: (peer, node, relays on the way)."""
+        return [
+            (peer.node, node, [item.node_id for item in info.path])
+            for peer in self._relay._nib._table.peers.values()
+            if peer.out is not None
+            for node, info in peer.out.sent.items()
+        ]
+
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
         links = self._relay._links

@@ -50,6 +50,7 @@ class World:
         "dice",
         "hostiles",
         "ledger",
+        "measured_again",
         "network",
         "peer_events",
         "policy",
@@ -79,6 +80,8 @@ class World:
         """Peers that mean harm, by contact: no relay may end up with them."""
         self.changes = 0
         """Peer sessions that came or went: what routes follow."""
+        self.measured_again = False
+        """Whether delays changed: what relays know of them is damped."""
         self.peer_events = 0
         self.route_events = 0
         self.quiet_since = 0.0
@@ -98,6 +101,7 @@ class World:
             self.add(spec, scenario.spare_links)
         for link in (*scenario.topology.links, *scenario.spare_links):
             self.network.add_wire(_wire(link))
+            self.ledger.lossy |= link.loss > 0
 
     def add(self, spec: RelaySpec, links: tuple[LinkSpec, ...]) -> None:
         """A relay that can be started."""

@@ -1,0 +1,136 @@
+"""``laps-relay sim``: networks in virtual time, from seeds that anybody can replay."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from laps_relay.cli.common import one_line_errors
+from laps_relay.sim.build import network_relay
+from laps_relay.sim.figures import Figures
+from laps_relay.sim.mutants import MUTANTS, hunt
+from laps_relay.sim.runner import Outcome, run_seeds, simulate, simulate_seed
+from laps_relay.sim.scenario import scenario
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Simulate networks of relays in virtual time, and check that everything holds.",
+    no_args_is_help=True,
+)
+
+Relays = Annotated[
+    int | None, typer.Option("--relays", min=3, help="How many; 12 to 30 by the seed.")
+]
+TopologyName = Annotated[
+    str | None,
+    typer.Option(
+        "--topology",
+        help="ring, chord, tree, random, dense, regions; a TOML file; or a backbone of topohub "
+        "such as topozoo/Abilene.",
+    ),
+]
+Kind = Annotated[
+    str | None, typer.Option("--kind", help="Only planned changes, or faults: planned, faults.")
+]
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition(":")
+    try:
+        start = int(first)
+        return range(start, int(last) + 1 if last else start + 1)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}: a number, or first:last") from None
+
+
+def _command(outcome: Outcome, relays: int | None, topology: str | None, kind: str | None) -> str:
+    """What replays a run."""
+    words = ["laps-relay", "sim", "replay", "--seed", str(outcome.seed)]
+    for name, value in (("relays", relays), ("topology", topology), ("kind", kind)):
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return " ".join(words)
+
+
+@app.command()
+def run(
+    seeds: Annotated[str, typer.Option("--seeds", help="first:last, or one.")] = "1:20",
+    relays: Relays = None,
+    topology: TopologyName = None,
+    kind: Kind = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each seed.")] = False,
+) -> None:
+    """Run seeds; exit code 1 if anything broke, with the command that replays it."""
+    figures = Figures()
+    numbers = _seeds(seeds)
+    play = partial(simulate_seed, relays=relays, topology=topology, kind=kind)
+    with one_line_errors():
+        for outcome in run_seeds(numbers, play, jobs=jobs):
+            figures.add(outcome)
+            if as_json:
+                typer.echo(json.dumps(outcome.as_dict()))
+            elif not outcome.ok:
+                typer.echo(f"seed {outcome.seed} ({outcome.topology}): {outcome.problem}")
+                typer.echo(f"  {_command(outcome, relays, topology, kind)}")
+            if figures.seeds % 10 == 0 and not as_json:
+                typer.echo(
+                    f"{figures.seeds} of {len(numbers)} seeds, {figures.breaks} broke, "
+                    f"{figures.deliveries:,} objects delivered",
+                    err=True,
+                )
+    if as_json:
+        typer.echo(json.dumps({"figures": figures.as_dict()}))
+    else:
+        for name, value in figures.rows():
+            typer.echo(f"{name:34} {value}")
+    if figures.breaks:
+        raise typer.Exit(1)
+
+
+@app.command()
+def replay(
+    seed: Annotated[int, typer.Option("--seed", help="Which.")],
+    relays: Relays = None,
+    topology: TopologyName = None,
+    kind: Kind = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Every message too.")] = False,
+) -> None:
+    """Show the story of a run: relays, sessions, deeds, and what broke."""
+    with one_line_errors():
+        made = scenario(seed, relays=relays, topology=topology, kind=kind)
+        outcome, played = simulate(made, network_relay, tracing=trace)
+    for line in played.world.story:
+        typer.echo(line)
+    typer.echo(
+        f"{outcome.topology}: {outcome.relays} relays, {outcome.links} links, {outcome.deeds} deeds"
+    )
+    typer.echo(f"trace {outcome.digest}")
+    if not outcome.ok:
+        typer.echo(f"BROKEN {outcome.problem}")
+        raise typer.Exit(1)
+    typer.echo("everything held")
+
+
+@app.command()
+def mutants(
+    only: Annotated[str | None, typer.Option("--only", help="One of them.")] = None,
+) -> None:
+    """Break the relay on purpose, in many ways, and show that the simulator sees each of them."""
+    missed = 0
+    typer.echo(f"{'break':28} {'seen as':16} {'seed':>6} {'CPU':>7}  what it is")
+    for name, mutant in MUTANTS.items():
+        if only is not None and name != only:
+            continue
+        found = hunt(mutant)
+        missed += found is None
+        if found is None:
+            typer.echo(f"{name:28} {'NOT SEEN':16} {'':6} {'':7}  {mutant.what}")
+        else:
+            typer.echo(f"{name:28} {found.rule:16} {found.seed:6} {found.cpu:6.2f}s  {mutant.what}")
+    if missed:
+        raise typer.Exit(1)

@@ -1,0 +1,356 @@
+"""Deliberate breaks of the relay: each must be seen by the simulator.
+
+A simulator that never finds anything proves nothing. Here the core is broken on purpose, one rule
+of the specification at a time, by replacing a method while a run goes on. ``laps-relay sim
+mutants`` prints which invariant saw each of them; a test keeps it so.
+"""
+
+# ruff: noqa: SLF001 - what is broken here is inside
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from laps_relay.core.network import set_plan, set_switch
+from laps_relay.core.network.adj_out import Exports
+from laps_relay.core.network.core import NetworkCore
+from laps_relay.core.network.floods import FloodTable
+from laps_relay.core.network.interfaces import SetIdle
+from laps_relay.core.network.nib import Nib
+from laps_relay.core.network.node_table import NodeTable
+from laps_relay.core.network.parts import NetworkParts
+from laps_relay.core.network.sets import Sets
+from laps_relay.core.network.wants import Wants
+from laps_relay.core.network.ways import Ways
+from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.sim.build import network_relay
+from laps_relay.sim.runner import Outcome, simulate
+from laps_relay.sim.scenario import scenario
+from laps_wire.peering.laps2 import Stamp
+from laps_wire.peering.session import SnsStanding
+
+__all__ = ["MUTANTS", "Mutant", "applied", "hunt"]
+
+Hiding: TypeAlias = "tuple[int, int, str, str]"
+"""Where a mutant is seen: seed, relays, topology, kind."""
+
+
+class Patch:
+    """Replaces attributes, and puts them back."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: object) -> None:
+        """Replace one."""
+        self._before.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        """Put all back."""
+        while self._before:
+            owner, name, value = self._before.pop()
+            setattr(owner, name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One break."""
+
+    what: str
+    patch: Callable[[Patch], None]
+    seen: tuple[Hiding, ...]
+    """Runs in which it is seen, the shortest first."""
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Generator[None]:
+    """While this lasts, the relay is broken."""
+    patch = Patch()
+    try:
+        mutant.patch(patch)
+        yield
+    finally:
+        patch.undo()
+
+
+def hunt(mutant: Mutant) -> Outcome | None:
+    """The first run in which it is seen; None if it is in none of them."""
+    for seed, relays, topology, kind in mutant.seen:
+        made = scenario(seed, relays=relays, topology=topology, kind=kind)
+        with applied(mutant):
+            outcome = simulate(made, network_relay)[0]
+        if not outcome.ok:
+            return outcome
+    return None
+
+
+# Nodes
+
+
+class _OrRank(tuple[int, ...]):
+    """Shorter or faster: the comparison that is none."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: tuple[int, ...]) -> bool:
+        if self[:3] != other[:3]:
+            return tuple(self[:3]) < tuple(other[:3])
+        return self[3] < other[3] or self[4] < other[4]
+
+
+def _or_compare(patch: Patch) -> None:
+    rank = NodeTable._rank
+    patch.set(NodeTable, "_rank", lambda self, peer, info: _OrRank(rank(self, peer, info)))
+
+
+def _no_withdrawals(patch: Patch) -> None:
+    flush = Exports.flush
+    patch.set(Exports, "flush", lambda self, peer: (flush(self, peer)[0], ()))
+
+
+def _no_split_horizon(patch: Patch) -> None:
+    def wanted(self: Exports, peer: Any, node: Any) -> Any:
+        if node == self._node:
+            return self._own
+        record = self._table.records.get(node)
+        return None if record is None or node == peer.node else record.export
+
+    patch.set(Exports, "_wanted", wanted)
+
+
+def _adj_in_kept(patch: Patch) -> None:
+    def remove_peer(self: Nib, now: float, peer: Any) -> None:
+        record = self._table.peers.get(peer)
+        if record is not None:
+            record.out = None
+        self._settle(now)
+
+    patch.set(Nib, "remove_peer", remove_peer)
+
+
+def _best_not_told(patch: Patch) -> None:
+    renew = Exports._renew
+
+    def stubborn(self: Exports, now: float, node: Any) -> None:
+        record = self._table.records.get(node)
+        if record is None or record.export is None or record.best is None:
+            renew(self, now, node)
+
+    patch.set(Exports, "_renew", stubborn)
+
+
+def _not_resteered(patch: Patch) -> None:
+    patch.set(Sets, "reroute", lambda self, now, nodes=None, *, cut=False: None)  # noqa: ARG005
+
+
+# Announces and subscribes
+
+
+def _epoch_ignored(patch: Patch) -> None:
+    node_changed = FloodTable.node_changed
+
+    def forgiving(self: Any, now: float, node: Any, epoch: int | None) -> None:
+        source = self._state.sources.get(node)
+        if source is not None and epoch is not None:
+            source.epoch = epoch
+        node_changed(self, now, node, epoch)
+
+    patch.set(FloodTable, "node_changed", forgiving)
+
+
+def _sequence_ignored(patch: Patch) -> None:
+    heard = FloodTable._heard
+
+    def gullible(self: Any, now: float, peer: Any, item: Any, *, dead: bool) -> Any:
+        source = self._state.sources.get(item.source)
+        record = None if source is None else source.records.get(self._kind.key(item))
+        if record is not None and item.stamp < record.item.stamp:
+            stamp = Stamp(item.stamp.epoch, max(0, item.stamp.sequence - 1))
+            record.item = replace(record.item, stamp=stamp)
+        return heard(self, now, peer, item, dead=dead)
+
+    patch.set(FloodTable, "_heard", gullible)
+
+
+def _no_tombstones(patch: Patch) -> None:
+    accept, retract = FloodTable._accept, FloodTable.retract
+
+    def forgetful(
+        self: Any, now: float, peer: Any, source: Any, record: Any, item: Any, *, dead: bool
+    ) -> None:
+        accept(self, now, peer, source, record, item, dead=dead)
+        if dead:
+            self._timers.set(record, now + 0.05)
+
+    def retracting(self: Any, now: float, withdrawal: Any) -> None:
+        retract(self, now, withdrawal)
+        source = self._state.sources[withdrawal.source]
+        self._timers.set(source.records[self._kind.key(withdrawal)], now + 0.05)
+
+    patch.set(FloodTable, "_accept", forgetful)
+    patch.set(FloodTable, "retract", retracting)
+
+
+def _newcomers_not_told(patch: Patch) -> None:
+    patch.set(FloodTable, "_refill", lambda self, peer: None)  # noqa: ARG005
+
+
+def _unsubscribed_at_once(patch: Patch) -> None:
+    unwant = Wants.unwant
+
+    def hasty(self: Wants, now: float, name: Any) -> None:
+        unwant(self, now - self._settings.unsubscribe_delay, name)
+
+    patch.set(Wants, "unwant", hasty)
+
+
+def _answers_lost(patch: Patch) -> None:
+    patch.set(NetworkParts, "respond", lambda self, now, session, response: None)  # noqa: ARG005
+
+
+# Sets and forwarding
+
+
+def _set_updates_lost(patch: Patch) -> None:
+    patch.set(NetworkParts, "update_sns", lambda self, now, session, sns_id, targets: None)  # noqa: ARG005
+
+
+def _break_before_make(patch: Patch) -> None:
+    plan = set_plan.plan
+
+    def in_place(before: Any, after: Any, **_: Any) -> Any:
+        return plan(before, after, wanted=frozenset(), moved=frozenset())
+
+    patch.set(set_switch, "plan", in_place)
+
+
+def _sets_kept(patch: Patch) -> None:
+    patch.set(Sets, "idle", lambda self, now, notice: None)  # noqa: ARG005
+
+
+def _sets_end_early(patch: Patch) -> None:
+    def impatient(self: PeerPlane, now: float, egress: Any) -> None:  # noqa: ARG001
+        self._state.notices.append(SetIdle(egress))
+
+    patch.set(PeerPlane, "retire", impatient)
+
+
+def _policy_skipped(patch: Patch) -> None:
+    patch.set(Ways, "refusal", lambda self, scope, way: None)  # noqa: ARG005
+
+
+def _early_data_dropped(patch: Patch) -> None:
+    def holder(self: NetworkCore, session: int) -> Any:  # noqa: ARG001
+        return lambda now, sns_id, item, size: SnsStanding.GONE  # noqa: ARG005
+
+    patch.set(NetworkCore, "_holder", holder)
+
+
+_PLANNED: Final = "planned"
+_FAULTS: Final = "faults"
+
+
+def _anywhere(kind: str) -> tuple[Hiding, ...]:
+    """Look in many runs."""
+    shapes = ("chord", "random", "ring", "regions", "tree")
+    return tuple((seed, 8, shapes[seed % len(shapes)], kind) for seed in range(1, 60))
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    "or-compare": Mutant(
+        what="a way is better if it is shorter or faster",
+        patch=_or_compare,
+        seen=_anywhere(_FAULTS),
+    ),
+    "no-withdrawals": Mutant(
+        what="nodes that are out of reach are not withdrawn",
+        patch=_no_withdrawals,
+        seen=_anywhere(_FAULTS),
+    ),
+    "no-split-horizon": Mutant(
+        what="a peer is told of nodes that are reached through it",
+        patch=_no_split_horizon,
+        seen=_anywhere(_FAULTS),
+    ),
+    "adj-in-kept": Mutant(
+        what="the end of a session does not end what it told",
+        patch=_adj_in_kept,
+        seen=_anywhere(_FAULTS),
+    ),
+    "best-not-told": Mutant(
+        what="a new best way is not advertised in place of the old one",
+        patch=_best_not_told,
+        seen=_anywhere(_FAULTS),
+    ),
+    "not-resteered": Mutant(
+        what="sets do not follow the best ways",
+        patch=_not_resteered,
+        seen=_anywhere(_PLANNED),
+    ),
+    "epoch-ignored": Mutant(
+        what="what a node said before its restart stays",
+        patch=_epoch_ignored,
+        seen=_anywhere(_FAULTS),
+    ),
+    "sequence-ignored": Mutant(
+        what="an older entry replaces a newer one",
+        patch=_sequence_ignored,
+        seen=_anywhere(_FAULTS),
+    ),
+    "no-tombstones": Mutant(
+        what="withdrawals are not remembered",
+        patch=_no_tombstones,
+        seen=_anywhere(_FAULTS),
+    ),
+    "newcomers-not-told": Mutant(
+        what="a new session is not synchronised",
+        patch=_newcomers_not_told,
+        seen=_anywhere(_FAULTS),
+    ),
+    "unsubscribed-at-once": Mutant(
+        what="the last unsubscribe does not wait",
+        patch=_unsubscribed_at_once,
+        seen=_anywhere(_PLANNED),
+    ),
+    "answers-lost": Mutant(
+        what="subscribes are not answered",
+        patch=_answers_lost,
+        seen=_anywhere(_PLANNED),
+    ),
+    "set-updates-lost": Mutant(
+        what="changes of a set are not sent",
+        patch=_set_updates_lost,
+        seen=_anywhere(_PLANNED),
+    ),
+    "break-before-make": Mutant(
+        what="targets that move take their open streams with them",
+        patch=_break_before_make,
+        seen=_anywhere(_PLANNED),
+    ),
+    "sets-kept": Mutant(
+        what="sets that are not used any more are not withdrawn",
+        patch=_sets_kept,
+        seen=_anywhere(_PLANNED),
+    ),
+    "sets-end-early": Mutant(
+        what="old sets are withdrawn while streams are under way",
+        patch=_sets_end_early,
+        seen=_anywhere(_PLANNED),
+    ),
+    "policy-skipped": Mutant(
+        what="the class of a track does not narrow its ways",
+        patch=_policy_skipped,
+        seen=_anywhere(_PLANNED),
+    ),
+    "early-data-dropped": Mutant(
+        what="data that comes before its set does not wait",
+        patch=_early_data_dropped,
+        seen=_anywhere(_PLANNED),
+    ),
+}
