@@ -315,7 +315,7 @@ async def test_a_flood_of_control_streams(make: Make) -> None:
 
 
 async def test_a_flood_of_connections_that_say_nothing(make: Make) -> None:
-    async with make(20, max_handshakes=4) as b, make(10) as a:
+    async with make(20, max_handshakes=4) as b, make(10) as a, make(30) as late:
         a.dial(b)
         await eventually(lambda: b.nodes() == [10])
         async with (
@@ -325,11 +325,12 @@ async def test_a_flood_of_connections_that_say_nothing(make: Make) -> None:
             raw_peer(b.server.address) as four,
             raw_peer(b.server.address) as five,
         ):
-            await eventually(lambda: five.closed)
-            assert five.closed is not None
-            assert five.closed.code == CloseCode.OVERLOADED
-            assert not any(peer.closed for peer in (one, two, three, four))
-            assert b.nodes() == [10]
+            await eventually(lambda: one.closed)
+            assert one.closed is not None
+            assert one.closed.code == CloseCode.OVERLOADED
+            assert not any(peer.closed for peer in (two, three, four, five))
+            late.dial(b)  # who speaks comes in nevertheless
+            await eventually(lambda: b.nodes() == [10, 30])
 
 
 async def test_a_flood_of_datagrams_and_streams_before_any_proof(make: Make) -> None:

@@ -351,19 +351,30 @@ def test_what_is_signed_already_is_not_signed_again() -> None:
 # Caps and floods
 
 
-def test_handshakes_under_way_are_bounded_and_room_comes_back() -> None:
+def test_handshakes_under_way_are_bounded_and_the_silent_make_room() -> None:
     net = Net()
     b = net.node(20, max_handshakes=3)
     for session in range(1, 6):
         b.peers.opened(net.now, session, role=Role.LISTENER, alpn="laps-2", spki_hash=bytes(32))
     net.collect()
+    # Those who came first, and said nothing, had to go.
+    assert [event.session for event in b.of(PeerRefused)] == [1, 2]
     assert codes(b) == [CloseCode.OVERLOADED] * 2
-    b.peers.closed(net.now, 1)
     b.sessions = 10
     a = net.node(10)
     net.connect(a, b)
     net.run()
     assert a.of(PeerUp)
+    assert len(b.of(PeerRefused)) == 3
+    # Our own dials are not counted.
+    other = net.node(40)
+    for _ in range(5):
+        b.sessions += 1
+        b.peers.opened(net.now, b.sessions, role=Role.DIALLER, alpn="laps-2", spki_hash=bytes(32))
+    net.connect(b, other)
+    net.run()
+    assert other.of(PeerUp)
+    assert len(b.of(PeerRefused)) == 3
 
 
 def test_connections_of_one_node_are_bounded() -> None:

@@ -227,7 +227,7 @@ def test_who_has_no_room_and_who_takes_no_peers_says_so_at_once() -> None:
         )
     net.collect()
     assert [(each.session, each.code) for each in crowded.of(PeerRefused)] == [
-        (2, CloseCode.OVERLOADED)
+        (1, CloseCode.OVERLOADED)
     ]
     assert stub.of(PeerRefused)[0].code == CloseCode.MODE_REFUSED
 

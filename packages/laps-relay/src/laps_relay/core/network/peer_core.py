@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 MAX_HANDSHAKES: Final = 256
-"""Connections of others that have not proved themselves yet."""
+"""Connections of others that have not proved themselves yet; more of them push the oldest out."""
 MAX_SESSIONS_PER_NODE: Final = 64
 """Connections that one node may have to us."""
 MAX_REASON: Final = 200
@@ -209,6 +209,17 @@ class PeerCore:
         return ""
 
     # Inside: what sessions tell
+
+    def _greet(self, now: float, session: int) -> None:
+        """Somebody came who has proved nothing yet.
+
+        If there are too many of them, the one who came first must go: an honest peer is through
+        within a few round trips, a silent one would keep its place until its time is over.
+        """
+        self._greeting[session] = None
+        if len(self._greeting) > self._max_handshakes:
+            oldest = next(iter(self._greeting))
+            self.close(now, oldest, CloseCode.OVERLOADED, "too many handshakes are under way")
 
     def _at(self, now: float, session: int) -> PeerRecord | None:
         self._now = now

@@ -79,14 +79,11 @@ class Peers(PeerCore):
         wire = PeeringSession(self._config(role, info, spki_hash, dial), flavour, now)
         peer = PeerRecord(session, wire, role, alpn, spki_hash, dial)
         self._peers[session] = peer
-        crowded = role is Role.LISTENER and len(self._greeting) >= self._max_handshakes
-        self._greeting[session] = None
         if role is Role.LISTENER:
             self._own_spki = spki_hash
+            self._greet(now, session)
         if why := self._unfit(role, flavour, info.node.relay_type):
             wire.close(now, CloseCode.MODE_REFUSED, why)
-        elif crowded:
-            wire.close(now, CloseCode.OVERLOADED, "too many handshakes are under way")
         elif role is Role.DIALLER:
             wire.connect(now, 0)
         self._settle(peer)
