@@ -160,5 +160,6 @@ class Chooser:
         session = record.home.get(target)
         if record.is_feed or session is None:
             return
-        if self._host.node_of(session) not in record.avoided(target):
+        avoid = record.avoided(target)
+        if not avoid or self._host.node_of(session) not in avoid:
             choice.homes[target] = session
