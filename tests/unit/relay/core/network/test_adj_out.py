@@ -177,6 +177,29 @@ def test_a_path_of_another_life_is_not_worth_the_newer_self_part() -> None:
     assert net.flush(three)[0][9].node.stamp.epoch == 1
 
 
+def test_a_path_of_sixteen_is_not_passed_on() -> None:
+    net = Net()
+    path = [(100 + hop, 1) for hop in range(15)]
+    net.table.put(net.one, node_info(9, *path[1:], (1, 5)))
+    assert len(net.flush(net.two)[0][9].path) == 16
+    net.table.put(net.one, node_info(9, *path, (1, 5)))
+    assert net.flush(net.two) == ({}, (X,))
+    net.table.drop(net.one, X)
+    assert net.flush(net.two) == ({}, ())
+
+
+def test_nothing_goes_to_who_is_on_the_path_or_must_have_it_verified() -> None:
+    net = Net()
+    net.table.put(net.one, node_info(9, (2, 5), (1, 5)))
+    assert net.flush(net.two) == ({}, ())
+    net.table.put(net.one, node_info(9, (3, 5), (1, 5)))
+    net.two.signed = True
+    assert net.flush(net.two) == ({}, ())
+    net.one.signed = True
+    net.exports.retell(net.two)
+    assert net.flush(net.two)[0].keys() == {9}
+
+
 def test_policy_may_keep_things_to_itself() -> None:
     class Quiet(OpenPolicy):
         def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:

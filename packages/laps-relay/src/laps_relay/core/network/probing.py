@@ -94,6 +94,7 @@ class Prober:
         "_sessions",
         "_settings",
         "_targets",
+        "_wished",
     )
 
     def __init__(self, local: NodeId, settings: NetworkSettings, lookup: NodeLookup) -> None:
@@ -102,6 +103,8 @@ class Prober:
         self._lookup = lookup
         self._sessions: dict[int, _Session] = {}
         self._targets: tuple[NodeId, ...] = ()
+        self._wished: tuple[NodeId, ...] | None = None
+        """Other targets, which were not needed yet."""
         self._asked: dict[int, _Asked] = {}
         self._readings: dict[tuple[NodeId, NodeId], Reading] = {}
         self._due: Timers[int] = Timers()
@@ -134,9 +137,16 @@ class Prober:
 
     def set_targets(self, targets: Iterable[NodeId]) -> None:
         """The nodes whose distance is worth knowing: Vias and Edges that may be dialled."""
-        self._targets = tuple(sorted(set(targets) - {self._local}))
-        wanted = set(self._targets)
-        self._readings = {key: each for key, each in self._readings.items() if key[1] in wanted}
+        # Nodes come by the hundred when a network starts; nobody asks before the next probes.
+        self._wished = tuple(targets)
+
+    def _retarget(self) -> None:
+        """Take the targets that were last given."""
+        if self._wished is not None:
+            wanted = set(self._wished) - {self._local}
+            self._wished = None
+            self._targets = tuple(sorted(wanted))
+            self._readings = {key: each for key, each in self._readings.items() if key[1] in wanted}
 
     # Asking
 
@@ -146,6 +156,7 @@ class Prober:
 
     def handle_timeout(self, now: float) -> list[tuple[int, Probe]]:
         """The probes to send now, and on which sessions."""
+        self._retarget()
         probes: list[tuple[int, Probe]] = []
         while (session := self._due.pop(now)) is not None:
             self._due.set(session, now + self._settings.probe_interval)
@@ -214,10 +225,12 @@ class Prober:
 
     def reading(self, peer: NodeId, target: NodeId) -> Reading | None:
         """The last that a peer said of a target."""
+        self._retarget()
         return self._readings.get((peer, target))
 
     def readings(self, target: NodeId) -> list[Reading]:
         """What all peers say of a target, the nearest way first; not those that do not reach it."""
+        self._retarget()
         known = [
             each
             for (_, node), each in self._readings.items()
