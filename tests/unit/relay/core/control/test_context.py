@@ -20,6 +20,7 @@ from laps_wire.moqt.session.events import (
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, track_of
+from testkit.upstream import Upstream
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 LOAD = {Draft.D16: RequestErrorCode.INTERNAL_ERROR, Draft.D18: RequestErrorCode.EXCESSIVE_LOAD}
@@ -112,3 +113,16 @@ def test_how_much_may_wait() -> None:
     net.advance(30.0)
     assert publisher.take(RequestCancelled)
     assert client.feeds == {}
+
+
+def test_the_network_has_no_rate_and_no_caps_of_a_session() -> None:
+    net = EdgeNet(
+        settings=EdgeSettings(request_burst=1, session_namespaces=1, name_bytes=4, max_namespaces=3)
+    )
+    network = Upstream(net)
+    for index in range(4):
+        network.session.publish_namespace(Namespace.of(b"long name", bytes([65 + index])))
+    net.settle()
+    assert len(network.take(RequestAccepted)) == 3
+    # What the relay can hold in all is another matter.
+    assert network.error() == RequestErrorCode.EXCESSIVE_LOAD

@@ -29,6 +29,7 @@ from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import Namespace
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, RuleBook
+from testkit.upstream import Upstream
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 
@@ -385,3 +386,17 @@ def test_an_answer_that_is_over_when_it_comes(draft: Draft) -> None:
     rules.rules[Action.SUBSCRIBE] = Decision(allowed=True, expires=net.now)
     peer = net.subscriber(draft)
     assert peer.one(RequestRejected).message.error_code == EXPIRED
+
+
+def test_our_own_network_is_trusted() -> None:
+    book = RuleBook()
+    book.rules = dict.fromkeys(Action, NO)
+    net = EdgeNet(authorizer=book)
+    network = Upstream(net)
+    network.session.publish_namespace(NAMESPACE)
+    net.settle()
+    network.one(RequestAccepted)
+    net.relay.reauthorize(net.now)
+    net.settle()
+    assert [row.namespace for row in net.relay.namespaces()] == [NAMESPACE]
+    assert book.asked == []

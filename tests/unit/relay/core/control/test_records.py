@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from laps_relay.core.control.records import (
     Client,
     FetchJob,
@@ -20,10 +22,10 @@ from laps_wire.moqt.versions import Draft
 from testkit.edge_net import TRACK
 
 
-def client() -> Client:
+def client(number: int = 3, **info: Any) -> Client:
     wire = Session(SessionConfig(draft=Draft.D18, role=Role.SERVER))
-    info = SessionInfo(peer_address="", draft=Draft.D18)
-    return Client(id=3, wire=wire, info=info, opened=0.0)
+    known = SessionInfo(peer_address="", draft=Draft.D18, **info)
+    return Client(id=number, wire=wire, info=known, opened=0.0)
 
 
 def test_a_client_is_usable_between_setup_and_goaway() -> None:
@@ -72,3 +74,36 @@ def test_records_are_themselves_alone() -> None:
     first, second = Track(number=1, name=TRACK), Track(number=1, name=TRACK)
     assert first != second
     assert len({first, second}) == 2
+
+
+def state_of(receiver: Receiver) -> tuple[list[Source], bool, bool]:
+    return receiver.sources, receiver.expects, receiver.fed
+
+
+def test_a_session_with_relays_behind_it_does_not_feed_itself() -> None:
+    track = Track(number=1, name=TRACK)
+    network, other = client(8, peering=True), client(9)
+    source = track.sources[8] = Source(client=network, track=track, pushed=False)
+    receiver = Receiver(client=network, track=track, pushed=False, request_id=1)
+    track.receivers[8] = receiver
+    assert (list(source.receivers), source.unused) == ([], True)
+    source.stage = Stage.ESTABLISHED
+    assert state_of(receiver) == ([], False, False)
+    # Others are fed by it, and feed it.
+    listener = Receiver(client=other, track=track, pushed=False, request_id=1)
+    track.receivers[9] = listener
+    assert (list(source.receivers), source.unused) == ([listener], False)
+    assert state_of(listener) == ([source], False, True)
+    second = track.sources[9] = Source(client=other, track=track, pushed=True)
+    assert state_of(receiver) == ([second], True, False)
+    # A client that publishes what it receives is nobody special.
+    assert (list(second.receivers), second.unused) == ([receiver, listener], False)
+    assert state_of(listener) == ([source, second], True, True)
+
+
+def test_aliases() -> None:
+    track = Track(number=7, name=TRACK)
+    assert client().alias(track) == 7
+    named = client(alias=lambda name: len(name.name))
+    receiver = Receiver(client=named, track=track, pushed=False, request_id=1)
+    assert receiver.alias == len(TRACK.name)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from laps_relay.core.control.settings import EdgeSettings, SessionInfo
+from laps_relay.core.control.settings import EdgeSettings
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.messages import Subscribe, SubscribeOk
+from laps_wire.moqt.messages import SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
     PublishEnded,
@@ -18,51 +16,10 @@ from laps_wire.moqt.session import (
     RequestRejected,
 )
 from laps_wire.moqt.versions import Draft
-from laps_wire.names import FullTrackName
-from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, track_of
-from testkit.moqt_pair import Pair
-from testkit.recording_plane import NullEgress
+from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, track_of
+from testkit.upstream import Upstream
 
 D18 = Draft.D18
-
-
-class Network(Peer):
-    """An upstream session that a test answers for."""
-
-    def __init__(self, net: EdgeNet, **info: Any) -> None:
-        flags = {"peering": True, "upstream": True, **info}
-        super().__init__(900, Pair(D18), SessionInfo(peer_address="network", draft=D18, **flags))
-        self.net = net
-        self.last = -1
-        net.peers[self.id] = self
-        net.relay.add_session(net.now, self.id, self.wire, NullEgress(), self.info)
-        net.settle()
-
-    def asked(self) -> list[FullTrackName]:
-        """The tracks that it was asked for since the last call."""
-        self.net.settle()
-        found: list[FullTrackName] = []
-        for event in self.take(RequestReceived):
-            assert isinstance(event.message, Subscribe)
-            found.append(event.message.track)
-            self.last = event.request_id
-        return found
-
-    def accept(self) -> None:
-        self.session.accept_subscribe(self.last, 55)
-        self.net.settle()
-
-    def refuse(self, code: int = RequestErrorCode.DOES_NOT_EXIST, reason: str = "nobody") -> None:
-        self.session.reject(self.last, code, reason)
-        self.net.settle()
-
-    def subscribe(self, track: FullTrackName = TRACK) -> int:
-        request_id = self.session.subscribe(track)
-        self.net.settle()
-        return request_id
-
-    def error(self) -> int:
-        return self.one(RequestRejected).message.error_code
 
 
 @pytest.fixture
@@ -71,13 +28,13 @@ def net() -> EdgeNet:
 
 
 @pytest.fixture
-def network(net: EdgeNet) -> Network:
-    return Network(net)
+def network(net: EdgeNet) -> Upstream:
+    return Upstream(net)
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_it_is_asked_for_what_somebody_receives(
-    net: EdgeNet, network: Network, draft: Draft
+    net: EdgeNet, network: Upstream, draft: Draft
 ) -> None:
     subscriber = net.subscriber(draft)
     assert network.asked() == [TRACK]
@@ -87,7 +44,7 @@ def test_it_is_asked_for_what_somebody_receives(
     assert network.asked() == []
 
 
-def test_it_is_asked_even_if_somebody_publishes_here(net: EdgeNet, network: Network) -> None:
+def test_it_is_asked_even_if_somebody_publishes_here(net: EdgeNet, network: Upstream) -> None:
     net.publisher(D18)
     assert network.asked() == []
     subscriber = net.subscriber(D18)
@@ -100,7 +57,7 @@ def test_it_is_asked_even_if_somebody_publishes_here(net: EdgeNet, network: Netw
     assert not subscriber.take(PublishEnded)
 
 
-def test_it_is_asked_for_what_a_watcher_takes(net: EdgeNet, network: Network) -> None:
+def test_it_is_asked_for_what_a_watcher_takes(net: EdgeNet, network: Upstream) -> None:
     watcher = net.connect(D18)
     watcher.session.subscribe_tracks(NAMESPACE)
     net.settle()
@@ -112,7 +69,7 @@ def test_it_is_asked_for_what_a_watcher_takes(net: EdgeNet, network: Network) ->
     assert network.asked() == [TRACK]
 
 
-def test_it_is_not_asked_for_what_only_it_receives(net: EdgeNet, network: Network) -> None:
+def test_it_is_not_asked_for_what_only_it_receives(net: EdgeNet, network: Upstream) -> None:
     net.publisher(D18)
     network.subscribe()
     assert network.asked() == []
@@ -128,7 +85,7 @@ def test_it_is_not_asked_for_what_only_it_receives(net: EdgeNet, network: Networ
     assert [row.session for row in net.relay.subscriptions()] == [900]
 
 
-def test_what_only_it_publishes_does_not_serve_it(net: EdgeNet, network: Network) -> None:
+def test_what_only_it_publishes_does_not_serve_it(net: EdgeNet, network: Upstream) -> None:
     net.subscriber(D18)
     network.asked()
     network.accept()
@@ -144,7 +101,7 @@ def test_what_only_it_publishes_does_not_serve_it(net: EdgeNet, network: Network
     assert network.error() == RequestErrorCode.NOT_SUPPORTED
 
 
-def test_it_loses_a_track_with_the_last_publisher_here(net: EdgeNet, network: Network) -> None:
+def test_it_loses_a_track_with_the_last_publisher_here(net: EdgeNet, network: Upstream) -> None:
     publisher = net.publisher(D18)
     network.subscribe()
     subscriber = net.subscriber(D18)
@@ -156,7 +113,7 @@ def test_it_loses_a_track_with_the_last_publisher_here(net: EdgeNet, network: Ne
     assert not subscriber.take(PublishEnded)
 
 
-def test_a_track_that_it_refused_is_asked_for_again(net: EdgeNet, network: Network) -> None:
+def test_a_track_that_it_refused_is_asked_for_again(net: EdgeNet, network: Upstream) -> None:
     waiting = net.subscriber(D18, parameters=Parameters(rendezvous_timeout=60_000))
     network.asked()
     network.refuse()
@@ -174,7 +131,7 @@ def test_a_track_that_it_refused_is_asked_for_again(net: EdgeNet, network: Netwo
     assert network.asked() == []
 
 
-def test_a_refusal_is_forgotten_with_the_last_receiver(net: EdgeNet, network: Network) -> None:
+def test_a_refusal_is_forgotten_with_the_last_receiver(net: EdgeNet, network: Upstream) -> None:
     net.publisher(D18)
     subscriber = net.subscriber(D18)
     network.asked()
@@ -185,7 +142,7 @@ def test_a_refusal_is_forgotten_with_the_last_receiver(net: EdgeNet, network: Ne
     assert network.asked() == [TRACK]
 
 
-def test_a_namespace_of_others_asks_again(net: EdgeNet, network: Network) -> None:
+def test_a_namespace_of_others_asks_again(net: EdgeNet, network: Upstream) -> None:
     waiting = net.subscriber(D18, parameters=Parameters(rendezvous_timeout=60_000))
     network.asked()
     network.refuse()
@@ -206,7 +163,7 @@ def test_a_namespace_of_others_asks_again(net: EdgeNet, network: Network) -> Non
     ],
 )
 def test_refusals(
-    net: EdgeNet, network: Network, code: RequestErrorCode, draft: Draft, told: int | None
+    net: EdgeNet, network: Upstream, code: RequestErrorCode, draft: Draft, told: int | None
 ) -> None:
     subscriber = net.subscriber(draft)
     network.asked()
@@ -219,10 +176,10 @@ def test_one_that_comes_late_is_asked_for_everything(net: EdgeNet) -> None:
     net.publisher(D18)
     net.subscriber(D18)
     net.publisher(D18, track_of("unwatched"))
-    assert Network(net).asked() == [TRACK]
+    assert Upstream(net).asked() == [TRACK]
 
 
-def test_one_that_leaves_ends_what_it_gave(net: EdgeNet, network: Network) -> None:
+def test_one_that_leaves_ends_what_it_gave(net: EdgeNet, network: Upstream) -> None:
     subscriber = net.subscriber(D18)
     network.asked()
     network.accept()
@@ -235,7 +192,7 @@ def test_one_that_leaves_ends_what_it_gave(net: EdgeNet, network: Network) -> No
 
 
 def test_a_session_with_relays_behind_it_need_not_be_upstream(net: EdgeNet) -> None:
-    network = Network(net, upstream=False)
+    network = Upstream(net, upstream=False)
     net.subscriber(D18)
     assert network.asked() == []
     network.session.publish_namespace(NAMESPACE)
@@ -248,7 +205,7 @@ def test_a_session_with_relays_behind_it_need_not_be_upstream(net: EdgeNet) -> N
 
 
 def test_aliases_are_its_own(net: EdgeNet) -> None:
-    network = Network(net, alias=lambda name: 1000 + len(name.name))
+    network = Upstream(net, alias=lambda name: 1000 + len(name.name))
     net.publisher(D18)
     network.subscribe()
     ok = network.one(RequestAccepted).message
@@ -260,7 +217,7 @@ def test_aliases_are_its_own(net: EdgeNet) -> None:
 
 def test_caps_of_a_session_are_not_for_it() -> None:
     net = EdgeNet(settings=EdgeSettings(max_sessions=1, session_namespaces=1, request_burst=1))
-    network = Network(net)
+    network = Upstream(net)
     net.connect(D18)
     for number in range(3):
         network.session.publish_namespace(track_of("", b"%d" % number).namespace)

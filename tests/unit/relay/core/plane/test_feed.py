@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from laps_relay.core.interfaces import Subscription, TrackMalformed
 from laps_relay.core.plane.cache import SEGMENT_BYTES
 from laps_wire.moqt.codepoints import ObjectStatus
-from laps_wire.moqt.data import encode_extensions
+from laps_wire.moqt.data import ObjectDatagram, encode_extensions
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, Net, bodies, entry, subgroup
@@ -296,3 +297,121 @@ def test_a_track_that_is_gone() -> None:
     net.plane.remove_track(net.now, 1)
     assert net.egress[receiver].resets() == [1]
     assert net.egress[other].resets() == [1]
+
+
+# Sessions that get nothing of their own back
+
+
+def quiet(net: Net, session: int, **options: Any) -> Subscription:
+    """Subscribe a session that has relays behind it."""
+    return net.subscribe(session, echo=False, **options)
+
+
+def test_a_session_gets_its_own_back_if_it_wants() -> None:
+    net = Net()
+    both, silent = net.publisher(D18), net.publisher(D18)
+    net.subscribe(both)
+    quiet(net, silent)
+    net.send(both, subgroup(D18, bodies(1), group=0))
+    net.send(silent, subgroup(D18, bodies(1), group=1))
+    assert sorted(net.egress[both].objects()) == [(0, 0), (1, 0)]
+    assert sorted(net.egress[silent].objects()) == [(0, 0)]
+
+
+def test_one_that_comes_or_changes_while_its_own_is_under_way() -> None:
+    net = Net()
+    silent, other = net.publisher(D18), net.publisher(D18)
+    data = subgroup(D18, bodies(3))
+    first = len(subgroup(D18, bodies(1)))
+    stream = net.open(silent, data[:first])
+    subscription = quiet(net, silent)
+    net.plane.update_egress(net.now, subscription, entry(echo=False, priority=3))
+    net.more(silent, stream, data[first:], fin=True)
+    assert not net.egress[silent].streams
+    net.send(other, subgroup(D18, bodies(1), group=1))
+    assert sorted(net.egress[silent].objects()) == [(1, 0)]
+
+
+def test_its_own_stream_takes_over_from_another_one() -> None:
+    net = Net()
+    other, silent, witness = net.publisher(D18), net.publisher(D18), net.receiver(D18)
+    quiet(net, silent)
+    data = subgroup(D18, bodies(4))
+    half = len(subgroup(D18, bodies(2)))
+    first = net.open(other, data[:half])
+    second = net.open(silent, data[:half])
+    net.reset(other, first, 5)
+    # What comes now is its own.
+    net.more(silent, second, data[half:], fin=True)
+    assert net.egress[witness].subgroups()[0].payloads == bodies(4)
+    (told,) = net.egress[silent].subgroups()
+    assert told.payloads == bodies(2)
+    assert told.stream.reset_code is not None
+    # Nor does it come from the cache, but for the others it does.
+    late, again = net.receiver(D18, start=(0, 0)), net.session(D18)
+    net.subscribe(again, start=(0, 0))
+    assert len(net.egress[late].objects()) == len(net.egress[again].objects()) == 4
+
+
+def test_another_stream_takes_over_from_its_own() -> None:
+    net = Net()
+    silent, other = net.publisher(D18), net.publisher(D18)
+    quiet(net, silent)
+    unwilling = quiet(net, silent, request_id=2, forward=False)
+    data = subgroup(D18, bodies(4))
+    half = len(subgroup(D18, bodies(2)))
+    first = net.open(silent, data[:half])
+    second = net.open(other, data[:half])
+    net.reset(silent, first, 5)
+    net.more(other, second, data[half:], fin=True)
+    assert sorted(net.egress[silent].objects()) == [(0, 2), (0, 3)]
+    counters = net.plane.subscription_counters(unwilling)
+    assert counters is not None
+    assert counters.streams == 0
+
+
+@pytest.mark.parametrize("brings", [False, True])
+def test_nothing_of_its_own_is_replayed(brings: bool) -> None:
+    net = Net()
+    silent, other = net.publisher(D18), net.publisher(D18)
+    whole, part = subgroup(D18, bodies(2)), subgroup(D18, bodies(2), group=1)
+    source = silent if brings else other
+    net.send(source, whole)
+    stream = net.open(source, part[:-5])
+    quiet(net, silent, start=(0, 0))
+    net.more(source, stream, part[-5:], fin=True)
+    expected = [] if brings else [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert sorted(net.egress[silent].objects()) == expected
+
+
+def test_a_subgroup_of_both_is_replayed_in_part() -> None:
+    """The beginning came from another one and is cached; the session itself goes on with it."""
+    net = Net()
+    other, silent = net.publisher(D18), net.publisher(D18)
+    data = subgroup(D18, bodies(4))
+    half = len(subgroup(D18, bodies(2)))
+    first = net.open(other, data[:half])
+    second = net.open(silent, data[:half])
+    net.reset(other, first, 5)
+    net.more(silent, second, data[half:-3])
+    quiet(net, silent, start=(0, 0))
+    net.more(silent, second, data[-3:], fin=True)
+    (told,) = net.egress[silent].subgroups()
+    assert told.payloads == bodies(2)
+    net.wait(30)
+    assert told.stream.reset_code is not None
+
+
+def test_datagrams_of_its_own_do_not_come_back() -> None:
+    net = Net()
+    silent, other = net.publisher(D18), net.publisher(D18)
+    quiet(net, silent)
+    net.datagram(silent, ObjectDatagram(7, 0, 0, b"own"))
+    net.datagram(other, ObjectDatagram(7, 0, 1, b"theirs"))
+    net.datagram(silent, ObjectDatagram(7, 0, 2, b"own"))
+    assert [each.payload for each in net.egress[silent].object_datagrams()] == [b"theirs"]
+    # Nor from the cache.
+    quiet(net, silent, request_id=2, start=(0, 0))
+    assert [each.payload for each in net.egress[silent].object_datagrams()] == [b"theirs"] * 2
+    late = net.receiver(D18, start=(0, 0))
+    assert len(net.egress[late].object_datagrams()) == 3

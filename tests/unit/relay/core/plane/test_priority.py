@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.core.plane.priority import stream_priority
+from laps_relay.core.plane.priority import publisher_priority, stream_priority
 from laps_wire.moqt.codepoints import GroupOrder
 
 BYTES = st.integers(0, 255)
@@ -30,3 +30,11 @@ def test_subscriber_publisher_group_subgroup(
 def test_it_is_behind_control_and_fits(group: int, subgroup: int, order: GroupOrder) -> None:
     assert stream_priority(0, 0, order, group, subgroup) > 0
     assert stream_priority(255, 255, order, group, subgroup) < 1 << 63
+
+
+@given(BYTES, BYTES, st.integers(0, (1 << 64) - 1), st.sampled_from([UP, DOWN]))
+def test_the_publishers_part(
+    subscriber: int, publisher: int, group: int, order: GroupOrder
+) -> None:
+    priority = stream_priority(subscriber, publisher, order, group, 5)
+    assert publisher_priority(priority) == publisher

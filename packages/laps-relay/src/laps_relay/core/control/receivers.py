@@ -82,7 +82,7 @@ class Receivers:
     def _wait_on(self, now: float, receiver: Receiver) -> None:
         """Let a receiver wait for a publisher's answer, or for a publisher."""
         context = self._context
-        if receiver.awaited:
+        if receiver.expects:
             # The publisher's time to answer runs elsewhere.
             context.timers.cancel((Due.PATIENCE, receiver))
         elif receiver.patience > now:

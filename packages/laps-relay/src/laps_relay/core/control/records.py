@@ -288,7 +288,7 @@ class Receiver:
         return any(source.live for source in self.sources)
 
     @property
-    def awaited(self) -> bool:
+    def expects(self) -> bool:
         """Whether a publisher that may feed it was asked and has not answered."""
         return any(source.stage is Stage.PENDING for source in self.sources)
 
