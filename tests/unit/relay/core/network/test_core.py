@@ -5,12 +5,29 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.network.dialling import Contact
-from laps_relay.core.network.events import NodeGone, PeerGone, PeerLeaving, RouteChanged
-from laps_relay.core.network.interfaces import Answer
+from laps_relay.core.network.events import (
+    NodeGone,
+    PeerGone,
+    PeerLeaving,
+    PolicyChanged,
+    RouteChanged,
+    SubscribeRefused,
+)
+from laps_relay.core.network.interfaces import Answer, Refusal
+from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceKind, RelayType, SubscribeCode
-from testkit.relay_net import TRACK, RelayNet
+from laps_wire.peering.laps2 import (
+    AnnounceKind,
+    Load,
+    LoadClass,
+    NodeSelf,
+    RelayType,
+    SubscribeCode,
+    SubscribeInfo,
+)
+from testkit.relay_net import TRACK, RelayNet, key_of
 
 VIA = RelayType.VIA
 ACCEPTED = (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
@@ -278,3 +295,247 @@ def test_data_that_is_faster_than_its_set_is_held() -> None:
     net.run(0.1)
     assert net.got(2) == [[b"early"]]
     assert net.relays[2].counters().held_bytes == 0
+
+
+# Churn and policy
+
+
+def test_an_unsubscribe_waits_and_is_cancelled_by_a_new_want() -> None:
+    net = chain()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    net.unwant(3)
+    net.run(4)
+    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    net.want(3)
+    net.run(10)
+    net.send(1, b"still there")
+    net.run()
+    assert net.got(3) == [[b"still there"]]
+    assert net.clients[1].released == []
+    net.unwant(3)
+    net.run(4.5)
+    assert net.clients[1].released == []
+    net.run(1)
+    assert net.clients[1].released == [key_of(TRACK)]
+    assert net.relays[1].subscribe_rows() == []
+
+
+def test_a_publisher_ends_a_track_and_comes_back() -> None:
+    net = chain()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    stream = net.begin(1, b"the last ")
+    net.run(0.1)
+    net.relays[1].pull_ended(net.now, key_of(TRACK), "it is over")
+    net.clients[1].feeds.clear()
+    net.run(0.5)
+    assert net.answers(3)[1:] == [ACCEPTED, (Answer.ENDED, SubscribeCode.ENDED)]
+    stream.write(b"words", fin=True)
+    net.run(3)
+    assert net.got(3) == [[b"the last words"]]
+    for number in (1, 2, 3):
+        assert (net.relays[number].sets(), net.relays[number].fib()) == ([], [])
+    net.want(3)
+    net.run()
+    net.send(1, b"more")
+    net.run()
+    assert net.got(3) == [[b"more"]]
+
+
+class Closed(OpenPolicy):
+    """Subscribers at some relays may have nothing."""
+
+    __slots__ = ("excluded",)
+
+    def __init__(self, *excluded: int) -> None:
+        self.excluded = excluded
+
+    def subscribe(
+        self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
+    ) -> Refusal | None:
+        if source.node_id in self.excluded:
+            return Refusal("tracks", f"{source.node_id} may not have it")
+        return None
+
+
+def test_a_policy_that_is_loaded_cuts_what_it_forbids() -> None:
+    net = chain()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    net.answers(3)
+    stream = net.begin(1, b"never ")
+    net.run(0.1)
+    net.relays[1].set_policy(net.now, Closed(3))
+    stream.write(b"whole", fin=True)
+    net.run()
+    assert net.got(3) == [[]]
+    assert [data for data, _ in net.clients[3].reset] == [b"never "]
+    assert net.answers(3)[0][1] is SubscribeCode.POLICY
+    assert net.relays[1].sets() == net.relays[2].sets() == []
+    assert [event.reason for event in net.told(1, SubscribeRefused)]
+    assert len(net.told(1, PolicyChanged)) == 1
+    net.relays[1].set_policy(net.now, OPEN_POLICY)
+    net.run()
+    net.send(1, b"allowed again")
+    net.run()
+    assert net.got(3) == [[b"allowed again"]]
+
+
+def test_a_policy_cuts_the_streams_of_one_of_several() -> None:
+    net = chain()
+    for number in (4, 5):
+        net.add(number)
+    net.join(2, 4)
+    net.join(1, 5)
+    net.run()
+    net.publish(1)
+    for number in (3, 4, 5):
+        net.want(number)
+    net.run()
+    stream = net.begin(1, b"begun ")
+    net.run(0.1)
+    net.relays[1].set_policy(net.now, Closed(3, 5))
+    net.run(0.001)
+    stream.write(b"and ended", fin=True)
+    net.send(1, b"new")
+    net.run()
+    assert net.got(3, 4, 5) == [[], [b"begun and ended", b"new"], []]
+    assert [data for data, _ in net.clients[3].reset] == [b"begun "]
+    assert [data for data, _ in net.clients[5].reset] == [b"begun "]
+
+
+# Control servers and dynamic peering
+
+
+def test_a_target_without_a_way_is_dialled_and_left_when_it_has_no_use() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.add(9, RelayType.CONTROL)
+    net.dial_for_ever(1, 9)
+    net.dial_for_ever(2, 9)
+    net.run()
+    assert net.way(1, 2) == ()
+    net.publish(1)
+    net.want(2)
+    net.run(2)
+    assert net.answers(2)[-1] == ACCEPTED
+    demand = [row for row in net.relays[1].peers() if row.on_demand]
+    assert [row.node for row in demand] == [2]
+    net.send(1, b"object")
+    net.run()
+    assert net.got(2) == [[b"object"]]
+    assert net.relays[9].counters().streams_in == 0
+    net.unwant(2)
+    net.run(34)
+    assert [row.node for row in net.relays[1].peers() if row.on_demand] == [2]
+    # Somebody needs it again before its time is over.
+    net.want(2)
+    net.run(40)
+    net.send(1, b"again")
+    net.run()
+    assert net.got(2) == [[b"again"]]
+    net.unwant(2)
+    net.run(40)
+    assert [row.node for row in net.relays[1].peers()] == [9]
+    assert [event.reason for event in net.told(1, PeerGone)] == ["not needed any more"]
+
+
+def test_without_dynamic_peering_nobody_is_dialled() -> None:
+    net = RelayNet()
+    net.add(1, dynamic_peering=False)
+    net.add(2, dynamic_peering=False)
+    net.add(9, RelayType.CONTROL)
+    net.dial_for_ever(1, 9)
+    net.dial_for_ever(2, 9)
+    net.publish(1)
+    net.want(2)
+    net.run(2)
+    assert [row.node for row in net.relays[1].peers()] == [9]
+
+
+def test_losing_a_control_server_loses_nothing() -> None:
+    net = RelayNet()
+    edges, servers = range(1, 5), (11, 12, 13)
+    for number in edges:
+        net.add(number)
+    for number in servers:
+        net.add(number, RelayType.CONTROL)
+    for number in edges:
+        net.dial_for_ever(number, *servers)
+    net.run()
+    names = [FullTrackName.parse(f"example-room--video{number}") for number in range(12)]
+    for name in names:
+        net.publish(1, name)
+        net.want(2, name)
+        net.want(3, name)
+    net.run(3)
+    # Each subscribe is at two servers, and at the Edge that publishes; nowhere else.
+    held = [{row.key for row in net.relays[number].subscribe_rows()} for number in servers]
+    for name in names:
+        assert sum(key_of(name) in keys for keys in held) == 2
+    assert len(net.relays[1].subscribe_rows()) == 24
+    assert net.relays[4].subscribe_rows() == []
+    net.crash(12)
+    net.run(3)
+    held = [{row.key for row in net.relays[number].subscribe_rows()} for number in (11, 13)]
+    assert held == [{key_of(name) for name in names}] * 2
+    for name in names:
+        net.send(1, b"object", name)
+    net.run()
+    assert net.got(2, 3, 4) == [[b"object"] * 12, [b"object"] * 12, []]
+    assert all(answer == ACCEPTED for answer in net.answers(2))
+    net.want(4, names[0])
+    net.run(2)
+    net.send(1, b"for a late one", names[0])
+    net.run()
+    assert net.got(4) == [[b"for a late one"]]
+
+
+def test_nobody_publishes_it() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(9, RelayType.CONTROL)
+    net.dial_for_ever(1, 9)
+    net.run()
+    net.want(1)
+    net.run()
+    assert net.answers(1) == [(Answer.REFUSED, SubscribeCode.NO_PUBLISHER)]
+
+
+# What is told
+
+
+def test_a_way_that_only_costs_more_is_no_news() -> None:
+    net = chain()
+    assert [event.node for event in net.told(1, RouteChanged)] == [2, 3]
+    for _ in range(4):
+        net.relays[2].measured(net.now, net.session(2, 3), 80_000)
+        net.run(2)
+    assert net.relays[1].nodes()[2].cost_us > 50_000
+    assert net.told(1, RouteChanged) == []
+    net.crash(3)
+    net.run()
+    (lost,) = net.told(1, RouteChanged)
+    assert (lost.node, lost.peer) == (3, None)
+
+
+def test_rounds_end() -> None:
+    """A part that always has something new does not hang the relay."""
+    net = RelayNet()
+    relay = net.add(1)
+    turns: list[float] = []
+
+    def busy(_: NetworkRelay, now: float) -> bool:
+        turns.append(now)
+        relay.set_own_contacts(now, ("elsewhere:1",))
+        return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NetworkRelay, "_round", busy)
+        relay.set_load(net.now, Load(LoadClass.NORMAL, 7))
+    assert len(turns) == 1_000

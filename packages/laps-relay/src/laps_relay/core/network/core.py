@@ -189,6 +189,11 @@ class NetworkCore(NetworkSessions):
     def _lead(self, now: float, key: int) -> None:
         """Let a track of ours go to those who want it."""
         feed, name = self._feeds.get(key), self._interests.name(key)
-        if feed is not None and name is not None:
-            targets = self._interests.targets(key)
-            self._sets.set_feed(now, feed.ingress, key, targets, self._policy.scope(name))
+        if feed is None:
+            return
+        if name is None:
+            # Its publisher has ended it.
+            self._close_feed(now, key)
+            return
+        targets = self._interests.targets(key)
+        self._sets.set_feed(now, feed.ingress, key, targets, self._policy.scope(name))

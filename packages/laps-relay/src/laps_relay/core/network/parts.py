@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from laps_relay.core.network import events
 from laps_relay.core.network.advertising import Advertiser
@@ -62,6 +62,8 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
 )
 from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
+
+_NOBODY: Final[frozenset[NodeId]] = frozenset()
 
 __all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
 
@@ -232,10 +234,18 @@ class NetworkParts:
 
     def release(self, now: float, key: int) -> None:
         """Nobody does any more."""
-        feed = self._feeds.pop(key, None)
         self._changed_keys.pop(key, None)
         if self._local is not None:
             self._local.release(now, key)
+        feed = self._feeds.get(key)
+        if feed is not None:
+            # Streams under way end, too: the last one who wanted them is gone, or may not.
+            self._sets.set_feed(now, feed.ingress, key, _NOBODY, "")
+        self._close_feed(now, key)
+
+    def _close_feed(self, now: float, key: int) -> None:
+        """No more streams begin; those under way go on to where they go."""
+        feed = self._feeds.pop(key, None)
         if feed is not None:
             self._sets.drop_feed(now, feed.ingress)
             self._plane.close_feed(now, feed.ingress.set_id)
