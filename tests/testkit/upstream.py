@@ -22,14 +22,15 @@ D18 = Draft.D18
 class Upstream(Peer):
     """An upstream session that a test answers for."""
 
-    def __init__(self, net: EdgeNet, **info: Any) -> None:
+    def __init__(self, net: EdgeNet, *, settle: bool = True, **info: Any) -> None:
         flags = {"peering": True, "upstream": True, **info}
         super().__init__(900, Pair(D18), SessionInfo(peer_address="network", draft=D18, **flags))
         self.net = net
         self.last = -1
         net.peers[self.id] = self
         net.relay.add_session(net.now, self.id, self.wire, NullEgress(), self.info)
-        net.settle()
+        if settle:
+            net.settle()
 
     def asked(self) -> list[FullTrackName]:
         """The tracks that it was asked for since the last call."""

@@ -38,6 +38,7 @@ from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import Namespace
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, RuleBook, track_of
+from testkit.upstream import Upstream
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 pairs = pytest.mark.parametrize(("first", "second"), [(a, b) for a in DRAFTS for b in DRAFTS])
@@ -308,3 +309,52 @@ def test_tracks_are_read_in_parts() -> None:
     (number,) = net.relay.track_numbers()
     assert net.relay.tracks([number, number + 1]) == net.relay.tracks()
     assert net.relay.tracks([]) == []
+
+
+def test_the_network_survives_a_bad_stream_and_a_drain() -> None:
+    net = EdgeNet()
+    network, peer = Upstream(net), net.connect(Draft.D18)
+    net.notify(SessionFault(network.id, ProtocolViolation("somebody far away")))
+    assert [event.session for event in net.found(SessionFaulted)] == [network.id]
+    net.relay.drain(net.now, "")
+    net.settle()
+    peer.one(GoawayReceived)
+    net.advance(60)
+    assert peer.gone
+    assert not network.gone
+    assert not network.take(GoawayReceived)
+
+
+def test_the_network_is_not_drained_before_its_setup() -> None:
+    net = EdgeNet()
+    network = Upstream(net, settle=False)
+    net.relay.drain(net.now, "")
+    net.settle()
+    assert not network.gone
+
+
+def test_what_a_bridge_asks() -> None:
+    net = EdgeNet()
+    assert net.relay.largest(TRACK) is None
+    publisher = net.publisher(Draft.D18, parameters=Parameters(largest_object=Location(4, 2)))
+    assert net.relay.largest(TRACK) == Location(4, 2)
+    assert not net.relay.is_watched(NAMESPACE)
+    publisher.session.subscribe_namespace(NAMESPACE)
+    net.settle()
+    assert not net.relay.is_watched(NAMESPACE)
+    publisher.session.subscribe_tracks(Namespace(NAMESPACE.fields[:1]))
+    net.settle()
+    assert net.relay.is_watched(NAMESPACE)
+    assert not net.relay.is_watched(Namespace.of(b"elsewhere"))
+
+
+def test_tracks_of_the_network_are_shown_as_such() -> None:
+    net = EdgeNet()
+    network = Upstream(net)
+    net.subscriber(Draft.D18)
+    network.asked()
+    network.accept()
+    (row,) = net.relay.tracks()
+    assert (row.network, row.publishers) == (True, (network.id,))
+    (session, _) = net.relay.sessions()
+    assert session.info.upstream

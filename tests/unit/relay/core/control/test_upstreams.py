@@ -6,7 +6,7 @@ import pytest
 
 from laps_relay.core.control.settings import EdgeSettings
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.messages import SubscribeOk
+from laps_wire.moqt.messages import Fetch, StandaloneFetch, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
     PublishEnded,
@@ -14,7 +14,11 @@ from laps_wire.moqt.session import (
     RequestCancelled,
     RequestReceived,
     RequestRejected,
+    UpdateReceived,
 )
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Location
+from laps_wire.moqt.top_n import top_n_options
 from laps_wire.moqt.versions import Draft
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, track_of
 from testkit.upstream import Upstream
@@ -224,3 +228,55 @@ def test_caps_of_a_session_are_not_for_it() -> None:
     net.settle()
     assert len(net.relay.namespaces()) == 3
     assert net.connect(D18).gone
+
+
+def test_what_it_pushes_is_brought_here_only_for_somebody(net: EdgeNet) -> None:
+    network = Upstream(net)
+    network.session.publish(TRACK, 5)
+    net.settle()
+    ok = network.one(RequestAccepted).message
+    assert ok.parameters.forward is False
+    subscriber = net.subscriber(D18)
+    update = network.one(UpdateReceived)
+    assert update.message.parameters.forward is True
+    network.session.accept(update.update_id)
+    net.leave(subscriber)
+    assert network.one(UpdateReceived).message.parameters.forward is False
+
+
+def test_what_it_pushes_is_brought_here_to_be_ranked(net: EdgeNet) -> None:
+    network = Upstream(net)
+    network.session.publish(TRACK, 5)
+    net.settle()
+    top = SetupOptions(unknown=top_n_options(1))
+    watcher = net.connect(D18, options=top)
+    request_id = watcher.session.subscribe_tracks(NAMESPACE)
+    net.settle()
+    offer = watcher.one(RequestReceived)
+    watcher.session.reject(offer.request_id, RequestErrorCode.UNINTERESTED, "no")
+    net.settle()
+    assert network.take(UpdateReceived)[-1].message.parameters.forward is True
+    watcher.session.cancel(request_id)
+    net.settle()
+    assert network.one(UpdateReceived).message.parameters.forward is False
+
+
+def test_it_is_not_asked_for_the_past(net: EdgeNet) -> None:
+    network = Upstream(net)
+    network.session.publish_namespace(NAMESPACE)
+    client = net.connect(D18)
+    client.session.track_status(TRACK)
+    client.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    assert not network.take(RequestReceived)
+    assert len(client.take(RequestRejected)) == 2
+    # A publisher here is asked, though the network feeds the track as well.
+    net.subscriber(D18)
+    network.asked()
+    network.accept()
+    announcer = net.announcer(D18)
+    client.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(1, 0)))
+    net.settle()
+    kinds = [type(event.message) for event in announcer.take(RequestReceived)]
+    assert kinds == [Subscribe, Fetch]
+    assert not network.take(RequestReceived)
