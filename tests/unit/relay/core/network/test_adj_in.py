@@ -95,6 +95,12 @@ def test_a_neighbour_is_measured_by_ourselves() -> None:
     assert too_fast(place_of(BERLIN), peer(TOKYO), near, None) is None
 
 
+def test_a_link_that_was_not_measured_yet_proves_nothing() -> None:
+    near = node_info(8, (1, 1_000), location=TOKYO)
+    assert too_fast(place_of(BERLIN), peer(TOKYO, 0), near, None) is None
+    assert too_fast(place_of(BERLIN), peer(TOKYO, 1), near, None) is not None
+
+
 def test_who_passes_a_node_on_cannot_move_it() -> None:
     record = NodeRecord(NodeId(8), node_info(8, sequence=5, location=TOKYO))
     moved = node_info(8, (1, 1), sequence=5)

@@ -389,6 +389,21 @@ def test_a_way_that_is_faster_than_light_is_not_believed() -> None:
     assert nib.advertised(0.0, P, [node_info(X, (P, 1), location=TOKYO)]) == []
 
 
+def test_a_link_that_was_not_measured_yet_costs_what_light_needs() -> None:
+    nib = located()
+    nib.add_peer(0.0, Q, node_info(Q, location=TOKYO), srtt_us=0, forwards=True)
+    nib.add_neighbour(0.0, Q, node_info(Q, location=TOKYO), srtt_us=0)
+    best = nib.best(Q)
+    assert best is not None
+    assert 59_000 < best.cost_us < 61_000
+    assert nib.advertised(0.0, Q, [node_info(X, (Q, 1_000), location=TOKYO)]) == []
+    nib.set_peer(0.0, Q, srtt_us=0)
+    nib.set_peer(0.0, Q, srtt_us=200_000)
+    best = nib.best(Q)
+    assert best is not None
+    assert best.cost_us == 200_000
+
+
 def test_a_peer_whose_place_cannot_be_true_is_reported_and_stays() -> None:
     nib = located()
     reports = nib.advertised(0.0, P, [node_info(P, location=TOKYO, sequence=2)])

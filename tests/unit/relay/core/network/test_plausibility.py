@@ -14,6 +14,7 @@ from laps_relay.core.network.plausibility import (
     direction,
     distance_km,
     least_rtt_us,
+    light_rtt_us,
     possible,
 )
 from laps_wire.peering.laps2 import Location
@@ -41,6 +42,7 @@ def test_distances_are_symmetric_and_nobody_is_farther_than_the_other_side(
 def test_what_can_be_true() -> None:
     least = least_rtt_us(BERLIN, TOKYO)
     assert 58_000 < least < 60_000
+    assert least < light_rtt_us(BERLIN, TOKYO) < least + 700
     assert possible(round(least) + 1, BERLIN, TOKYO)
     assert not possible(round(least) - 1, BERLIN, TOKYO)
     assert possible(0, None, TOKYO)

@@ -95,7 +95,9 @@ def too_fast(
     total = 0
     for item in info.path:
         total += item.srtt_us
-    for end, rtt_us in ((link.place if info.path else None, total), (own, total + link.srtt_us)):
+    theirs = link.place if info.path else None
+    ours = own if link.srtt_us else None  # a link that was not measured yet proves nothing
+    for end, rtt_us in ((theirs, total), (ours, total + link.srtt_us)):
         if end is not None and rtt_us < (least := least_rtt_us(end, place)):
             return Fault.IMPLAUSIBLE, f"a round trip of {rtt_us} us, light needs {least:.0f} us"
     return None

@@ -47,7 +47,7 @@ from laps_relay.core.network.interfaces import (
 )
 from laps_relay.core.network.node_records import Changes, Fault, PeerRecord, Report
 from laps_relay.core.network.node_table import NodeTable
-from laps_relay.core.network.plausibility import Direction
+from laps_relay.core.network.plausibility import Direction, light_rtt_us
 from laps_relay.core.timers import Timers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -148,14 +148,14 @@ class Nib:
         forwards: bool | None = None,
         draining: bool | None = None,
     ) -> None:
-        """Something about our own sessions with a peer has changed.
+        """Something about our own sessions with a peer has changed; an sRTT of 0 is not known.
 
         ``draining``: it said DRAIN. Its node information says so, too, for everybody else.
         """
         record = self._table.peers.get(peer)
         if record is None:
             return
-        if srtt_us is not None:
+        if srtt_us:
             record.measured_us = srtt_us
             self._measure(now, record)
         if forwards is not None:
@@ -356,6 +356,9 @@ class Nib:
     def _link(self, record: PeerRecord) -> None:
         """The sRTT of our own link has another value: all ways over it do."""
         record.srtt_us = record.measured_us
+        if not record.measured_us and self._place is not None and record.place is not None:
+            # Not known yet. Nothing would be told as a time that others cannot believe.
+            record.srtt_us = light_rtt_us(self._place, record.place)
         record.item = NodePathItem(self._node, record.srtt_us)
         self._table.worn(record.entries)
 
@@ -373,8 +376,9 @@ class Nib:
         if record is None:
             record = peers[peer] = PeerRecord(peer, info)
             record.measured_us = srtt_us
+            record.place = self._whereabouts(info)
             self._link(record)
-        else:
+        elif srtt_us:
             record.measured_us = srtt_us
             self._measure(now, record)
         reports: list[Report] = []

@@ -11,7 +11,7 @@ than it says by a slack.
 
 from __future__ import annotations
 
-from math import acos, cos, radians, sin
+from math import acos, ceil, cos, radians, sin
 from typing import Final, NamedTuple
 
 from laps_wire.peering.laps2 import Location
@@ -25,6 +25,7 @@ __all__ = [
     "direction",
     "distance_km",
     "least_rtt_us",
+    "light_rtt_us",
     "possible",
 ]
 
@@ -58,6 +59,11 @@ def angle(a: Direction, b: Direction) -> float:
 def distance_km(a: Direction, b: Direction) -> float:
     """Along the surface of the earth."""
     return EARTH_KM * angle(a, b)
+
+
+def light_rtt_us(a: Direction, b: Direction) -> int:
+    """What light needs there and back if the declared places are right."""
+    return ceil(distance_km(a, b) * _US_PER_KM)
 
 
 def least_rtt_us(a: Direction, b: Direction) -> float:
