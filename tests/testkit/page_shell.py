@@ -6,8 +6,10 @@
             $ laps sub ... &              runs beside; `$ wait` waits for it and shows what it said
             $ laps pub moqt://localhost:33435 ...
 
-The ports that the page names are replaced by the relay's own, and back in what is printed. The
-shell's directory holds links to the files of the checkout: what a page writes stays out of it.
+The ports that the page names are replaced by the relay's own, and back in what is printed. A page
+may start several relays, each with ports of its own; who gets the ports of an earlier one takes its
+place. The shell's directory holds links to the files of the checkout: what a page writes stays out
+of it.
 """
 
 from __future__ import annotations
@@ -26,26 +28,30 @@ from testkit.pages import ROOT, Step, is_serve
 
 __all__ = ["Ended", "PageShell", "environment"]
 
-CLIENT_PORT: Final = "33435"
-ADMIN_PORT: Final = "33480"
+_PORTS: Final = (
+    ("--port", "relay", "33435"),
+    ("--peer-port", "peers", ""),
+    ("--admin-port", "admin", "33480"),
+)
+"""Flags that name ports, the lines that tell them, and what they are without a flag."""
 _MARK: Final = "-- the shell has come so far:"
 _END: Final = 30.0
 
 # The relay's first lines go through a pipe with a name: reading waits until they are there, and
 # ends if the relay does. Whoever is still connected at the end of a page is not waited for.
 _SERVE: Final = """
-if [ -n "$RELAY" ]; then kill $RELAY; wait $RELAY; fi
-rm -f relay.lines; mkfifo relay.lines
+if [ -n "${{RELAY[{place}]}}" ]; then kill ${{RELAY[{place}]}}; wait ${{RELAY[{place}]}}; fi
+rm -f relay.{place}.lines; mkfifo relay.{place}.lines
 LAPS_LISTEN__DRAIN_TIMEOUT=100ms \\
-  {command} --port 0 --admin-port 0 >relay.lines 2>relay.log </dev/null &
-RELAY=$!
-exec 9<relay.lines
+  {command} >relay.{place}.lines 2>relay.{place}.log </dev/null &
+RELAY[{place}]=$!
+exec {{LINES_{place}}}<relay.{place}.lines
 READY=1
-while IFS= read -r line <&9; do
+while IFS= read -r line <&$LINES_{place}; do
   printf '%s\\n' "$line"
-  case "$line" in with*) READY=0; break;; esac
+  case "$line" in {last}*) READY=0; break;; esac
 done
-[ $READY = 0 ] || cat relay.log
+[ $READY = 0 ] || cat relay.{place}.log
 [ $READY = 0 ]
 """
 _BESIDE: Final = """
@@ -92,6 +98,8 @@ class PageShell:
                 (work / entry.name).symlink_to(entry)
         self._work = work
         self._ports: dict[str, str] = {}
+        self._places: dict[str, int] = {}
+        """Relays by the client port that the page shows, or by the admin's if it has none."""
         self._shell = subprocess.Popen(
             ["/bin/bash", "--noprofile", "--norc"],
             cwd=work,
@@ -107,7 +115,7 @@ class PageShell:
         assert self._shell.stdout is not None
         self._into: IO[str] = self._shell.stdin
         self._out: IO[str] = self._shell.stdout
-        self._say("RELAY=''; JOBS=''; COUNT=0\n")
+        self._say("declare -a RELAY; JOBS=''; COUNT=0\n")
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +128,7 @@ class PageShell:
     ) -> None:
         try:
             with contextlib.suppress(BrokenPipeError):
-                self._say("kill $RELAY $JOBS 2>/dev/null; wait; exit\n")
+                self._say("kill ${RELAY[@]} $JOBS 2>/dev/null; wait; exit\n")
                 self._into.close()
             self._shell.wait(_END)
         finally:
@@ -139,9 +147,7 @@ class PageShell:
             return self._until_done(_COMMAND.format(command=f"python -W error {program.name}"))
         command = text.rstrip()
         if is_serve(step):
-            command = command.partition(" #")[0].rstrip(" &")
-            ended = self._until_done(_SERVE.format(command=command))
-            return self._listening(ended)
+            return self._serve(step.text.partition(" #")[0].rstrip(" &\n"))
         if command == "wait":
             return self._until_done(_WAIT)
         if command.endswith("&"):
@@ -161,11 +167,27 @@ class PageShell:
             printed += line
         raise AssertionError(f"the shell ended:\n{printed}")
 
-    def _listening(self, ended: Ended) -> Ended:
-        for shown, label in ((CLIENT_PORT, "relay"), (ADMIN_PORT, "admin")):
-            found = re.search(rf"^{label} +\S+:(\d+)/?$", ended.printed, re.MULTILINE)
-            if found is not None:
-                self._ports[shown] = found[1]
+    def _serve(self, command: str) -> Ended:
+        shown = {
+            label: found[1] if (found := re.search(rf"{flag} (\d+)", command)) else default
+            for flag, label, default in _PORTS
+        }
+        for flag, _, _ in _PORTS:
+            command = re.sub(rf" {flag} \d+", "", command)
+        for port in shown.values():
+            self._ports.pop(port, None)
+        command = self._with_own_ports(command) + " --port 0 --admin-port 0"
+        if shown["peers"]:
+            command += " --peer-port 0"
+        apart = re.search(r"--type (via|control)", command)
+        place = self._places.setdefault(shown["admin" if apart else "relay"], len(self._places))
+        ended = self._until_done(
+            _SERVE.format(command=command, place=place, last="admin" if apart else "with")
+        )
+        for label, port in shown.items():
+            own = re.search(rf"^{label} +\S+:(\d+)/?$", ended.printed, re.MULTILINE)
+            if own is not None and port:
+                self._ports[port] = own[1]
         return Ended(ended.code, self._with_shown_ports(ended.printed))
 
     def _with_own_ports(self, text: str) -> str:
