@@ -486,3 +486,26 @@ def test_sessions_come_and_go_without_end() -> None:
     assert made.get((NodeId(9), 1)) is not None
     made.heard_withdrawal(2.0, 1, unsubscribe(9, 1, sequence=6))
     assert told(made) == {}
+
+
+def test_edges_hear_each_other_through_vias_that_keep_nothing() -> None:
+    net = FloodNet(4)
+    for via in (1, 2):
+        net.nodes[via].settings = NetworkSettings(reflect=False)
+        net.restart(via)
+    for pair in ((0, 1), (1, 2), (2, 3), (0, 2)):
+        net.connect(*pair)
+    net.settle()
+    net.want(0, 0)
+    net.want(3, 1)
+    net.drain()
+    net.check()
+    net.advance(40.0)
+    for via in (1, 2):
+        assert net.nodes[via].table.sizes() == (0, 0, 0)
+    for edge, keys_used in ((0, {0, 1}), (3, {0, 1})):
+        assert {entry.full_name_hash for entry in net.nodes[edge].table.live()} == keys_used
+    net.unwant(0, 0)
+    net.drain()
+    assert {entry.full_name_hash for entry in net.nodes[3].table.live()} == {1}
+    at_baseline(net)

@@ -307,7 +307,7 @@ def test_an_s_relay_that_is_not_known_is_not_served() -> None:
     assert case.rig.sent() == [(1, SubscribeCode.UNREACHABLE, reason)]
 
 
-def test_what_has_no_way_back_is_not_answered() -> None:
+def test_what_has_no_way_back_for_a_moment_is_answered_when_it_has_one() -> None:
     case = Case()
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
@@ -315,6 +315,27 @@ def test_what_has_no_way_back_is_not_answered() -> None:
     case.origins.pulled(0.0, KEY, OK)
     assert case.rig.sent() == []
     assert case.origins.targets(KEY) == {1}
+    case.origins.handle_timeout(0.25)
+    assert case.rig.sent() == []
+    # Only the last word counts.
+    case.origins.pull_ended(0.3, KEY, "over")
+    case.rig.subscribes.heard(0.4, 2, subscribe_info(1, NAME, body_for(NAME)))
+    assert case.origins.poll_timeout() == 0.3 + 0.25
+    case.origins.handle_timeout(0.6)
+    assert case.rig.sent() == [(2, SubscribeCode.ENDED, "over")]
+    assert case.origins.poll_timeout() is None
+
+
+def test_what_never_has_a_way_back_is_not_kept() -> None:
+    case = Case()
+    case.origins.announce(0.0, TRACK, NAME)
+    case.subscribe(1)
+    case.rig.subscribes.remove_session(0.0, 1)
+    case.origins.pulled(0.0, KEY, OK)
+    case.rig.subscribes.handle_timeout(5.0)
+    case.changed()
+    case.origins.handle_timeout(5.0)
+    assert (case.rig.sent(), case.origins.poll_timeout()) == ([], None)
 
 
 def test_our_own_subscribes_are_not_ours_to_serve() -> None:

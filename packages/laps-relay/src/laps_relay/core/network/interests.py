@@ -178,8 +178,10 @@ class Interests:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return self._wants.poll_timeout()
+        times = (self._wants.poll_timeout(), self._origins.poll_timeout())
+        return min((when for when in times if when is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
         """Do what waited."""
         self._wants.handle_timeout(now)
+        self._origins.handle_timeout(now)

@@ -22,6 +22,7 @@ from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Identity, NetworkSettings
 from laps_relay.core.network.subscribe_index import SubscribeIndex
+from laps_relay.core.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.names import FullTrackName
@@ -42,6 +43,8 @@ from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 __all__ = ["Origins"]
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
+_AGAIN: Final = 0.25
+"""How often an answer without a way back is tried, in seconds."""
 
 
 class _Pull:
@@ -70,6 +73,8 @@ class Origins:
         "_pulls",
         "_settings",
         "_subscribes",
+        "_timers",
+        "_unsent",
         "collisions",
     )
 
@@ -88,6 +93,8 @@ class Origins:
         self._index: AnnounceIndex[int, tuple[AnnounceKind, int]] = AnnounceIndex()
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
         self._pulls: dict[int, _Pull] = {}
+        self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
+        self._timers: Timers[SubscribeIdentity] = Timers()
         self.collisions = 0
         """Subscribes whose hashes fit and whose names do not, and announces with a known hash."""
 
@@ -260,10 +267,6 @@ class Origins:
         reason: str,
         data: SubscribeData = NO_DATA,
     ) -> None:
-        session = self._host.subscribes.heard_on(entry.identity)
-        if session is None:
-            # Nobody gives it any more; if that changes, the s-relay asks again.
-            return
         parameters = NO_PARAMETERS
         name = name_in(entry.data)
         if code is SubscribeCode.ACCEPTED and name is not None:
@@ -280,7 +283,34 @@ class Origins:
             bounded(data),
             parameters,
         )
-        self._host.respond(now, session, response)
+        self._send(now, response)
+
+    def _send(self, now: float, response: SubscribeResponse) -> None:
+        """Send an answer back, or keep it for a moment if nobody gives us the subscribe just now.
+
+        The session that gave it has ended, and another one will give it, or it is gone soon.
+        """
+        identity = response.identity
+        self._unsent.pop(identity, None)
+        self._timers.cancel(identity)
+        session = self._host.subscribes.heard_on(identity)
+        if session is not None:
+            self._host.respond(now, session, response)
+        elif self._host.subscribes.get(identity) is not None:
+            self._unsent[identity] = response
+            self._timers.set(identity, now + _AGAIN)
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return self._timers.next()
+
+    def handle_timeout(self, now: float) -> None:
+        """Try again to send what had no way back."""
+        due: list[SubscribeResponse] = []
+        while (identity := self._timers.pop(now)) is not None:
+            due.append(self._unsent.pop(identity))
+        for response in due:
+            self._send(now, response)
 
     # What our publishers answer
 
