@@ -27,6 +27,7 @@ from laps_relay.core.network.interfaces import (
     Policy,
     Refusal,
 )
+from laps_relay.core.network.peers import PeerAuthenticator
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.policy import OPEN_POLICY
 from laps_wire.hashing import KeyedHasher
@@ -233,6 +234,7 @@ class RelayNet:
         policy: Policy = OPEN_POLICY,
         region: str = "",
         guests: GuestFactory | None = None,
+        authenticator: PeerAuthenticator | None = None,
         **settings: object,
     ) -> NetworkRelay:
         contact = f"relay-{number}:33434"
@@ -249,7 +251,7 @@ class RelayNet:
             ),
             NetworkSettings(relay_type=relay_type, **settings),  # type: ignore[arg-type]
             hasher=HASHER,
-            authenticator=OpenAuthenticator(),
+            authenticator=authenticator or OpenAuthenticator(),
             challenge=lambda: draw.randbytes(32),
             contexts=lambda: draw.randrange(1, 1 << 32),
             random=draw,
@@ -320,6 +322,11 @@ class RelayNet:
             for (owner, session), end in self.ends.items()
             if owner == left and end.other.owner == right and end.open
         )
+
+    def say(self, left: int, right: int, message: object) -> None:
+        """Let a relay say something to a peer that it would not say by itself."""
+        wire = self.relays[left]._peers.wire(self.session(left, right))
+        wire.send(self.now, message)
 
     # Clients
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.network.early import EarlyData
 from laps_relay.core.network.interfaces import Dial
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType
@@ -78,6 +79,8 @@ class Link:
     sync: Bases = NO_BASES
     """Bases that must be sent again, whole."""
     opened: float = 0.0
+    early: EarlyData | None = None
+    """Data that came before the handshake was over."""
 
     @property
     def up(self) -> bool:

@@ -128,10 +128,7 @@ class NetworkRelay(NetworkTables):
         if link is None:
             return
         try:
-            if link.guest is not None:
-                link.guest.stream_data(now, stream_id, data, fin)
-            elif link.receives or not link.up:
-                self._plane.stream_data(now, session, stream_id, data, fin)
+            self._data(now, link, stream_id, data, fin)
         except RemoteError as error:
             self._fault(now, link, error)
             self._settle(now)
@@ -139,6 +136,8 @@ class NetworkRelay(NetworkTables):
     def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
         """The peer abandoned a unidirectional stream."""
         link = self._links.get(session)
+        if link is not None and link.early is not None:
+            link.early.forget(stream_id)
         if link is not None and link.guest is not None:
             link.guest.stream_reset(now, stream_id, code)
         else:

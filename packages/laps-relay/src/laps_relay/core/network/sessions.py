@@ -40,6 +40,7 @@ class NetworkSessions(NetworkTold):
         match event:
             case PeerUp():
                 self._up(now, session, event)
+                self._late(now, session)
             case PeerDown():
                 self._down(now, session, event)
             case PeerRefused():
@@ -114,6 +115,14 @@ class NetworkSessions(NetworkTold):
         asks = Feature.PROBES in up.features
         self._prober.add_session(now, session, node, srtt_us=link.srtt_us, asks=asks)
         self._adjoin(now, node)
+
+    def _late(self, now: float, session: int) -> None:
+        link = self._links.get(session)
+        if link is not None and link.up:
+            try:
+                self._late_data(now, link)
+            except RemoteError as error:
+                self._fault(now, link, error)
 
     def _down(self, now: float, session: int, down: PeerDown) -> None:
         link = self._links.remove(session)

@@ -14,6 +14,7 @@ What follows from it is for :mod:`laps_relay.core.network.core`.
 from __future__ import annotations
 
 from laps_relay.core.network import events
+from laps_relay.core.network.early import Chunk, EarlyData
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import NetworkParts
@@ -21,6 +22,7 @@ from laps_relay.core.network.probing import BadAnswer
 from laps_wire.errors import RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
+from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import Bases, SubscribeCode, SubscribeInfo, SubscribeResponse
 
 __all__ = ["NetworkTold"]
@@ -160,6 +162,28 @@ class NetworkTold(NetworkParts):
         learned = self._prober.answered(now, session, event.response)
         if isinstance(learned, BadAnswer):
             self._suspect(learned.target, learned.peer, learned.reason)
+
+    # Data
+
+    def _data(self, now: float, link: Link, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a stream; raises ``RemoteError`` for a peer's fault."""
+        early = link.early
+        if not link.up:
+            if early is None:
+                early = link.early = EarlyData()
+            if not early.add(Chunk(stream_id, data, fin)):
+                link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
+        elif early is not None and early.refused(stream_id):
+            pass
+        elif link.guest is not None:
+            link.guest.stream_data(now, stream_id, data, fin)
+        elif link.receives:
+            self._plane.stream_data(now, link.session, stream_id, data, fin)
+
+    def _late_data(self, now: float, link: Link) -> None:
+        """The handshake is over: take what was faster."""
+        for chunk in () if link.early is None else link.early.take():
+            self._data(now, link, *chunk)
 
     # Faults
 

@@ -277,7 +277,9 @@ class Wants:
         if self._outstanding(want):
             verdict = (_Due.VERDICT, want.key, None)
             if self._timers.when(verdict) is None:
-                self._timers.set(verdict, now + self._settings.origin_grace)
+                # Another way may lead past a filter; but before it is asked for again, or the
+                # refusal that was said would be forgotten.
+                self._timers.set(verdict, now + min(PAUSE, self._settings.origin_grace / 2))
         else:
             self._refuse(now, want, want.worst())
 

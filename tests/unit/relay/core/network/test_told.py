@@ -1,0 +1,380 @@
+"""What peers tell, good and bad, and what it does to others: nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from laps_relay.core.network.events import (
+    NodeSuspected,
+    PeerFaulted,
+    PeerGone,
+    PeerLeaving,
+    SetChanged,
+    SetGone,
+    SubscribeRefused,
+)
+from laps_relay.core.network.interfaces import Answer, Refusal
+from laps_relay.core.policy import OpenPolicy
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    Bases,
+    DataHeader,
+    DataKind,
+    NodeAdvertise,
+    NodeInfo,
+    NodePathItem,
+    NodeSelf,
+    NodeWithdraw,
+    Probe,
+    ProbeResponse,
+    RelayType,
+    SnsRefusal,
+    Stamp,
+    SubscribeCode,
+    SubscribeInfo,
+    SyncRequest,
+)
+from laps_wire.peering.laps2.data import encode_data_header
+from testkit.relay_net import TRACK, RelayNet, key_of
+
+VIA = RelayType.VIA
+EARLY = DataHeader(DataKind.STREAM, 1, 7, 9)
+
+
+class Filters(OpenPolicy):
+    """Nothing of some sources comes in."""
+
+    __slots__ = ("sources",)
+
+    def __init__(self, *sources: int) -> None:
+        self.sources = sources
+
+    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        return Refusal("import", "no") if entry.source in self.sources else None
+
+    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        return Refusal("import", "not from there") if entry.source in self.sources else None
+
+
+def chain(policy: OpenPolicy | None = None) -> RelayNet:
+    """Edge 1, Via 2 with a policy, Edge 3."""
+    net = RelayNet()
+    net.add(1)
+    net.add(2, VIA, policy=policy or OpenPolicy())
+    net.add(3)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.run()
+    return net
+
+
+def pair() -> RelayNet:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.join(1, 2)
+    net.run()
+    return net
+
+
+# Policy
+
+
+def test_a_filter_on_the_way_tells_the_subscriber_and_why() -> None:
+    net = chain(Filters(3))
+    net.publish(1)
+    net.run()
+    net.want(3)
+    # Another way may lead past the filter: that is waited for a moment.
+    net.run(1.2)
+    ((_, answer, code, reason),) = net.clients[3].answers
+    assert (answer, code, reason) == (Answer.REFUSED, SubscribeCode.POLICY, "not from there")
+    assert [event.source for event in net.told(2, SubscribeRefused)] == [3]
+    assert net.relays[1].subscribe_rows() == []
+
+
+def test_a_filter_for_announces() -> None:
+    net = chain(Filters(1))
+    net.publish(1)
+    net.publish(3)
+    net.run()
+    assert [row.source for row in net.relays[2].announce_rows()] == [3]
+    assert (net.clients[1].known, net.clients[3].known) == ([TRACK], [])
+
+
+# Tables
+
+
+def test_withdrawals_follow_the_same_ways() -> None:
+    net = chain()
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    net.unwant(3)
+    net.relays[1].withdraw(net.now, next(net.relays[1].announces.live()).kind, TRACK)
+    net.run(7)
+    for number in (1, 2, 3):
+        assert net.relays[number].announce_rows() == []
+        assert net.relays[number].subscribe_rows() == []
+    net.say(2, 1, NodeWithdraw((NodeId(3),)))
+    net.run(0.1)
+    assert [row.node for row in net.relays[1].nodes()] == [1, 2]
+
+
+def test_what_a_peer_asks_for_is_told_again() -> None:
+    net = chain()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    # Node 3 is not told again by itself; after a synchronisation it is known.
+    net.say(2, 1, NodeWithdraw((NodeId(3),)))
+    net.run()
+    assert net.way(1, 3) == ()
+    net.say(1, 2, SyncRequest(Bases.NODES | Bases.ANNOUNCES | Bases.SUBSCRIBES | Bases.SNS))
+    net.run()
+    assert net.way(1, 3) == (2, 3)
+    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+
+
+def test_a_control_stream_that_moves_is_followed_by_a_synchronisation() -> None:
+    net = chain()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    tables = [
+        (relay.nodes(), relay.announce_rows(), relay.subscribe_rows(), relay.sets())
+        for relay in net.relays.values()
+    ]
+    session = net.session(1, 2)
+    stream = net.begin(1, b"all the ")
+    net.run(0.1)
+    # Relay 1 dialled: it opens the next control stream when it loses the first one.
+    net.relays[1].control_reset(net.now, session, 0)
+    net.relays[1].control_stopped(net.now, session, 0)
+    net.run(3)
+    stream.write(b"time", fin=True)
+    net.run()
+    assert net.got(3) == [[b"all the time"]]
+    assert tables == [
+        (relay.nodes(), relay.announce_rows(), relay.subscribe_rows(), relay.sets())
+        for relay in net.relays.values()
+    ]
+    assert net.told(1, PeerGone) == []
+
+
+def test_an_answer_passes_a_control_server() -> None:
+    net = RelayNet()
+    for number, relay_type in ((1, RelayType.EDGE), (2, RelayType.EDGE), (9, RelayType.CONTROL)):
+        net.add(number, relay_type)
+    for number in (1, 2):
+        net.dial_for_ever(number, 9)
+    net.join(1, 2)
+    net.publish(1)
+    net.run()
+    net.clients[1].answer = False
+    net.want(2)
+    net.run()
+    assert net.answers(2) == []
+    key = key_of(TRACK)
+    net.relays[1].pull_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
+    net.run()
+    assert net.answers(2) == [(Answer.REFUSED, SubscribeCode.PUBLISHER_REFUSED)]
+
+
+# Caps and lies: the one who is at fault is dropped, others do not notice
+
+
+def watched() -> RelayNet:
+    """Relay 1 serves 3; 2 is about to do something."""
+    net = RelayNet()
+    net.add(1, max_nodes=4, max_subscribes=3, max_announces=3, unknown_time=0.5)
+    net.add(2)
+    net.add(3)
+    net.join(2, 1)
+    net.join(3, 1)
+    net.run()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    for number in net.relays:
+        net.events[number].clear()
+    return net
+
+
+def assert_only_2_is_gone(net: RelayNet, code: int) -> None:
+    net.run(0.5)
+    assert [(gone.node, gone.code) for gone in net.told(1, PeerGone)] == [(2, code)]
+    (gone,) = net.told(2, PeerGone)
+    assert (gone.code, gone.by_peer) == (code, True)
+    net.send(1, b"object")
+    net.run()
+    assert net.got(3) == [[b"object"]]
+    assert net.told(3, PeerGone) == []
+
+
+def test_too_many_nodes() -> None:
+    net = watched()
+    path = (NodePathItem(NodeId(2), 5_000),)
+    nodes = [
+        NodeInfo(NodeSelf(NodeId(number), VIA, Stamp(1, 1)), path=path) for number in range(50, 60)
+    ]
+    net.say(2, 1, NodeAdvertise(tuple(nodes)))
+    assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
+    assert [row.node for row in net.relays[1].nodes()] == [1, 3]
+    assert [fault.node for fault in net.told(1, PeerFaulted)] == [2]
+
+
+def test_too_many_subscribes() -> None:
+    net = watched()
+    for number in range(4):
+        net.want(2, FullTrackName.parse(f"example-room--{number}"))
+    assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
+    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+
+
+def test_too_many_announces() -> None:
+    net = watched()
+    for number in range(4):
+        net.publish(2, FullTrackName.parse(f"example-room--{number}"))
+    assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
+
+
+def test_a_header_that_is_none() -> None:
+    net = watched()
+    header = encode_data_header(EARLY._replace(kind=DataKind.DATAGRAM))
+    net.ends[2, net.session(2, 1)].open_unidirectional().write(header)
+    assert_only_2_is_gone(net, CloseCode.PROTOCOL_VIOLATION)
+    assert [fault.code for fault in net.told(1, PeerFaulted)] == [CloseCode.PROTOCOL_VIOLATION]
+
+
+def test_a_path_that_does_not_lead_to_the_one_who_tells_it() -> None:
+    net = watched()
+    path = (NodePathItem(NodeId(7), 5_000),)
+    net.say(2, 1, NodeAdvertise((NodeInfo(NodeSelf(NodeId(50), VIA, Stamp(1, 1)), path=path),)))
+    net.run(0.5)
+    assert [(event.node, event.peer) for event in net.told(1, NodeSuspected)] == [(50, 2)]
+    assert [row.node for row in net.relays[1].nodes()] == [1, 2, 3]
+
+
+def test_data_without_a_set_is_given_up_after_a_while() -> None:
+    net = watched()
+    out = net.ends[2, net.session(2, 1)].open_unidirectional()
+    out.write(encode_data_header(EARLY) + b"for nobody")
+    net.run(0.2)
+    assert net.relays[1].counters().held_bytes > 0
+    net.run()
+    counters = net.relays[1].counters()
+    assert (counters.held_bytes, counters.unknown_streams) == (0, 1)
+    assert out.closed
+    assert net.told(1, PeerGone) == []
+
+
+def test_a_target_that_was_not_advertised_is_refused() -> None:
+    net = watched()
+    session = net.session(2, 1)
+    refused: list[SnsRefusal] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            type(net.relays[2]._sets),
+            "refused",
+            lambda *args: refused.append(args[-1].code),
+        )
+        net.relays[2]._peers.wire(session).advertise_sns(net.now, [NodeId(77)], hops=0, scope="")
+        net.run(1)
+    assert refused == [SnsRefusal.NOT_ADVERTISED]
+    made = net.told(1, SetChanged)[-1]
+    assert (made.incoming, made.added, made.members) == (True, (NodeId(77),), 1)
+    net.relays[2]._peers.wire(session).withdraw_sns(net.now, 1)
+    net.run(0.5)
+    (gone,) = net.told(1, SetGone)
+    assert (gone.incoming, gone.removed) == (True, (NodeId(77),))
+
+
+# Probes
+
+
+def test_probes_are_answered_and_lies_are_seen() -> None:
+    net = chain()
+    net.run(12)
+    reading = net.relays[1]._prober.reading(NodeId(2), NodeId(3))
+    assert reading is not None
+    assert reading.target_rtt_us == 10_000
+    net.told(1, NodeSuspected)
+    prober = net.relays[2]._prober
+    answer = type(prober).answer
+
+    def lie(self: object, probe: Probe, *, delay_us: int = 0) -> ProbeResponse:
+        return replace(answer(prober, probe, delay_us=delay_us), timestamp=0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(prober), "answer", lie)
+        net.run(12)
+    lies = net.told(1, NodeSuspected)
+    assert {(event.node, event.peer) for event in lies} == {(NodeId(3), NodeId(2))}
+
+
+# Before the handshake is over
+
+
+def test_data_that_is_faster_than_the_handshake_waits() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.publish(1)
+    net.want(2)
+    session, other = net.join(1, 2)
+    head = encode_data_header(EARLY)
+    relay = net.relays[2]
+    relay.data_stream(net.now, other, 2, head, False)
+    relay.data_stream(net.now, other, 2, b"two ", False)
+    relay.data_stream(net.now, other, 6, head + b"abandoned", False)
+    relay.data_reset(net.now, other, 6, 0)
+    relay.data_stream(net.now, other, 10, bytes(70_000), False)
+    relay.data_stream(net.now, other, 10, bytes(10), False)
+    net.run(0.2)
+    assert net.relays[1].sets()[0].sns_id == 1
+    relay.data_stream(net.now, other, 2, b"parts", True)
+    relay.data_stream(net.now, other, 10, bytes(10), True)
+    assert net.got(2) == [[b"two parts"]]
+    assert [row.session for row in net.relays[1].peers()] == [session]
+
+
+def test_garbage_before_the_handshake_is_over_ends_it_afterwards() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    _, other = net.join(1, 2)
+    header = encode_data_header(EARLY._replace(kind=DataKind.DATAGRAM))
+    net.relays[2].data_stream(net.now, other, 2, header, True)
+    net.run()
+    assert [gone.code for gone in net.told(2, PeerGone)] == [CloseCode.PROTOCOL_VIOLATION]
+
+
+# Leaving
+
+
+def test_a_peer_that_drains_is_left_by_everything_that_can() -> None:
+    net = pair()
+    net.add(3, VIA)
+    net.join(1, 3)
+    net.join(3, 2)
+    net.publish(1)
+    net.run()
+    net.want(2)
+    net.run()
+    net.relays[3].drain(net.now, 5.0, "an update", ("relay-9:33434",))
+    net.run(0.5)
+    (leaving,) = net.told(1, PeerLeaving)
+    assert (leaving.node, leaving.reason, leaving.by_peer) == (3, "an update", True)
+    assert [row.node for row in net.relays[1].peers() if row.leaving] == [3]
+    net.run(10)
+    assert [row.node for row in net.relays[1].peers()] == [2]
+    net.send(1, b"object")
+    net.run()
+    assert net.got(2) == [[b"object"]]
