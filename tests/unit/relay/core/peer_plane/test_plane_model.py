@@ -507,5 +507,5 @@ class PeerPlaneModel(RuleBasedStateMachine):
             self._abandon(stream, code)
 
 
-PeerPlaneModel.TestCase.settings = settings(settings(), max_examples=30, stateful_step_count=40)
 TestPeerPlane = PeerPlaneModel.TestCase
+TestPeerPlane.settings = settings(max_examples=30, stateful_step_count=40)
