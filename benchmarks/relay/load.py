@@ -17,8 +17,10 @@ import gc
 import json
 import os
 import struct
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from laps_sdk.transport.base import (
     Connection,
@@ -39,6 +41,7 @@ from laps_sdk.transport.events import (
     StreamDropped,
 )
 from laps_sdk.transport.moqt import MoqtPeer
+from laps_sdk.transport.tls import dev_certificate
 from laps_wire.moqt.data import (
     ObjectDatagram,
     SubgroupHeader,
@@ -211,7 +214,7 @@ class PlainHandler:
                 self.client.receiver.datagram(event.data)
 
 
-async def connect(arguments: argparse.Namespace) -> tuple[Client, MoqtPeer | None]:
+async def connect(arguments: argparse.Namespace, port: int) -> tuple[Client, MoqtPeer | None]:
     """One more client; ready to make requests."""
     draft = Draft.from_alpn(arguments.alpn)
     if draft is None:
@@ -237,7 +240,7 @@ async def connect(arguments: argparse.Namespace) -> tuple[Client, MoqtPeer | Non
     )
     client.endpoint = endpoint
     await endpoint.connect(
-        ("127.0.0.1", arguments.port),
+        ("127.0.0.1", port),
         handler=listener,
         alpn=[arguments.alpn],
         server_name="localhost",
@@ -247,6 +250,32 @@ async def connect(arguments: argparse.Namespace) -> tuple[Client, MoqtPeer | Non
         async with asyncio.timeout(30):
             await client.ready.wait()
     return client, peers[0] if peers else None
+
+
+def own_certificate(folder: str) -> Tls:
+    """A certificate for a listener."""
+    made = dev_certificate(["localhost"])
+    certificate, key = Path(folder, "cert.pem"), Path(folder, "key.pem")
+    certificate.write_bytes(made.certificate_pem)
+    key.write_bytes(made.key_pem)
+    return Tls(certificate=str(certificate), private_key=str(key))
+
+
+async def listen(arguments: argparse.Namespace) -> tuple[Client, int]:
+    """The baseline of a network: a subscriber to whom the publisher connects directly."""
+    draft = Draft.from_alpn(arguments.alpn) or Draft.D16
+    client = Client(draft)
+    with tempfile.TemporaryDirectory() as folder:
+        client.endpoint = await open_endpoint(
+            backend=arguments.backend,
+            options=EngineOptions(
+                tls=own_certificate(folder),
+                alpn=(arguments.alpn,),
+                limits=ConnectionLimits(max_streams_uni=4096, idle_timeout=60.0),
+            ),
+            listener=lambda _: PlainHandler(client),
+        )
+    return client, client.endpoint.local_address[1]
 
 
 class Publisher:
@@ -311,23 +340,43 @@ def percentile(ordered: list[int], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] / 1e6
 
 
+async def subscribe(client: Client, peer: MoqtPeer) -> None:
+    """Ask for the track until it is there: in a network the announce has a way to go."""
+    limit = time.monotonic() + 30.0
+    while True:
+        client.accepted.clear()
+        client.lost = None
+        peer.session.subscribe(TRACK)
+        peer.settle()
+        async with asyncio.timeout(60):
+            await client.accepted.wait()
+        if client.lost is None:
+            return
+        if time.monotonic() > limit:
+            raise SystemExit(client.lost)
+        await asyncio.sleep(0.05)
+
+
 async def main(arguments: argparse.Namespace) -> dict[str, object]:
     """Connect everybody, send, wait for the rest, add up."""
-    publisher, peer = await connect(arguments)
+    port, direct = arguments.port, None
+    if arguments.direct:
+        arguments.plain = True
+        direct, port = await listen(arguments)
+    publisher, peer = await connect(arguments, port)
     if peer is not None:
         peer.session.publish_namespace(TRACK.namespace)
         peer.settle()
         async with asyncio.timeout(30):
             await publisher.accepted.wait()
-    subscribers = [await connect(arguments) for _ in range(arguments.subscribers)]
+    if direct is not None:
+        subscribers: list[tuple[Client, MoqtPeer | None]] = [(direct, None)]
+    else:
+        to = arguments.subscribe_port or port
+        subscribers = [await connect(arguments, to) for _ in range(arguments.subscribers)]
     for client, session in subscribers:
         if session is not None:
-            session.session.subscribe(TRACK)
-            session.settle()
-            async with asyncio.timeout(60):
-                await client.accepted.wait()
-            if client.lost:
-                raise SystemExit(client.lost)
+            await subscribe(client, session)
     if peer is not None:
         async with asyncio.timeout(30):
             await publisher.subscribed.wait()
@@ -367,7 +416,9 @@ async def main(arguments: argparse.Namespace) -> dict[str, object]:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--port", type=int, default=0, help="where the publisher connects")
+    parser.add_argument("--subscribe-port", type=int, default=0, help="if not the same")
+    parser.add_argument("--direct", action="store_true", help="no relay: publisher to subscriber")
     parser.add_argument("--alpn", default="moqt-16")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--backend", default=os.environ.get("LOAD_BACKEND", "qh3"))
