@@ -385,3 +385,12 @@ def test_a_plane_without_clients_of_its_own() -> None:
     assert plane.entries()[Ingress(1, 7)][1] is False
     plane.stream_data(0.0, 1, 3, head() + b"a", False)
     assert net.peer[1].stopped == [(3, StreamCode.NO_SUBSCRIBERS)]
+
+
+def test_clients_of_our_own_that_come_later() -> None:
+    plane, net = PeerPlane(None), PeerNet(peers=0)
+    plane.add_session(1, net.peer[1], net.holder[1])
+    plane.attach(net.sink)
+    plane.install(0.0, Ingress(1, 7), [], local=True)
+    plane.stream_data(0.0, 1, 3, head() + b"a", True)
+    assert [each.data for each in net.sink.streams.values()] == [b"a"]
