@@ -182,6 +182,25 @@ def test_draining(draft: Draft) -> None:
     assert len(net.found(SessionLeaving)) == 3
 
 
+@both
+def test_each_session_may_get_an_address_of_its_own(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(goaway_timeout=4.0))
+    first, second = net.connect(draft), net.connect(draft)
+    own = {row.session for row in net.relay.sessions()}
+    net.relay.drain(
+        net.now,
+        "moqt://all.example",
+        places=lambda session: "moqt://one.example" if session == min(own) else "",
+    )
+    net.settle()
+    assert first.one(GoawayReceived).message.new_session_uri == "moqt://one.example"
+    assert second.one(GoawayReceived).message.new_session_uri == "moqt://all.example"
+    # It changed its mind: who comes now may stay.
+    net.relay.resume()
+    late = net.connect(draft)
+    assert late.take(GoawayReceived) == []
+
+
 def test_new_requests_behind_goaway() -> None:
     net = EdgeNet()
     peer = net.connect(Draft.D16)

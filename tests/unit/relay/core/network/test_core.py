@@ -539,3 +539,16 @@ def test_rounds_end() -> None:
         patch.setattr(NetworkRelay, "_round", busy)
         relay.set_load(net.now, Load(LoadClass.NORMAL, 7))
     assert len(turns) == 1_000
+
+
+def test_what_a_relay_says_of_itself_later_reaches_others() -> None:
+    net = RelayNet()
+    left, right = net.add(1), net.add(2)
+    net.join(1, 2)
+    net.run()
+    for value in ("moqt://one.example:1", "moqt://one.example:1", "moqt://two.example:1", ""):
+        left.set_own_label(net.now, "client", value)
+        net.run()
+        told = right.node(left.node_id)
+        assert told is not None
+        assert [label.value for label in told.labels] == ([value] if value else [])

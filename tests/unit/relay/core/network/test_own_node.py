@@ -6,6 +6,7 @@ from laps_relay.core.network.interfaces import Identity
 from laps_relay.core.network.own_node import OwnNode
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    Label,
     Load,
     LoadClass,
     Location,
@@ -52,6 +53,14 @@ def test_only_news_is_said() -> None:
     assert not own.set_contacts(("a:1",))
     assert own.set_contacts(("b:2",))
     assert own.info.node.contacts == ("b:2",)
+    before = own.info.node.labels
+    assert not own.set_label("client", "")
+    assert own.set_label("client", "moqt://a:1")
+    assert not own.set_label("client", "moqt://a:1")
+    assert own.set_label("client", "moqt://b:1")
+    assert own.info.node.labels == (*before, Label("client", "moqt://b:1"))
+    assert own.set_label("client", "")
+    assert own.info.node.labels == before
 
 
 def test_round_trip_times_are_news_when_they_changed_much_or_somebody_came() -> None:

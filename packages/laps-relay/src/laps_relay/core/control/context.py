@@ -112,7 +112,8 @@ class Context:
         self.timers: Timers[tuple[Due, object]] = Timers()
         self.events: list[RelayEvent] = []
         self.dirty: dict[int, None] = {}
-        self.draining: str | None = None
+        self.draining: Callable[[int], str] | None = None
+        """While sessions are sent away: where to, by their numbers; empty if nowhere."""
         """Where clients shall go, once :meth:`EdgeRelay.drain` was called."""
         self.clients: dict[int, Client] = {}
         self.offers: NamespaceTree[Offer] = NamespaceTree()

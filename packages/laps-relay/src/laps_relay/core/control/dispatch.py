@@ -154,7 +154,7 @@ class Dispatch:
         if client.drained or client.info.upstream:
             return
         timeout = context.settings.goaway_timeout
-        uri = context.draining or ""
+        uri = "" if context.draining is None else context.draining(client.id)
         # Only draft 18 tells how long.
         told = int(timeout * 1000) if client.draft is Draft.D18 else 0
         if context.tell(client, client.wire.goaway, uri, told):

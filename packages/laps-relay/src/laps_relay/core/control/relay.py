@@ -15,7 +15,7 @@ shell carries out what those have to send (``poll_dirty``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.dispatch import Dispatch
@@ -266,16 +266,25 @@ class EdgeRelay:
 
     # Orders
 
-    def drain(self, now: float, new_uri: str) -> None:
-        """Send GOAWAY to everybody; who is still there after ``goaway_timeout`` is closed."""
+    def drain(
+        self, now: float, new_uri: str = "", *, places: Callable[[int], str] | None = None
+    ) -> None:
+        """Send GOAWAY to everybody; who is still there after ``goaway_timeout`` is closed.
+
+        ``places`` gives a session its own address; what it leaves empty is ``new_uri``.
+        """
         context = self._context
-        context.draining = new_uri
+        context.draining = lambda session: (places and places(session)) or new_uri
         for client in list(context.clients.values()):
             if client.ready or client.info.upstream:
                 self._dispatch.goaway(now, client)
             else:
                 # It has asked for nothing yet.
                 context.tell(client, client.wire.close, int(SessionCode.NO_ERROR), "draining")
+
+    def resume(self) -> None:
+        """Take sessions again, after :meth:`drain`; those that got GOAWAY must leave still."""
+        self._context.draining = None
 
     def set_settings(self, now: float, settings: EdgeSettings) -> None:  # noqa: ARG002 - as all
         """Change the settings; what is there already stays."""

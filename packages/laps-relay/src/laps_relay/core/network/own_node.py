@@ -88,6 +88,15 @@ class OwnNode:
             return False
         return self._say(replace(self.info.node, contacts=contacts))
 
+    def set_label(self, name: str, value: str) -> bool:
+        """Say something of ourselves, nothing with an empty value; whether that is news."""
+        labels = tuple(label for label in self.info.node.labels if label.key != name)
+        if value:
+            labels += (Label(name, value),)
+        if labels == self.info.node.labels:
+            return False
+        return self._say(replace(self.info.node, labels=labels))
+
     def set_reachable(self, reachable: tuple[Reachable, ...]) -> bool:
         """Say whom we reach ourselves; whether that is news (times move all the time)."""
         reachable = reachable[:MAX_REACHABLE]

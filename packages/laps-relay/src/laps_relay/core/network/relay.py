@@ -245,6 +245,12 @@ class NetworkRelay(NetworkTables):
             self._nib.set_self(now, self._own.info)
             self._settle(now)
 
+    def set_own_label(self, now: float, name: str, value: str) -> None:
+        """What else others should know of us; nothing with an empty value."""
+        if self._own.set_label(name, value):
+            self._nib.set_self(now, self._own.info)
+            self._settle(now)
+
     def set_load(self, now: float, load: Load) -> None:
         """How busy we are."""
         if self._own.set_load(load):

@@ -1,0 +1,156 @@
+"""Where the clients of a relay that drains go: to a near relay that has the same subscriptions.
+
+Seed 000, "Optimizing Peering using MoQT GOAWAY": an Edge knows from its information bases who else
+receives what a client of its own receives. A client that is sent there costs the network nothing
+new, and finds its tracks flowing::
+
+    client's tracks --> holders: who subscribes to them, or publishes them
+    nodes           --> places:  who takes clients, is not overloaded and does not drain
+                                   |
+                                   v
+                        choose:  most of the tracks, then the same region, then the nearest
+
+How clients reach an Edge is in its node information, as the label ``client`` (laps-2, 5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from laps_wire.matching import Announce, AnnounceIndex, Subscribe
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import AnnounceInfo, LoadClass, NodeSelf, RelayType, SubscribeInfo
+
+__all__ = [
+    "CLIENT_LABEL",
+    "Place",
+    "Wanted",
+    "choose",
+    "client_address",
+    "holders",
+    "is_loopback_url",
+    "places",
+]
+
+CLIENT_LABEL: Final = "client"
+"""The label of node information that says where clients connect: ``moqt://host:port``."""
+
+_FULL: Final = (LoadClass.OVERLOADED, LoadClass.DRAINING)
+
+
+class Place(NamedTuple):
+    """A relay to which clients can be sent."""
+
+    node: NodeId
+    url: str
+    """``moqt://host:port``."""
+    region: str
+    rtt_us: int | None
+    """None: no way is known on which data goes there."""
+
+
+class Wanted(NamedTuple):
+    """A track that a client has, by its hashes."""
+
+    key: int
+    """Of the full name."""
+    track: Subscribe[int]
+
+
+def _authority(url: str) -> tuple[str, int] | None:
+    """Host and port of the address of an Edge; None if it is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    plain = url.isascii() and url.isprintable() and "@" not in url
+    if parts.scheme != "moqt" or not parts.hostname or not port or not plain:
+        return None
+    return None if parts.path or parts.query or parts.fragment else (parts.hostname, port)
+
+
+def is_loopback_url(url: str) -> bool:
+    """Whether only clients on the same machine can go there."""
+    found = _authority(url)
+    if found is None:
+        return False
+    host, _ = found
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def places(
+    nodes: Iterable[tuple[NodeSelf, int | None]], *, own_url: str, loopback: bool
+) -> list[Place]:
+    """Edges that may take clients, of nodes and the round trip to each.
+
+    ``own_url`` is no place: who shares our address (a worker beside us) is not elsewhere.
+    Addresses on loopback are of use only to those who are there too.
+    """
+    found = []
+    for node, rtt_us in nodes:
+        url = next((label.value for label in node.labels if label.key == CLIENT_LABEL), "")
+        if (
+            node.relay_type is RelayType.EDGE
+            and node.load.load_class not in _FULL
+            and _authority(url) is not None
+            and url != own_url
+            and (loopback or not is_loopback_url(url))
+        ):
+            found.append(Place(node.node_id, url, node.region, rtt_us))
+    return found
+
+
+def holders(
+    wanted: Iterable[Wanted],
+    subscribes: Iterable[SubscribeInfo],
+    announces: Iterable[AnnounceInfo],
+) -> dict[int, frozenset[NodeId]]:
+    """The nodes that have a track already: their clients receive it, or publish it."""
+    tracks = {item.key: item.track for item in wanted}
+    found: dict[int, set[NodeId]] = {key: set() for key in tracks}
+    for entry in subscribes:
+        if entry.full_name_hash in found:
+            found[entry.full_name_hash].add(entry.source)
+    index: AnnounceIndex[int, NodeId] = AnnounceIndex()
+    for announce in announces:
+        index.add(Announce(announce.element_hashes, announce.name_hash), announce.source)
+    for key, track in tracks.items():
+        found[key].update(index.match(track))
+    return {key: frozenset(nodes) for key, nodes in found.items()}
+
+
+def choose(
+    keys: Collection[int],
+    candidates: Iterable[Place],
+    having: Mapping[int, Collection[NodeId]],
+    *,
+    region: str = "",
+) -> Place | None:
+    """The best place for a client with tracks of these keys; None if there is none."""
+
+    def rank(place: Place) -> tuple[int, bool, bool, int, NodeId]:
+        shared = sum(place.node in having.get(key, ()) for key in keys)
+        return (
+            -shared,
+            place.region != region,
+            place.rtt_us is None,
+            place.rtt_us or 0,
+            place.node,
+        )
+
+    return min(candidates, key=rank, default=None)
+
+
+def client_address(url: str, *, webtransport: bool, path: str = "") -> str:
+    """A place's address in the words of a client: its own scheme and path."""
+    rest = url.partition("://")[2]
+    if webtransport:
+        return f"https://{rest}{path or '/'}"
+    return f"moqt://{rest}{path}"
