@@ -144,6 +144,11 @@ class Client:
         self.endpoint: Endpoint | None = None
         self.subscribed = asyncio.Event()
 
+    def ask_again(self) -> None:
+        """Forget what the relay said to the last request."""
+        self.accepted.clear()
+        self.lost = None
+
     # MoqtApplication
 
     def session_event(self, peer: MoqtPeer, event: SessionEvent) -> None:
@@ -344,8 +349,7 @@ async def subscribe(client: Client, peer: MoqtPeer) -> None:
     """Ask for the track until it is there: in a network the announce has a way to go."""
     limit = time.monotonic() + 30.0
     while True:
-        client.accepted.clear()
-        client.lost = None
+        client.ask_again()
         peer.session.subscribe(TRACK)
         peer.settle()
         async with asyncio.timeout(60):
