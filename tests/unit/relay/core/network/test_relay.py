@@ -20,6 +20,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
     AnnounceKind,
+    Label,
     Load,
     LoadClass,
     NodeSelf,
@@ -318,7 +319,7 @@ def test_a_relay_labels_itself() -> None:
     net.run()
     info = net.relays[2].node(NodeId(1))
     assert info is not None
-    assert [(label.name, label.value) for label in info.labels] == [("clients", "example.org:4433")]
+    assert info.labels == (Label("clients", "example.org:4433"),)
 
 
 class Shut(OpenPolicy):
