@@ -54,6 +54,31 @@ def bench_plane(session: nox.Session) -> None:
     session.run("python", "benchmarks/fastpath.py")
 
 
+@nox.session(name="bench-hops")
+def bench_hops(session: nox.Session) -> None:
+    """What a hop between relays adds: delay, and CPU for each gigabyte. Wants quiet."""
+    session.install(*ALL)
+    session.chdir("benchmarks")
+    session.run("python", "-m", "relay.hops", *session.posargs)
+
+
+@nox.session(name="bench-network")
+def bench_network(session: nox.Session) -> None:
+    """A control server with many subscribes, and the forwarding plane between relays."""
+    session.install(*ALL)
+    session.run("python", "benchmarks/control.py", *session.posargs)
+    session.run("python", "benchmarks/peer_plane.py")
+
+
+@nox.session
+def sim(session: nox.Session) -> None:
+    """The long form of the simulator: 5,000 seeds, one network of 1,000 relays, all mutants."""
+    session.install(*ALL)
+    session.run("laps-relay", "sim", "run", "--seeds", "0:5000", "--jobs", "2", *session.posargs)
+    session.run("laps-relay", "sim", "run", "--seeds", "0:1", "--relays", "1000")
+    session.run("laps-relay", "sim", "mutants")
+
+
 @nox.session
 def abuse(session: nox.Session) -> None:
     """Floods and churn against a relay of our own on loopback, with figures."""
