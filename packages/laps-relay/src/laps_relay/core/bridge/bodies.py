@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 DRAFT: Final = Draft.D18
-"""What the in-memory sessions speak, and so what we put into subscribe data."""
+"""What the in-memory sessions speak, and so what we put into subscribe data; others say so."""
 
 _FRAME: Final = 3
 """Type and length in front of a body: both types are below 0x40, a byte each in either draft."""
@@ -50,10 +50,12 @@ M = TypeVar("M", SubscribeOk, RequestError)
 # SUBSCRIBE
 
 
-def subscribe_data(name: FullTrackName, parameters: Parameters) -> SubscribeData:
+def subscribe_data(
+    name: FullTrackName, parameters: Parameters, draft: Draft = DRAFT
+) -> SubscribeData:
     """A SUBSCRIBE for the network, without the client's tokens."""
     bare = replace(parameters, authorization_tokens=())
-    return SubscribeData(DRAFT.value, encode_subscribe_body(Subscribe(0, name, bare), DRAFT))
+    return SubscribeData(draft.value, encode_subscribe_body(Subscribe(0, name, bare), draft))
 
 
 def read_subscribe(data: SubscribeData) -> Subscribe | None:
@@ -70,28 +72,31 @@ def read_subscribe(data: SubscribeData) -> Subscribe | None:
 # SUBSCRIBE_OK
 
 
-def ok_data(message: SubscribeOk) -> SubscribeData:
+def ok_data(message: SubscribeOk, draft: Draft = DRAFT) -> SubscribeData:
     """A publisher's answer for the network."""
-    return SubscribeData(DRAFT.value, _body(message))
+    return SubscribeData(draft.value, _body(message, draft))
 
 
-def read_ok(data: SubscribeData) -> tuple[Location | None, KeyValues]:
-    """What a publisher said with SUBSCRIBE_OK: its largest location, and the track's properties."""
+def read_ok(data: SubscribeData, draft: Draft = DRAFT) -> tuple[Location | None, KeyValues]:
+    """What a publisher said with SUBSCRIBE_OK: its largest location, and the track's properties.
+
+    ``draft`` is the one in which the properties are needed.
+    """
     message = _read(data, SubscribeOk)
     if message is None:
         return None, ()
-    properties = properties_for(message.track_properties, Draft(data.draft), DRAFT)
+    properties = properties_for(message.track_properties, Draft(data.draft), draft)
     return message.parameters.largest_object, properties
 
 
 # REQUEST_ERROR
 
 
-def error_data(message: RequestError) -> SubscribeData:
+def error_data(message: RequestError, draft: Draft = DRAFT) -> SubscribeData:
     """A publisher's refusal for the network; a redirect is for its own subscribers only."""
     if message.error_code == RequestErrorCode.REDIRECT:
         message = replace(message, error_code=RequestErrorCode.INTERNAL_ERROR, redirect=None)
-    return SubscribeData(DRAFT.value, _body(message))
+    return SubscribeData(draft.value, _body(message, draft))
 
 
 def read_error(data: SubscribeData) -> RequestError | None:
@@ -106,8 +111,8 @@ def _draft_of(data: SubscribeData) -> Draft | None:
     return next((draft for draft in Draft if draft.value == data.draft), None)
 
 
-def _body(message: Message) -> bytes:
-    return encode(message, DRAFT)[_FRAME:]
+def _body(message: Message, draft: Draft) -> bytes:
+    return encode(message, draft)[_FRAME:]
 
 
 _TYPES: Final = {

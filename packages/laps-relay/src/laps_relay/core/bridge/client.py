@@ -18,14 +18,13 @@ from collections.abc import Callable
 from laps_relay.core.bridge.bodies import DRAFT
 from laps_relay.core.bridge.egress import FeedEgress, alias_of
 from laps_relay.core.bridge.offers import Namespaces, Publications
-from laps_relay.core.bridge.parts import EdgeClientHost, Office
+from laps_relay.core.bridge.parts import EdgeClientHost, NameHasher, Office
 from laps_relay.core.bridge.pulls import Pulls
 from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.bridge.wishes import Wishes
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.network.interfaces import Answer, Feed
-from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.session import (
@@ -39,6 +38,7 @@ from laps_wire.moqt.session import (
     UpdateReceived,
 )
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind, SubscribeData
 
@@ -63,26 +63,27 @@ class EdgeClient:
         relay: EdgeRelay,
         number: int,
         host: EdgeClientHost,
-        hasher: KeyedHasher,
+        hasher: NameHasher,
         clock: Callable[[], float],
         *,
         stop: Callable[[int, int], None] | None = None,
         setup: SetupOptions = NO_OPTIONS,
+        draft: Draft = DRAFT,
     ) -> None:
-        self._virtual = VirtualClient(relay, number, self._event, setup=setup)
+        self._virtual = VirtualClient(relay, number, self._event, setup=setup, draft=draft)
         self._office = Office(relay, self._virtual, host, hasher)
         self._wishes = Wishes(self._office)
         self._pulls = Pulls(self._office)
         self._namespaces = Namespaces(self._office)
         self._publications = Publications(self._office, self._wishes)
-        self.egress = FeedEgress(clock, self._pulls.outlets, stop)
+        self.egress = FeedEgress(clock, self._pulls.outlets, stop, draft)
         """What the forwarding plane writes to."""
 
     def open(self, now: float, address: str, *, upstream: bool) -> None:
         """Become a session of the Edge, which logs show with this address."""
         info = SessionInfo(
             peer_address=address,
-            draft=DRAFT,
+            draft=self._virtual.draft,
             peering=True,
             upstream=upstream,
             alias=lambda name: alias_of(self.key_of(name)),

@@ -25,10 +25,10 @@ from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.datagram import DEFAULT_PRIORITY as NO_PRIORITY
 from laps_wire.moqt.data.datagram import ZERO_OBJECT_ID
 from laps_wire.moqt.properties import DEFAULT_PRIORITY
+from laps_wire.moqt.versions import Draft
 
 __all__ = ["FeedEgress", "FeedStream", "Outlet", "alias_at", "alias_of"]
 
-_DECODE: Final = DRAFT.integers.decode
 _ALIAS_MASK: Final = (1 << 62) - 1
 
 
@@ -37,27 +37,27 @@ def alias_of(key: int) -> int:
     return key & _ALIAS_MASK
 
 
-def alias_at(data: bytes) -> int | None:
+def alias_at(data: bytes, draft: Draft = DRAFT) -> int | None:
     """The track alias at the beginning of a subgroup stream or an object datagram; None: cut."""
-    end = len(data)
+    decode, end = draft.integers.decode, len(data)
     try:
-        _, pos = _DECODE(data, 0, end)
-        alias, _ = _DECODE(data, pos, end)
+        _, pos = decode(data, 0, end)
+        alias, _ = decode(data, pos, end)
     except IncompleteError:
         return None
     return alias
 
 
-def _datagram_priority(data: bytes) -> int | None:
+def _datagram_priority(data: bytes, draft: Draft) -> int | None:
     """The publisher's priority in an object datagram; None if it names none."""
-    end = len(data)
-    kind, pos = _DECODE(data, 0, end)
+    decode, end = draft.integers.decode, len(data)
+    kind, pos = decode(data, 0, end)
     if kind & NO_PRIORITY:
         return None
-    _, pos = _DECODE(data, pos, end)
-    _, pos = _DECODE(data, pos, end)
+    _, pos = decode(data, pos, end)
+    _, pos = decode(data, pos, end)
     if not kind & ZERO_OBJECT_ID:
-        _, pos = _DECODE(data, pos, end)
+        _, pos = decode(data, pos, end)
     return data[pos]
 
 
@@ -75,15 +75,25 @@ class Outlet:
 class FeedEgress:
     """The :class:`~laps_relay.core.interfaces.Egress` of a session in memory."""
 
-    __slots__ = ("_begun", "_clock", "_outlets", "_stop", "lost_datagrams", "lost_streams")
+    __slots__ = (
+        "_begun",
+        "_clock",
+        "_draft",
+        "_outlets",
+        "_stop",
+        "lost_datagrams",
+        "lost_streams",
+    )
 
     def __init__(
         self,
         clock: Callable[[], float],
         outlets: Mapping[int, Outlet],
         stop: Callable[[int, int], None] | None = None,
+        draft: Draft = DRAFT,
     ) -> None:
         self._clock = clock
+        self._draft = draft
         self._outlets = outlets
         """By track alias."""
         self._stop = stop
@@ -113,7 +123,7 @@ class FeedEgress:
         self, stream: FeedStream, data: bytes, priority: int, deadline: float | None
     ) -> OutStream | None:
         """Open the stream whose first bytes these are; None if nobody wants it any more."""
-        alias = alias_at(data)
+        alias = alias_at(data, self._draft)
         outlet = None if alias is None else self._outlets.get(alias)
         if outlet is None:
             self.lost_streams += 1
@@ -137,7 +147,7 @@ class FeedEgress:
 
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
         """Hand an object to its feed."""
-        alias = alias_at(data)
+        alias = alias_at(data, self._draft)
         outlet = None if alias is None else self._outlets.get(alias)
         if outlet is None:
             self.lost_datagrams += 1
@@ -146,7 +156,7 @@ class FeedEgress:
         if deadline is not None:
             left = max(int((deadline - now) * 1000), 1)
             ttl_ms = min(left, ttl_ms) if ttl_ms else left
-        priority = _datagram_priority(data)
+        priority = _datagram_priority(data, self._draft)
         if priority is None:
             priority = outlet.priority
         return outlet.feed.send_datagram(now, data, priority=priority, ttl_ms=ttl_ms)

@@ -106,7 +106,7 @@ class Publications:
         if wanted != track.wanted:
             track.wanted = wanted
             if wanted:
-                data = subscribe_data(track.name, NO_PARAMETERS)
+                data = subscribe_data(track.name, NO_PARAMETERS, self._office.draft)
                 self._office.want(now, self, track.key, track.name, data)
             else:
                 self._office.unwant(now, self, track.key, track.name)
@@ -135,7 +135,7 @@ class Publications:
             self._publish(track, data)
 
     def _publish(self, track: _Publication, data: SubscribeData) -> None:
-        largest, properties = read_ok(data)
+        largest, properties = read_ok(data, self._office.draft)
         parameters = Parameters(largest_object=largest)
         try:
             track.request_id = self._office.session.publish(

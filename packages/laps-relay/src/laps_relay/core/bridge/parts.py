@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
 from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.control.relay import EdgeRelay
-from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
@@ -15,15 +15,23 @@ from laps_wire.moqt.session import (
     Session,
     UpdateReceived,
 )
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
 
-__all__ = ["EdgeClientHost", "Office", "RequestEvent"]
+__all__ = ["EdgeClientHost", "NameHasher", "Office", "RequestEvent"]
 
 RequestEvent: TypeAlias = (
     RequestAccepted | RequestRejected | PublishEnded | RequestCancelled | UpdateReceived
 )
 """What the Edge says about a request that there is already."""
+
+
+class NameHasher(Protocol):
+    """How a track's key is made: ``laps_wire.hashing.KeyedHasher``, or the C++ relay's way."""
+
+    def full_name(self, fields: Iterable[bytes], name: bytes) -> int:
+        """The full-name hash."""
 
 
 class EdgeClientHost(Protocol):
@@ -63,7 +71,7 @@ class Office:
         relay: EdgeRelay,
         virtual: VirtualClient,
         host: EdgeClientHost,
-        hasher: KeyedHasher,
+        hasher: NameHasher,
     ) -> None:
         self.relay = relay
         self.virtual = virtual
@@ -76,6 +84,11 @@ class Office:
     def session(self) -> Session:
         """Our end of the session with the Edge."""
         return self.virtual.session
+
+    @property
+    def draft(self) -> Draft:
+        """The draft of that session."""
+        return self.virtual.draft
 
     def key_of(self, name: FullTrackName) -> int:
         """The full-name hash of a track."""

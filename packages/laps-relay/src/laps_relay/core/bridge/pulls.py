@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from laps_relay.core.bridge.bodies import DRAFT, error_data, ok_data, read_subscribe
+from laps_relay.core.bridge.bodies import error_data, ok_data, read_subscribe
 from laps_relay.core.bridge.codes import subscribe_code
 from laps_relay.core.bridge.egress import Outlet, alias_of
 from laps_relay.core.bridge.parts import Office, RequestEvent
@@ -92,7 +92,7 @@ class Pulls:
             pull.ok = replace(
                 pull.ok, parameters=replace(pull.ok.parameters, largest_object=largest)
             )
-        office.host.pulled(now, pull.key, ok_data(pull.ok))
+        office.host.pulled(now, pull.key, ok_data(pull.ok, office.draft))
         if wishes.new_group_request is not None:
             update = Parameters(new_group_request=wishes.new_group_request)
             office.session.update(pull.request_id, update)
@@ -113,17 +113,17 @@ class Pulls:
         pull = self._requests.get(event.request_id)
         if pull is None:
             return False
-        key, host = pull.key, self._office.host
+        key, host, draft = pull.key, self._office.host, self._office.draft
         match event:
             case RequestAccepted(message=SubscribeOk() as ok):
-                facts = TrackProperties.of(ok.track_properties, DRAFT)
+                facts = TrackProperties.of(ok.track_properties, draft)
                 pull.outlet.priority = facts.publisher_priority
                 pull.outlet.ttl_ms = facts.object_delivery_timeout or 0
                 pull.ok = ok
-                host.pulled(now, key, ok_data(ok))
+                host.pulled(now, key, ok_data(ok, draft))
             case RequestRejected(message=error):
                 self._forget(pull)
-                code, data = subscribe_code(error.error_code), error_data(error)
+                code, data = subscribe_code(error.error_code), error_data(error, draft)
                 host.pull_refused(now, key, code, error.reason, data)
             case PublishEnded(message=done):
                 self._forget(pull)

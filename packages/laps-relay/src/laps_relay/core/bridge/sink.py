@@ -10,6 +10,7 @@ from laps_relay.core.bridge.bodies import DRAFT
 from laps_relay.core.bridge.egress import alias_at, alias_of
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_wire.moqt.data.types import StreamKind
+from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import DataHeader
 
 __all__ = ["PlaneSink"]
@@ -18,11 +19,12 @@ __all__ = ["PlaneSink"]
 class PlaneSink:
     """A :class:`~laps_relay.core.network.interfaces.DataSink` for one session of the plane."""
 
-    __slots__ = ("_begun", "_plane", "_session", "misplaced")
+    __slots__ = ("_begun", "_draft", "_plane", "_session", "misplaced")
 
-    def __init__(self, plane: ForwardingPlane, session: int) -> None:
+    def __init__(self, plane: ForwardingPlane, session: int, draft: Draft = DRAFT) -> None:
         self._plane = plane
         self._session = session
+        self._draft = draft
         self._begun: dict[int, tuple[int, bytes]] = {}
         """Streams whose alias is cut off: the alias that belongs there, and what came."""
         self.misplaced = 0
@@ -31,13 +33,13 @@ class PlaneSink:
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
     ) -> None:
         """A stream of a track began; ``data`` is payload only."""
-        if header.payload_format != DRAFT.value:
+        if header.payload_format != self._draft.value:
             self.misplaced += 1
             return
         self._begin(now, stream, alias_of(header.track), data, fin)
 
     def _begin(self, now: float, stream: int, expected: int, data: bytes, fin: bool) -> None:
-        alias = alias_at(data)
+        alias = alias_at(data, self._draft)
         if alias is None and not fin:
             self._begun[stream] = (expected, data)
         elif alias != expected:
@@ -62,8 +64,8 @@ class PlaneSink:
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
         """An object."""
-        alias = alias_at(payload)
-        if header.payload_format != DRAFT.value or alias != alias_of(header.track):
+        alias = alias_at(payload, self._draft)
+        if header.payload_format != self._draft.value or alias != alias_of(header.track):
             self.misplaced += 1
             return
         self._plane.datagram(now, self._session, payload)

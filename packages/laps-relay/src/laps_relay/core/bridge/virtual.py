@@ -33,6 +33,7 @@ from laps_wire.moqt.session import (
     StopSending,
 )
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
+from laps_wire.moqt.versions import Draft
 
 __all__ = ["VirtualClient"]
 
@@ -43,7 +44,16 @@ _LIMITS: Final = SessionLimits(max_requests=1 << 30, max_updates=1 << 16)
 class VirtualClient:
     """A client of an Edge that lives in the same process."""
 
-    __slots__ = ("_edge", "_handler", "_opened", "_pumping", "_relay", "number", "session")
+    __slots__ = (
+        "_edge",
+        "_handler",
+        "_opened",
+        "_pumping",
+        "_relay",
+        "draft",
+        "number",
+        "session",
+    )
 
     def __init__(
         self,
@@ -52,14 +62,16 @@ class VirtualClient:
         handler: Callable[[float, Event], None],
         *,
         setup: SetupOptions = NO_OPTIONS,
+        draft: Draft = DRAFT,
     ) -> None:
+        self.draft = draft
         self.number = number
         """The relay's number of the session."""
         self.session = Session(
-            SessionConfig(draft=DRAFT, role=Role.CLIENT, options=setup, limits=_LIMITS)
+            SessionConfig(draft=draft, role=Role.CLIENT, options=setup, limits=_LIMITS)
         )
         """Our end, for commands; :meth:`pump` behind them."""
-        self._edge = Session(SessionConfig(draft=DRAFT, role=Role.SERVER, limits=_LIMITS))
+        self._edge = Session(SessionConfig(draft=draft, role=Role.SERVER, limits=_LIMITS))
         self._relay = relay
         self._handler = handler
         self._opened: dict[tuple[Role, bool], int] = {}

@@ -82,7 +82,8 @@ class Wishes:
         if wish.data is not None:
             self._accept(wish, message.request_id, wish.data)
         else:
-            office.want(now, self, key, name, subscribe_data(name, message.parameters))
+            data = subscribe_data(name, message.parameters, office.draft)
+            office.want(now, self, key, name, data)
 
     def event(self, now: float, event: RequestEvent) -> bool:
         """Whether this is about a wish; if so, it was acted on."""
@@ -101,7 +102,7 @@ class Wishes:
         group = event.message.parameters.new_group_request
         if group is not None:
             asked = Parameters(subscription_filter=_LARGEST, new_group_request=group)
-            data = subscribe_data(wish.name, asked)
+            data = subscribe_data(wish.name, asked, self._office.draft)
             self._office.want(now, self, wish.key, wish.name, data)
 
     def _cancelled(self, now: float, wish: _Wish) -> None:
@@ -147,7 +148,7 @@ class Wishes:
                 office.relay.ask_again(now, office.virtual.number, wish.name)
 
     def _accept(self, wish: _Wish, request_id: int, data: SubscribeData) -> None:
-        largest, properties = read_ok(data)
+        largest, properties = read_ok(data, self._office.draft)
         session = self._office.session
         parameters = Parameters(largest_object=largest)
         try:
