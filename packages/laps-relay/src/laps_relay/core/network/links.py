@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network.early import EarlyData
 from laps_relay.core.network.interfaces import Dial
+from laps_relay.core.network.mixing import mixed
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType
 from laps_wire.peering.session import Event
@@ -24,7 +25,6 @@ __all__ = ["Guest", "Link", "Links"]
 
 NO_BASES: Final = Bases(0)
 _MIX: Final = 0x9E37_79B9_7F4A_7C15
-_MASK: Final = (1 << 64) - 1
 
 
 class Guest(Protocol):
@@ -161,12 +161,4 @@ class Links:
         found = [link.session for link in self.of(node) if link.sends]
         if len(found) <= 1:
             return found[0] if found else None
-        return max(found, key=lambda session: (_mixed(key ^ session * _MIX), session))
-
-
-def _mixed(value: int) -> int:
-    """Spread the bits of a number (the finaliser of SplitMix64)."""
-    value &= _MASK
-    value = ((value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9) & _MASK
-    value = ((value ^ value >> 27) * 0x94D0_49BB_1331_11EB) & _MASK
-    return value ^ value >> 31
+        return max(found, key=lambda session: (mixed(key ^ session * _MIX), session))

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from laps_relay.core.network.mixing import mixed
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, SubscribeInfo
 
@@ -30,22 +31,14 @@ __all__ = ["REPLICAS", "Sharding", "rendezvous"]
 REPLICAS: Final = 2
 """How many control servers hold a subscribe: losing one of them loses nothing."""
 
-_M64: Final = 0xFFFF_FFFF_FFFF_FFFF
-
-
-def _mix(value: int) -> int:
-    value = (value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9 & _M64
-    value = (value ^ value >> 27) * 0x94D0_49BB_1331_11EB & _M64
-    return value ^ value >> 31
-
 
 def rendezvous(key: int, servers: Iterable[NodeId], count: int = REPLICAS) -> tuple[NodeId, ...]:
     """The servers that hold a key, the first one first."""
-    return _best(key, {server: _mix(server) for server in servers}, count)
+    return _best(key, {server: mixed(server) for server in servers}, count)
 
 
 def _best(key: int, seeds: Mapping[NodeId, int], count: int) -> tuple[NodeId, ...]:
-    ranked = sorted(seeds, key=lambda server: (-_mix(seeds[server] ^ key), server))
+    ranked = sorted(seeds, key=lambda server: (-mixed(seeds[server] ^ key), server))
     return tuple(ranked[:count])
 
 
@@ -75,7 +68,7 @@ class Sharding:
         Afterwards ``reconsider()`` both tables: what goes to whom is different now.
         """
         self._servers[session] = node
-        self._seeds[node] = _mix(node)
+        self._seeds[node] = mixed(node)
 
     def remove_server(self, session: int) -> bool:
         """A session has ended; whether it was one with a control server. Then as above."""
