@@ -44,7 +44,7 @@ from laps_wire.peering.session import Event
 
 __all__ = ["StubParent", "answer_of"]
 
-_RETRY: Final = 5.0
+_RETRY: Final = 1.0
 """How often what the Stub wants and nobody publishes is looked for again, in seconds."""
 
 

@@ -289,8 +289,11 @@ class Receiver:
 
     @property
     def expects(self) -> bool:
-        """Whether a publisher that may feed it was asked and has not answered."""
-        return any(source.stage is Stage.PENDING for source in self.sources)
+        """Whether a publisher was asked and has not answered, or is just leaving.
+
+        Behind the end of one that leaves all others are asked (again).
+        """
+        return any(not source.live for source in self.sources)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -341,6 +341,9 @@ class Sources:
         track = source.track
         self._remove(now, source, reason)
         self._context.receivers.source_lost(now, track, status, reason, None)
+        if source.client.info.upstream:
+            # It may have heard of another publisher meanwhile.
+            self.ask(now, track, source.client)
         self._context.tracks.settle(now, track)
 
     def _remove(self, now: float, source: Source, reason: str) -> None:
