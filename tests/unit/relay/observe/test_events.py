@@ -111,11 +111,11 @@ def test_sessions_of_every_kind() -> None:
     odd = session_info(peer_address="memory:1", draft=Draft.D18, webtransport=True)
     event = core.SessionOpened(session=1, info=odd)
     observer.observe(1.0, [event], lambda _session: (0, 0))
-    body = observer._body(1.0, event, lambda _session: (0, 0))
+    body = observer.body(1.0, event, lambda _session: (0, 0))
     assert isinstance(body, SessionOpen)
     assert (body.alpn, body.draft, body.addr_prefix) == ("h3", 18, None)
     late = core.SessionClosed(session=9, code=0, reason="", by_peer=False)
-    body = observer._body(1.0, late, lambda _session: (0, 0))
+    body = observer.body(1.0, late, lambda _session: (0, 0))
     assert isinstance(body, SessionClose)
     assert (body.duration_ms, body.reason, body.closed_by) == (0.0, None, "local")
 

@@ -1,13 +1,8 @@
-"""One table: what each event of the core means for logs, telemetry and metrics.
-
-::
-
-    event  ->  log level, words and fields  |  telemetry record or none  |  what is counted
-"""
+"""What each event of the Edge means for logs, telemetry and metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from laps_relay.core.control import events as core
 from laps_relay.core.control.settings import SessionInfo
@@ -15,10 +10,10 @@ from laps_relay.core.interfaces import SubscriptionCounters
 from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
-from laps_relay.observe.rows import Fields, Row, row
+from laps_relay.observe.rows import Carried, Fields, Row, TableObserver, row
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_wire.errors import TextFormError
-from laps_wire.telemetry import Body, SessionClose, SessionOpen, address_prefix, safe_text
+from laps_wire.telemetry import Body, SessionOpen, address_prefix
 
 __all__ = ["Observer", "host_of"]
 
@@ -223,8 +218,8 @@ def host_of(info: SessionInfo) -> str:
     return info.peer_address.rpartition(":")[0].strip("[]")
 
 
-class Observer:
-    """Carries the core's events to logs, telemetry and metrics."""
+class Observer(TableObserver[core.RelayEvent]):
+    """Carries the Edge's events to logs, telemetry and metrics."""
 
     def __init__(
         self,
@@ -233,33 +228,12 @@ class Observer:
         metrics: Metrics,
         telemetry: TelemetryWriter | None = None,
     ) -> None:
-        self._logger = logger
-        self._names = names
-        self._metrics = metrics
-        self._telemetry = telemetry
-        self._opened: dict[int, float] = {}
+        super().__init__(_TABLE, logger, names, metrics, telemetry)
 
-    def observe(
-        self,
-        now: float,
-        events: Iterable[core.RelayEvent],
-        carried: Callable[[int], tuple[int, int]],
-    ) -> None:
-        """Take what happened in a turn; ``carried`` knows a session's bytes in and out."""
-        for event in events:
-            shown = _TABLE[type(event)]
-            getattr(self._logger, shown.level)(shown.words, **shown.fields(self._names, event))
-            if shown.count is not None:
-                shown.count(self._metrics, event)
-            body = self._body(now, event, carried)
-            if body is not None and self._telemetry is not None:
-                self._telemetry.put(body)
-
-    def _body(
-        self, now: float, event: core.RelayEvent, carried: Callable[[int], tuple[int, int]]
-    ) -> Body | None:
+    def body(self, now: float, event: core.RelayEvent, carried: Carried) -> Body | None:
+        """Sessions that begin and end."""
         if isinstance(event, core.SessionOpened):
-            self._opened[event.session] = now
+            self.opened(now, event.session)
             return SessionOpen(
                 session_id=str(event.session),
                 kind="client",
@@ -270,17 +244,14 @@ class Observer:
                 addr_prefix=_prefix(event.info),
             )
         if isinstance(event, core.SessionClosed):
-            opened = self._opened.pop(event.session, now)
-            received, sent = carried(event.session)
-            return SessionClose(
-                session_id=str(event.session),
-                kind="client",
-                duration_ms=(now - opened) * 1000.0,
-                closed_by="remote" if event.by_peer else "local",
-                in_bytes=received,
-                out_bytes=sent,
-                close_code=event.code,
-                close_space="application",
-                reason=safe_text(event.reason) or None,
+            return self.closed(
+                now,
+                event.session,
+                str(event.session),
+                "client",
+                carried,
+                code=event.code,
+                reason=event.reason,
+                by_peer=event.by_peer,
             )
         return None

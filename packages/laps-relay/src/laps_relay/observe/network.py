@@ -5,14 +5,14 @@ Sessions with peers are ``p<number>`` in telemetry, so that they are not taken f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from laps_relay.core.network import events as core
 from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
-from laps_relay.observe.rows import Fields, Row, row
+from laps_relay.observe.rows import Carried, Fields, Row, TableObserver, row
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind
@@ -23,7 +23,6 @@ from laps_wire.telemetry import (
     NodeAdv,
     NodeWd,
     PathItem,
-    SessionClose,
     SessionOpen,
     SnsAdv,
     SnsWd,
@@ -206,7 +205,7 @@ _TABLE: Mapping[type, Row] = {
 }
 
 
-class NetworkObserver:
+class NetworkObserver(TableObserver[core.NetworkEvent]):
     """Carries the network core's events to logs, telemetry and metrics."""
 
     def __init__(
@@ -216,35 +215,13 @@ class NetworkObserver:
         metrics: Metrics,
         telemetry: TelemetryWriter | None = None,
     ) -> None:
-        self._logger = logger
-        self._names = names
-        self._metrics = metrics
-        self._telemetry = telemetry
-        self._opened: dict[int, float] = {}
+        super().__init__(_TABLE, logger, names, metrics, telemetry)
 
-    def observe(
-        self,
-        now: float,
-        events: Iterable[core.NetworkEvent],
-        carried: Callable[[int], tuple[int, int]],
-    ) -> None:
-        """Take what happened in a turn; ``carried`` knows a session's bytes in and out."""
-        for event in events:
-            shown = _TABLE[type(event)]
-            getattr(self._logger, shown.level)(shown.words, **shown.fields(self._names, event))
-            if shown.count is not None:
-                shown.count(self._metrics, event)
-            if self._telemetry is not None:
-                body = self._body(now, event, carried)
-                if body is not None:
-                    self._telemetry.put(body)
-
-    def _body(
-        self, now: float, event: core.NetworkEvent, carried: Callable[[int], tuple[int, int]]
-    ) -> Body | None:
+    def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
+        """Sessions, nodes, interest and sets that come, change and go."""
         match event:
             case core.PeerAdded():
-                self._opened[event.session] = now
+                self.opened(now, event.session)
                 return SessionOpen(
                     session_id=peer_session(event.session),
                     kind="peer",
@@ -254,18 +231,15 @@ class NetworkObserver:
                     peer=str(event.node),
                 )
             case core.PeerGone():
-                opened = self._opened.pop(event.session, now)
-                received, sent = carried(event.session)
-                return SessionClose(
-                    session_id=peer_session(event.session),
-                    kind="peer",
-                    duration_ms=(now - opened) * 1000.0,
-                    closed_by="remote" if event.by_peer else "local",
-                    in_bytes=received,
-                    out_bytes=sent,
-                    close_code=event.code,
-                    close_space="application",
-                    reason=safe_text(event.reason) or None,
+                return self.closed(
+                    now,
+                    event.session,
+                    peer_session(event.session),
+                    "peer",
+                    carried,
+                    code=event.code,
+                    reason=event.reason,
+                    by_peer=event.by_peer,
                 )
             case core.NodeAdded() | core.NodeGone():
                 return _node_body(event)

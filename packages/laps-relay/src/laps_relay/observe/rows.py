@@ -1,18 +1,29 @@
-"""How one kind of event is shown: level, words, fields, and what is counted."""
+"""How one kind of event is shown: level, words, fields, what is counted, and what is recorded.
+
+::
+
+    event  ->  log level, words and fields  |  telemetry record or none  |  what is counted
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
+from laps_relay.observe.telemetry import TelemetryWriter
+from laps_wire.telemetry import Body, SessionClose, safe_text
 
-__all__ = ["Fields", "Row", "row"]
+__all__ = ["Carried", "Fields", "Row", "TableObserver", "row"]
 
 _E = TypeVar("_E")
 Fields = Mapping[str, Any]
+Carried: TypeAlias = "Callable[[int], tuple[int, int]]"
+"""A session's bytes in and out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +50,68 @@ def row(
         cast("Callable[[Names, Any], Fields]", fields),
         cast("Callable[[Metrics, Any], None] | None", count),
     )
+
+
+class TableObserver(ABC, Generic[_E]):
+    """Carries events of a core to logs, telemetry and metrics, as a table says."""
+
+    def __init__(
+        self,
+        table: Mapping[type, Row],
+        logger: Logger,
+        names: Names,
+        metrics: Metrics,
+        telemetry: TelemetryWriter | None = None,
+    ) -> None:
+        self._table = table
+        self._logger = logger
+        self._names = names
+        self._metrics = metrics
+        self._telemetry = telemetry
+        self._opened: dict[int, float] = {}
+
+    def observe(self, now: float, events: Iterable[_E], carried: Carried) -> None:
+        """Take what happened in a turn."""
+        for event in events:
+            shown = self._table[type(event)]
+            getattr(self._logger, shown.level)(shown.words, **shown.fields(self._names, event))
+            if shown.count is not None:
+                shown.count(self._metrics, event)
+            body = self.body(now, event, carried)
+            if body is not None and self._telemetry is not None:
+                self._telemetry.put(body)
+
+    @abstractmethod
+    def body(self, now: float, event: _E, carried: Carried) -> Body | None:
+        """What telemetry records of an event."""
+
+    def opened(self, now: float, session: int) -> None:
+        """Remember when a session began."""
+        self._opened[session] = now
+
+    def closed(
+        self,
+        now: float,
+        session: int,
+        shown: str,
+        kind: str,
+        carried: Carried,
+        *,
+        code: int,
+        reason: str,
+        by_peer: bool,
+    ) -> SessionClose:
+        """The record of a session's end."""
+        began = self._opened.pop(session, now)
+        received, sent = carried(session)
+        return SessionClose(
+            session_id=shown,
+            kind=kind,
+            duration_ms=(now - began) * 1000.0,
+            closed_by="remote" if by_peer else "local",
+            in_bytes=received,
+            out_bytes=sent,
+            close_code=code,
+            close_space="application",
+            reason=safe_text(reason) or None,
+        )
