@@ -11,6 +11,7 @@ from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import (
     NodeSuspected,
     PeerAdded,
+    PeerFaulted,
     PeerGone,
     PeerTurnedDown,
     SetGone,
@@ -113,6 +114,32 @@ def test_the_sets_of_a_session_end_with_it() -> None:
     assert (gone.session, gone.removed, gone.key) == (session, (NodeId(2),), key_of(TRACK))
     (gone,) = net.told(2, SetGone)
     assert (gone.incoming, gone.key) == (True, None)
+
+
+# How sessions end
+
+
+def test_a_fault_that_the_session_sees_is_told_as_one() -> None:
+    net = pair()
+    session, other = net.join(1, 2)
+    net.run()
+    net.relays[2].control_data(net.now, other, 0, b"\x3e\x00")
+    net.run(0.1)
+    (fault,) = net.told(2, PeerFaulted)
+    assert (fault.session, fault.node, fault.code) == (other, 1, CloseCode.UNKNOWN_MESSAGE)
+    assert fault.reason
+    assert net.told(1, PeerFaulted) == []  # who was closed did not find a fault
+    (gone,) = net.told(1, PeerGone)
+    assert (gone.session, gone.by_peer) == (session, True)
+
+
+def test_an_end_without_a_fault_is_not_told_as_one() -> None:
+    net = pair()
+    session, _ = net.join(1, 2)
+    net.run()
+    net.relays[1].close(net.now, session, CloseCode.OVERLOADED)
+    net.run(0.1)
+    assert net.told(1, PeerFaulted) == []
 
 
 # Who may come

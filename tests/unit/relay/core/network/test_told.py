@@ -253,6 +253,36 @@ def test_a_header_that_is_none() -> None:
     assert [fault.code for fault in net.told(1, PeerFaulted)] == [CloseCode.PROTOCOL_VIOLATION]
 
 
+@pytest.mark.parametrize("datagram", [False, True])
+def test_data_on_a_session_that_carries_none(datagram: bool) -> None:
+    net = watched()
+    net.add(4, RelayType.CONTROL)
+    net.join(4, 1)
+    net.run()
+    end = net.ends[4, net.session(4, 1)]
+    if datagram:
+        header = encode_data_header(EARLY._replace(kind=DataKind.DATAGRAM))
+        end.send_datagram(header + b"object")
+    else:
+        end.open_unidirectional().write(encode_data_header(EARLY) + b"object")
+    net.run(0.5)
+    code = CloseCode.PROTOCOL_VIOLATION
+    assert [(fault.node, fault.code) for fault in net.told(1, PeerFaulted)] == [(4, code)]
+    net.send(1, b"object")
+    net.run()
+    assert net.got(3) == [[b"object"]]
+
+
+def test_a_datagram_before_the_handshake_is_over_is_lost() -> None:
+    net = watched()
+    net.add(5)
+    net.join(5, 1)
+    header = encode_data_header(EARLY._replace(kind=DataKind.DATAGRAM))
+    net.ends[5, net.session(5, 1)].send_datagram(header + b"object")
+    net.run()
+    assert net.told(1, PeerGone) == []
+
+
 def test_a_path_that_does_not_lead_to_the_one_who_tells_it() -> None:
     net = watched()
     path = (NodePathItem(NodeId(7), 5_000),)

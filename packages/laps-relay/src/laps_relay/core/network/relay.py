@@ -26,6 +26,7 @@ from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network import events
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.guests import GuestFactory
 from laps_relay.core.network.interfaces import (
     Answer,
     DataSink,
@@ -34,7 +35,6 @@ from laps_relay.core.network.interfaces import (
     Policy,
 )
 from laps_relay.core.network.links import Link
-from laps_relay.core.network.parts import Due, GuestFactory
 from laps_relay.core.network.tables import NetworkTables
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
@@ -82,7 +82,7 @@ class NetworkRelay(NetworkTables):
     ) -> None:
         """Bytes of a bidirectional stream."""
         self._peers.stream_data(now, session, stream_id, data, fin)
-        self._settle(now)
+        self._settle(now, news=False)
 
     def control_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
         """The peer reset its half of a bidirectional stream."""
@@ -149,10 +149,7 @@ class NetworkRelay(NetworkTables):
         if link is None:
             return
         try:
-            if link.guest is not None:
-                link.guest.datagram(now, data)
-            else:
-                self._plane.datagram(now, session, data)
+            self._datagram(now, link, data)
         except RemoteError as error:
             self._fault(now, link, error)
             self._settle(now)
@@ -354,9 +351,5 @@ class NetworkRelay(NetworkTables):
             self._send(now, session, probe)
         self._settle(now)
         while (due := self._timers.pop(now)) is not None:
-            kind, session = due
-            if kind is Due.FLUSH:
-                self._flush(now, session)
-            else:
-                self._retire(now, session)
+            self._due(now, *due)
         self._settle(now)

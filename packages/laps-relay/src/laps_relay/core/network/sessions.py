@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from laps_relay.core.network import events
 from laps_relay.core.network.interfaces import HoldData
 from laps_relay.core.network.parts import Due, GuestWire
@@ -28,7 +30,19 @@ from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Feature, RelayType
 from laps_wire.peering.session import SnsStanding
 
-__all__ = ["NetworkSessions"]
+__all__ = ["FAULTS", "NetworkSessions"]
+
+FAULTS: Final = frozenset(
+    {
+        CloseCode.PROTOCOL_VIOLATION,
+        CloseCode.UNKNOWN_MESSAGE,
+        CloseCode.MESSAGE_TOO_LARGE,
+        CloseCode.LIMIT_EXCEEDED,
+        CloseCode.SNS_VIOLATION,
+        CloseCode.BAD_NODE,
+    }
+)
+"""Codes with which we close because the peer broke the protocol; others are ends like any other."""
 
 
 class NetworkSessions(NetworkTold):
@@ -128,6 +142,12 @@ class NetworkSessions(NetworkTold):
         link = self._links.remove(session)
         self._timers.cancel((Due.FLUSH, session))
         self._timers.cancel((Due.IDLE, session))
+        if down.code in FAULTS and not down.by_peer:
+            self._events.append(
+                events.PeerFaulted(
+                    session=session, node=down.node, code=down.code, reason=down.reason
+                )
+            )
         self._events.append(
             events.PeerGone(
                 session=session,
@@ -189,7 +209,9 @@ class NetworkSessions(NetworkTold):
                 congested=all(link.congested for link in links),
             )
         self._steering.links(node, state)
-        self._reach(now)
+        # Sessions that come together are told together: each time costs the network a flood.
+        if self._timers.when((Due.REACH, 0)) is None:
+            self._timers.set((Due.REACH, 0), now + self._settings.batch)
 
     def _reach(self, now: float) -> None:
         """Say whom we reach ourselves, if that is news."""

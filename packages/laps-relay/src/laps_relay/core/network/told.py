@@ -13,19 +13,23 @@ What follows from it is for :mod:`laps_relay.core.network.core`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from laps_relay.core.network import events
 from laps_relay.core.network.early import Chunk, EarlyData
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
-from laps_relay.core.network.parts import NetworkParts
+from laps_relay.core.network.parts import Due, NetworkParts
 from laps_relay.core.network.probing import BadAnswer
-from laps_wire.errors import RemoteError
+from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import Bases, SubscribeCode, SubscribeInfo, SubscribeResponse
 
 __all__ = ["NetworkTold"]
+
+_NO_DATA: Final = "data on a session, or in a direction, that carries none"
 
 
 class NetworkTold(NetworkParts):
@@ -49,6 +53,7 @@ class NetworkTold(NetworkParts):
                 self._answered(now, session, event.response)
             case wire.SyncRequested():
                 link.sync |= event.bases & ~Bases.SNS
+                self._timers.set((Due.FLUSH, session), now)
             case wire.SyncBegan():
                 self._sync(now, link, peer, event.bases, began=True)
             case wire.SyncEnded():
@@ -179,6 +184,17 @@ class NetworkTold(NetworkParts):
             link.guest.stream_data(now, stream_id, data, fin)
         elif link.receives:
             self._plane.stream_data(now, link.session, stream_id, data, fin)
+        else:
+            raise ProtocolViolation(_NO_DATA)
+
+    def _datagram(self, now: float, link: Link, data: bytes) -> None:
+        """An object; raises like :meth:`_data`. One that comes too early is lost, as some are."""
+        if link.guest is not None:
+            link.guest.datagram(now, data)
+        elif link.receives:
+            self._plane.datagram(now, link.session, data)
+        elif link.up:
+            raise ProtocolViolation(_NO_DATA)
 
     def _late_data(self, now: float, link: Link) -> None:
         """The handshake is over: take what was faster."""
@@ -191,9 +207,5 @@ class NetworkTold(NetworkParts):
         self._events.append(events.NodeSuspected(node=node, peer=peer, reason=reason))
 
     def _fault(self, now: float, link: Link, error: RemoteError) -> None:
-        self._events.append(
-            events.PeerFaulted(
-                session=link.session, node=link.node, code=error.code, reason=str(error)
-            )
-        )
+        """Close a session; that it was a fault is told with its end, like those it sees itself."""
         self._peers.fail(now, link.session, error)
