@@ -9,7 +9,8 @@
                                      Interests        -> own entries, answers, targets -> Sets
                                      Steering         -> Sets, dial wishes
                                      PeerPlane        -> Sets (idle ones)
-                         _schedule:  differences      -> a flush for each peer, batched
+                         _schedule:  differences      -> a flush for each peer that is behind,
+                                     if there is news    after the batching time
 
 ``NetworkRelay`` (:mod:`laps_relay.core.network.relay`) is what shells and the local side call.
 """
@@ -23,10 +24,20 @@ from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due
 from laps_relay.core.network.sessions import NetworkSessions
 from laps_wire.nodeid import NodeId
+from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
 
 __all__ = ["NetworkCore"]
 
+QUIET: Final = (
+    wire.ProbeReceived,
+    wire.ProbeAnswered,
+    wire.SnsAdvertised,
+    wire.SnsWithdrawn,
+    wire.SnsRefusedByPeer,
+    wire.DataDropped,
+)
+"""Events of which no other peer must hear by way of the information bases."""
 MAX_ROUNDS: Final = 1_000
 """Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
 
@@ -38,8 +49,12 @@ class NetworkCore(NetworkSessions):
 
     # Settling
 
-    def _settle(self, now: float) -> None:
-        """Let everything follow that follows; a call from inside is left to the outer one."""
+    def _settle(self, now: float, *, news: bool = True) -> None:
+        """Let everything follow that follows; a call from inside is left to the outer one.
+
+        Without ``news`` only what happens meanwhile decides whether peers must be told something.
+        """
+        self._news |= news
         if self._settling:
             return
         self._settling = True
@@ -47,17 +62,20 @@ class NetworkCore(NetworkSessions):
             for _ in range(MAX_ROUNDS):
                 if not self._round(now):
                     break
-            self._schedule(now)
         finally:
             self._settling = False
+        if self._news:
+            self._news = False
+            self._schedule(now)
 
     def _round(self, now: float) -> bool:
         moved = False
         for session, event in self._peers.poll_events():
             moved = True
+            self._news |= not isinstance(event, QUIET)
             self._event(now, session, event)
-        moved |= self._nodes_changed(now)
-        moved |= self._interest_changed(now)
+        if self._nodes_changed(now) | self._interest_changed(now):
+            moved = self._news = True
         moved |= self._steered(now)
         for notice in self._plane.poll_notices():
             moved = True
@@ -65,13 +83,26 @@ class NetworkCore(NetworkSessions):
         return moved
 
     def _schedule(self, now: float) -> None:
-        """Collect what peers must be told for the batching time, each by itself."""
-        for link in self._links.controls():
-            key = (Due.FLUSH, link.session)
-            if link.sync:
-                self._timers.set(key, now)
-            elif self._timers.when(key) is None and self._is_behind(now, link):
-                self._timers.set(key, now + self._settings.batch)
+        """Collect what peers must be told for the batching time, for all of them together."""
+        timer = (Due.LOOK, 0)
+        if self._timers.when(timer) is None and any(
+            self._is_behind(now, link) for link in self._links.controls()
+        ):
+            self._timers.set(timer, now + self._settings.batch)
+
+    def _due(self, now: float, kind: Due, session: int) -> None:
+        """A timer of our own has run out."""
+        match kind:
+            case Due.LOOK:
+                for link in list(self._links.controls()):
+                    if self._is_behind(now, link):
+                        self._flush(now, link.session)
+            case Due.FLUSH:
+                self._flush(now, session)
+            case Due.REACH:
+                self._reach(now)
+            case Due.IDLE:
+                self._retire(now, session)
 
     def _is_behind(self, now: float, link: Link) -> bool:
         return (

@@ -69,9 +69,11 @@ __all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
 
 
 class Due(Enum):
-    """What a timer is for; its key is (this, the session)."""
+    """What a timer is for; its key is (this, the session), or 0 if it is for all."""
 
-    FLUSH = "differences for a peer"
+    LOOK = "differences for all peers that are behind"
+    FLUSH = "everything for a peer that must be told again"
+    REACH = "whom we reach ourselves"
     IDLE = "a connection that was dialled on demand and has no use"
 
 
@@ -91,6 +93,7 @@ class NetworkParts:
         "_interests",
         "_links",
         "_local",
+        "_news",
         "_next_feed",
         "_nib",
         "_own",
@@ -183,6 +186,8 @@ class NetworkParts:
         self._changed_keys: dict[int, None] = {}
         self._timers: Timers[tuple[Due, int]] = Timers()
         self._settling = False
+        self._news = False
+        """Whether something has happened that peers may have to be told."""
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best way to each node, as last told to the log."""
         self._wishes: tuple[NodeId, ...] = ()
