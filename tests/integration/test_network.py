@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import laps_sdk
 from testkit.logs import restored_logging
+from testkit.network_show import Listener, Show
 from testkit.network_task import NetworkTask, RunningRelay, network, until
 from testkit.relay_process import relay_process
 
@@ -21,72 +21,6 @@ pytestmark = pytest.mark.anyio
 def logging_as_before() -> Iterator[None]:
     with restored_logging():
         yield
-
-
-class Listener:
-    """A subscriber that counts what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: Counter[int] = Counter()
-        self.group_of: dict[int, int] = {}
-        self.gaps: list[laps_sdk.Gap] = []
-
-    async def run(self, relay: RunningRelay) -> None:
-        async with (
-            relay.connect() as session,
-            session.subscribe("net", "numbers", follow=True, on_gap=self.gaps.append) as numbers,
-        ):
-            async for obj in numbers:
-                self.heard[int(obj.payload)] += 1
-                self.group_of[int(obj.payload)] = obj.group
-
-    def missing(self) -> list[int]:
-        """Numbers between the first and the last that did not come."""
-        whole = range(min(self.heard), max(self.heard) + 1)
-        return [number for number in whole if number not in self.heard]
-
-    def doubled(self) -> list[int]:
-        return [number for number, times in self.heard.items() if times > 1]
-
-
-class Show:
-    """A publisher that counts, and listeners."""
-
-    def __init__(self, group: asyncio.TaskGroup, rate: float = 200.0) -> None:
-        self._group = group
-        self._tasks: list[asyncio.Task[None]] = []
-        self._rate = rate
-        self.sent = 0
-
-    def publish(self, relay: RunningRelay, *, per_group: int = 1) -> None:
-        self._tasks.append(self._group.create_task(self._publish(relay, per_group)))
-
-    async def _publish(self, relay: RunningRelay, per_group: int) -> None:
-        async with relay.connect() as session:
-            track = await session.publish("net", "numbers")
-            loop = asyncio.get_running_loop()
-            begin = loop.time()
-            while True:
-                end = (self.sent + 1) % per_group == 0
-                await track.write(b"%d" % self.sent, end_of_group=end)
-                self.sent += 1
-                await asyncio.sleep(max(0.0, begin + self.sent / self._rate - loop.time()))
-
-    def listen(self, relay: RunningRelay) -> Listener:
-        listener = Listener()
-        self._tasks.append(self._group.create_task(listener.run(relay)))
-        return listener
-
-    def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    async def more(self, *listeners: Listener, numbers: int = 50) -> None:
-        """Until each has heard so many of what is published from now on."""
-        after = self.sent
-        await until(
-            lambda: all(sum(n >= after for n in each.heard) >= numbers for each in listeners)
-        )
 
 
 async def test_edge_to_edge(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class EdgeView:
         self.certificate: Certificate | None = None
         self.taking_clients = False
         self.draining = False
+        self.places: Callable[[], Callable[[int], str] | None] = lambda: None
+        """Asked at a drain: what gives each session an address, if there is a network."""
         self.node_id = loaded.config.network.node_id
         """As the network knows it; as configured if there is none."""
 
@@ -80,7 +82,7 @@ class EdgeView:
     @property
     def url(self) -> str:
         """Where clients connect; empty if none are taken."""
-        if not self.loaded.config.network.takes_clients:
+        if not self._server.running:
             return ""
         host, port = self._server.address
         return f"moqt://{reachable(host)}:{port}"
@@ -152,9 +154,10 @@ class EdgeView:
         ]
 
     def drain(self, new_uri: str) -> None:
-        """Send everybody away."""
+        """Send everybody away: to one address, or each to where the network finds best."""
         self.draining = True
-        self._server.relay.drain(self._server.now, new_uri)
+        places = None if new_uri else self.places()
+        self._server.relay.drain(self._server.now, new_uri, places=places)
         self._server.settle()
 
     async def metrics(self) -> bytes:

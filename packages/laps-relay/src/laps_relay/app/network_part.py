@@ -17,16 +17,16 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import count
 from pathlib import Path
+from socket import socket
 from typing import Final, Protocol
 
 from laps_relay.admin.network_api import PolicyState
-from laps_relay.app.parts import StartError
+from laps_relay.app.membership import name_hasher, node_id_of, policy_of
+from laps_relay.app.redirects import Redirects
 from laps_relay.certificates import Certificate
 from laps_relay.config import RelayConfig, mapping
-from laps_relay.config.policy_file import load_policy
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.bridge.stub_parent import StubParent
 from laps_relay.core.bridge.stub_uplink import StubUplink
@@ -35,10 +35,11 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
-from laps_relay.core.network.interfaces import Identity, PeerPlaneCounters, Policy
+from laps_relay.core.network.interfaces import LOCAL, Identity, PeerPlaneCounters, Policy
 from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.parts import GuestWire
 from laps_relay.core.network.peers import PeerUp
+from laps_relay.core.network.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.views import (
     AnnounceRow,
@@ -48,19 +49,17 @@ from laps_relay.core.network.views import (
     SetRow,
     SubscribeRow,
 )
-from laps_relay.core.policy import OPEN_POLICY, RulePolicy
+from laps_relay.core.policy import RulePolicy
 from laps_relay.io.contacts import show_contact
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.io.peer_server import PeerServer, PeerServerConfig
 from laps_relay.observe.network_sampler import NetworkSample
-from laps_relay.peer_auth import PeerKeyError, PeerKeyRing, open_key_ring
+from laps_relay.peer_auth import PeerKeyRing
 from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.transport.engine import EngineOptions
-from laps_wire.hashing import KeyedHasher
-from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["NetworkPart", "key_ring", "name_hasher", "node_id_of", "policy_of"]
+__all__ = ["NetworkPart"]
 
 BRIDGE_SESSION: Final = 0
 """The number of the network's session at its own Edge; clients begin with 1, Stubs with -1."""
@@ -71,47 +70,6 @@ _TYPES: Final = {
     "stub": RelayType.STUB,
     "control": RelayType.CONTROL,
 }
-
-
-def key_ring(config: RelayConfig) -> PeerKeyRing:
-    """The keys of a relay; :class:`StartError` says what is wrong with them."""
-    network = config.network
-    if network.auth == "none" and not network.is_loopback(config.listen.host):
-        raise StartError(
-            "network.auth is none: anybody could peer; bind to loopback, or set shared-key"
-        )
-    try:
-        return open_key_ring(
-            network.auth, config.state_dir, key_file=network.key_file, ca=network.ca
-        )
-    except PeerKeyError as error:
-        raise StartError(str(error)) from None
-    except OSError as error:
-        raise StartError(f"{config.state_dir}: {error.strerror}; set state_dir") from None
-
-
-def name_hasher(keys: PeerKeyRing) -> KeyedHasher:
-    """How the network hashes names."""
-    if keys.network_key is None:
-        raise StartError("names are hashed with the network's key: set network.key_file")
-    return KeyedHasher(keys.network_key.hash_key())
-
-
-def node_id_of(config: RelayConfig, keys: PeerKeyRing) -> NodeId:
-    """As configured; or made from the key and the port, so that it stays over restarts."""
-    if config.network.node_id:
-        return NodeId.parse(config.network.node_id)
-    if config.network.port == 0:
-        return NodeId(secrets.randbits(63) | 1)
-    seed = keys.fingerprint + config.network.port.to_bytes(2, "big")
-    return NodeId(int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") | 1)
-
-
-def policy_of(file: Path | None, hasher: KeyedHasher, local: NodeId) -> Policy:
-    """The policy of a file; everything is allowed without one."""
-    if file is None:
-        return OPEN_POLICY
-    return RulePolicy(load_policy(file), hasher, local=local)
 
 
 class _Joined(Protocol):
@@ -151,8 +109,13 @@ class NetworkPart:
         *,
         version: str,
         observe: Callable[[float, Sequence[NetworkEvent]], None],
+        hidden: bool = False,
     ) -> None:
+        """``hidden``: relays elsewhere cannot dial it, so it tells no contact of its own."""
         network = config.network
+        self._hidden = hidden
+        self._client_url = network.client_url
+        self._on_loopback = network.is_loopback(config.listen.host)
         self.hasher = name_hasher(keys)
         self._policy_file = network.policy
         self._contacts = tuple(network.contacts)
@@ -167,7 +130,7 @@ class NetworkPart:
         self._numbers = count(-1, -1)
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
-        node_id = node_id_of(config, keys)
+        node_id = self.node_id = node_id_of(config, keys)
         self.relay = NetworkRelay(
             Identity(
                 node_id=node_id,
@@ -259,16 +222,16 @@ class NetworkPart:
         stub.open(now)
         return stub
 
-    async def start(self) -> None:
+    async def start(self, sock: socket | None = None) -> None:
         """Open the peer port and begin to dial. Raises ``OSError`` if it cannot be had.
 
         The Edge has its clock by now, and takes no clients yet.
         """
         if self._edge is not None:
             self._edge.up.open(self._edge.server.now)
-        await self.server.start()
+        await self.server.start(sock)
         now = self.server.now
-        if not self._contacts and not self._is_everywhere:
+        if not self._contacts and not self._is_everywhere and not self._hidden:
             self.relay.set_own_contacts(now, (self.contact,))
         self.relay.set_contacts(now, self._peers)
         self.server.settle()
@@ -282,12 +245,42 @@ class NetworkPart:
     def _is_everywhere(self) -> bool:
         return self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
+    def takes_clients(self, url: str) -> None:
+        """The Edge listens there: other relays may send clients to it."""
+        if self.relay_type is RelayType.EDGE:
+            self._client_url = self._client_url or url
+            self.relay.set_own_label(self.server.now, CLIENT_LABEL, self._client_url)
+            self.server.settle()
+
     async def stop(self) -> None:
-        """Leave the network."""
+        """Leave the network, and the Edge."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         await self.server.stop()
+        edge, self._edge = self._edge, None
+        if edge is not None:
+            for number in edge.joined:
+                edge.relay.remove_session(edge.server.now, number)
+            edge.server.settle()
+
+    def redirects(self) -> Redirects | None:
+        """Where clients should go, as of now; None if there are none."""
+        edge = self._edge
+        if edge is None:
+            return None
+        return Redirects(
+            self.relay,
+            edge.relay,
+            self.hasher,
+            own_url=self._client_url,
+            loopback=self._on_loopback and is_loopback_url(self._client_url),
+        )
+
+    @property
+    def in_transit(self) -> bool:
+        """Whether data of peers goes through us to others."""
+        return any(row.session != LOCAL and row.egress for row in self.relay.fib())
 
     def drain(self, seconds: float) -> None:
         """Tell peers that we go away."""

@@ -15,14 +15,13 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
-from ipaddress import ip_address
 from typing import Final
 
-from laps_relay.admin.app import make_app
-from laps_relay.admin.live import LiveFeed
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.admin.server import AdminServer
-from laps_relay.app.network_part import NetworkPart, key_ring, name_hasher
+from laps_relay.app.admin_part import start_admin
+from laps_relay.app.membership import key_ring, name_hasher, same_member
+from laps_relay.app.network_part import NetworkPart
 from laps_relay.app.parts import (
     StartError,
     admin_token,
@@ -55,6 +54,8 @@ __all__ = ["RelayApp"]
 
 VERSION: Final = version("laps-relay")
 _DAY: Final = 86_400.0
+_LOOK: Final = 0.02
+"""Seconds between two looks at what peers have moved elsewhere."""
 
 
 class RelayApp:
@@ -68,17 +69,28 @@ class RelayApp:
         reread: Callable[[], Loaded] | None = None,
         quic_socket: socket.socket | None = None,
         admin_socket: socket.socket | None = None,
+        peer_socket: socket.socket | None = None,
+        hidden: bool = False,
     ) -> None:
-        """``reread`` loads the configuration again, for a reload."""
+        """``reread`` loads the configuration again, for a reload.
+
+        Sockets that are given are used instead of what the configuration says. ``hidden``: relays
+        on other machines cannot dial this one.
+        """
         self.loaded = loaded
         self.logger = logger
-        self._reread = reread
+        self.reread = reread
         self._quic_socket = quic_socket
         self._admin_socket = admin_socket
+        self._peer_socket = peer_socket
+        self._hidden = hidden
         self._stopping = asyncio.Event()
         self._empty = asyncio.Event()
         self._sampling = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
+        self._changing: asyncio.Task[None] | None = None
+        self._failure: LapsError | None = None
+        self._hurry = False
         self._admin: AdminServer | None = None
         self._connections: dict[int, Connection] = {}
         self._losses = self._traces_lost = 0
@@ -86,7 +98,7 @@ class RelayApp:
         config = loaded.config
         observe = config.observe
         secret = observe.name_key
-        keys = key_ring(config) if config.network.active else None
+        keys = self._keys = key_ring(config) if config.network.active else None
         self._names = Names(
             None if secret is None else secret.get_secret_value().encode(),
             plain=observe.log_names == "plain",
@@ -121,18 +133,28 @@ class RelayApp:
         self._network_observer = NetworkObserver(logger, self._names, self.metrics, self._telemetry)
         self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.network: NetworkPart | None = None
-        if keys is not None:
-            self.network = NetworkPart(
-                config,
-                keys,
-                self.certificate,
-                version=VERSION,
-                observe=self._network_turn,
-            )
-            self.view.node_id = str(self.network.relay.node_id)
-            if config.network.takes_clients:
-                self.network.join(self.server, self._relay, self._plane)
-                self.server.joined = self._joined
+        self.server.joined = self._joined
+        self.view.places = self._places
+        self._enter(config)
+
+    def _enter(self, config: RelayConfig) -> None:
+        """Make our part of the network, if the relay is one of several."""
+        self.network = None
+        if not config.network.active:
+            return
+        self._keys = self._keys or key_ring(config)
+        self.network = NetworkPart(
+            config,
+            self._keys,
+            self.certificate,
+            version=VERSION,
+            observe=self._network_turn,
+            hidden=self._hidden,
+        )
+        self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
+        self.view.node_id = str(self.network.relay.node_id)
+        if config.network.takes_clients:
+            self.network.join(self.server, self._relay, self._plane)
 
     # Life
 
@@ -185,14 +207,21 @@ class RelayApp:
 
     async def _start_servers(self, config: RelayConfig) -> None:
         self.server.attach()
+        await self._start_quic(config)
+        self._admin = await start_admin(
+            config, self.view, lambda: self.network, self._admin_socket, version=VERSION
+        )
+
+    async def _start_quic(self, config: RelayConfig) -> None:
+        """Peers first: the bridge must stand before clients come."""
         if self.network is not None:
             try:
-                await self.network.start()
+                await self.network.start(_copy(self._peer_socket))
             except (OSError, TransportError) as error:
                 raise StartError(f"{error}; choose another one with --peer-port") from None
         try:
             if config.network.takes_clients:
-                await self.server.start(self._quic_socket)
+                await self.server.start(_copy(self._quic_socket))
         except (OSError, TransportError) as error:
             raise StartError(f"{error}; choose another one with --host and --port") from None
         except ImportError:
@@ -200,38 +229,20 @@ class RelayApp:
                 f"transport {config.listen.transport} is not installed:"
                 " pip install 'laps-relay[turbo]'"
             ) from None
-        admin = config.admin
-        if not admin.enabled:
-            return
-        token = admin_token(config)
-        if token is None and self._admin_socket is not None:
-            _check_loopback(self._admin_socket)
-        feed = LiveFeed(self.view)
-        app = make_app(
-            self.view,
-            token=token,
-            page_limit=admin.page_limit,
-            version=VERSION,
-            feed=feed,
-            network=lambda: self.network,
-        )
-        server = AdminServer(app, admin.host, admin.port, feed=feed, sock=self._admin_socket)
-        try:
-            await server.start()
-        except OSError as error:
-            raise StartError(
-                f"cannot listen on {admin.host} port {admin.port}/tcp for the admin:"
-                f" {error.strerror or error}; choose another one with --admin-port"
-            ) from None
-        self._admin = server
+        if self.network is not None and self.server.running:
+            everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
+            self.network.takes_clients("" if everywhere else self.url)
 
     async def run(self) -> None:
-        """Until :meth:`request_stop`."""
+        """Until :meth:`request_stop`; raises what made it impossible to go on."""
         await self._stopping.wait()
+        if self._failure is not None:
+            raise self._failure
 
     def request_stop(self) -> None:
         """End :meth:`run`; a second time: wait for nobody."""
         if self._stopping.is_set():
+            self._hurry = True
             self._empty.set()
         self._stopping.set()
 
@@ -240,13 +251,18 @@ class RelayApp:
         if drain and self.view.taking_clients:
             await self._drain()
         self.view.taking_clients = False
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._changing] if self._changing is not None else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks = []
+        # Clients first: what they published is withdrawn in good order.
+        await self.server.stop()
         if self.network is not None:
             await self.network.stop()
-        await self.server.stop()
+        for sock in (self._quic_socket, self._peer_socket):
+            if sock is not None:
+                sock.close()
         if self._admin is not None:
             await self._admin.stop()
             self._admin = None
@@ -264,15 +280,29 @@ class RelayApp:
         waiting = self.loaded.config.listen.drain_timeout
         if self.network is not None:
             self.network.drain(waiting)
-        if not self.server.ports:
+        if not self.server.ports and not self._in_transit:
             return
-        self._empty.clear()
         self.logger.info("draining", sessions=len(self.server.ports), seconds=waiting)
         if not self.view.draining:
             self.view.drain("")
+        if self.server.ports:
+            self._empty.clear()
+        else:
+            self._empty.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(waiting):
                 await self._empty.wait()
+                while self._in_transit:  # noqa: ASYNC110 - tables of the core are looked at
+                    await asyncio.sleep(_LOOK)
+
+    @property
+    def _in_transit(self) -> bool:
+        """Whether peers still have data go through us."""
+        return not self._hurry and self.network is not None and self.network.in_transit
+
+    def _places(self) -> Callable[[int], str] | None:
+        redirects = None if self.network is None else self.network.redirects()
+        return None if redirects is None else redirects.place
 
     # Reload
 
@@ -281,8 +311,11 @@ class RelayApp:
         if not self.view.taking_clients:
             self.logger.warning("reload refused, the relay is starting or stopping")
             return False
+        if self._changing is not None and not self._changing.done():
+            self.logger.warning("reload refused, the relay is changing its type")
+            return False
         try:
-            loaded = self.loaded if self._reread is None else self._reread()
+            loaded = self.loaded if self.reread is None else self.reread()
             settings = auth_settings(loaded.config)
             certificate = obtain(loaded.config.tls, loaded.config.state_dir)
             admin_token(loaded.config)
@@ -306,6 +339,9 @@ class RelayApp:
             self.network.set_policy(policy, file)
         set_level(config.observe.log_level)
         self.loaded = self.view.loaded = loaded
+        if old.network.type != config.network.type:
+            self._changing = asyncio.create_task(self._change_type(old), name="laps-type")
+            self._changing.add_done_callback(self._task_ended)
         self.logger.info(
             "reloaded",
             changed=[*changes.now, *changes.new_connections],
@@ -313,13 +349,43 @@ class RelayApp:
         )
         return True
 
+    async def _change_type(self, old: RelayConfig) -> None:
+        """Leave the network and come back as another type; who stops being an Edge drains first.
+
+        Node id and peer port stay, so peers that dial us find us again; the epoch is higher, so all
+        that we said before is forgotten.
+        """
+        config = self.loaded.config
+        kind = config.network.type
+        self.logger.info("changing the type", old=old.network.type, new=kind)
+        if old.network.takes_clients:
+            await self._drain()
+            await self.server.stop()
+        network = self.network
+        if network is not None:
+            config = same_member(config, network.node_id, network.server.address[1])
+            await network.stop()
+        try:
+            self._relay.resume()
+            self._enter(config)
+            await self._start_quic(config)
+        except LapsError as error:
+            self._failure = error
+            self.request_stop()
+            return
+        self.view.draining = False
+        self.logger.info("type changed", type=kind, url=self.url)
+
     def _reload_certificate(self, certificate: Certificate) -> bool:
         if certificate.tls != self.certificate.tls:
             # The endpoint reads the paths that it was made with.
             self.logger.warning("other certificate paths need a restart")
             return True
         try:
-            self.server.reload_certificate()
+            if self.server.running:
+                self.server.reload_certificate()
+            if self.network is not None:
+                self.network.server.reload_certificate()
         except LapsError as error:
             self.logger.warning("certificate refused, the old one stays", reason=str(error))
             return False
@@ -419,11 +485,6 @@ class RelayApp:
             self.logger.warning("no new development certificate", reason=str(error))
 
 
-def _check_loopback(sock: socket.socket) -> None:
-    """A socket that was handed over is not where the configuration says: see for ourselves."""
-    host = str(sock.getsockname()[0])
-    if not ip_address(host).is_loopback:
-        raise StartError(
-            f"the admin's socket was opened on {host}, which is not loopback, so a token is"
-            " needed: set admin.token_file"
-        )
+def _copy(sock: socket.socket | None) -> socket.socket | None:
+    """Endpoints close their sockets; one that was given to us must serve again."""
+    return None if sock is None else sock.dup()

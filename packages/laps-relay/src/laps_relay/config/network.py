@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from laps_relay.config.base import Section, key
 from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
 from laps_relay.config.units import Duration, Size
+from laps_relay.core.network.redirect import is_place
 
 __all__ = ["Network", "NetworkLimits"]
+
+
+def _client_url(text: str) -> str:
+    if text and not is_place(text):
+        raise ValueError("write moqt://host:port, as clients of this relay would")
+    return text
+
+
+ClientUrl = Annotated[str, AfterValidator(_client_url)]
 
 
 def _pairs(items: list[str]) -> list[str]:
@@ -40,7 +50,11 @@ class Network(Section):
     type: Literal["edge", "via", "stub", "control"] = key(
         "edge",
         "edge: clients and peers; via: forwards between relays; stub: child of an Edge; control:"
-        " keeps announces and subscribes for others.",
+        " keeps announces and subscribes for others. A change reconnects all peers.",
+        "at-once",
+    )
+    workers: int = key(
+        1, "Edge processes on the one port of clients, peered with each other.", ge=1, le=256
     )
     node_id: NodeIdText = key(
         "", "high:low, unique in the network. None: made from the key and the peer port."
@@ -52,6 +66,11 @@ class Network(Section):
     host: str = key("", "Address to bind for peers; none: that of clients.")
     port: int = key(33434, "UDP port for peers; 0: any free one.", ge=0, le=65535)
     contacts: Words = key([], "How others reach it, host:port; none: where it listens.")
+    client_url: ClientUrl = key(
+        "",
+        "Where clients of other relays are sent to, moqt://host:port; none: where it listens, if"
+        " that is one address.",
+    )
     peers: Words = key([], "Relays to connect to, host:port.")
     parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
     auth: Literal["shared-key", "certificate", "none"] = key(
@@ -81,6 +100,11 @@ class Network(Section):
     @property
     def active(self) -> bool:
         """Whether this relay peers."""
+        return self.meets_others or self.workers > 1
+
+    @property
+    def meets_others(self) -> bool:
+        """Whether relays elsewhere can be peers; workers of one relay peer among themselves."""
         return self.enabled or bool(self.peers) or self.type != "edge"
 
     @property
@@ -98,6 +122,8 @@ class Network(Section):
             raise ValueError("longitude and latitude: set both, or neither")
         if self.type == "stub" and not self.peers:
             raise ValueError("a stub needs an Edge to be a child of: set network.peers")
+        if self.workers > 1 and self.type != "edge":
+            raise ValueError(f"workers are Edges, and the type is {self.type}: set workers = 1")
         if self.auth == "certificate" and self.ca is None:
             raise ValueError("auth is certificate, but nobody is trusted: set network.ca")
         _pairs(self.labels)

@@ -126,6 +126,11 @@ class EdgeServer:
             self._endpoint = None
 
     @property
+    def running(self) -> bool:
+        """Whether it takes clients."""
+        return self._endpoint is not None
+
+    @property
     def endpoint(self) -> Endpoint:
         """The socket; only between ``start`` and ``stop``."""
         if self._endpoint is None:

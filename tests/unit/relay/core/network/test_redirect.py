@@ -12,6 +12,7 @@ from laps_relay.core.network.redirect import (
     client_address,
     holders,
     is_loopback_url,
+    is_place,
     places,
 )
 from laps_wire.matching import Subscribe
@@ -93,6 +94,7 @@ def test_who_is_on_loopback_sends_to_loopback() -> None:
 )
 def test_what_is_no_address_of_an_edge_is_no_place(url: str) -> None:
     assert places([(node(1, url), 1)], own_url="", loopback=True) == []
+    assert not is_place(url)
     assert not is_loopback_url(url)
 
 

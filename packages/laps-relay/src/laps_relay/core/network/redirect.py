@@ -32,6 +32,7 @@ __all__ = [
     "client_address",
     "holders",
     "is_loopback_url",
+    "is_place",
     "places",
 ]
 
@@ -73,6 +74,11 @@ def _authority(url: str) -> tuple[str, int] | None:
     return None if parts.path or parts.query or parts.fragment else (parts.hostname, port)
 
 
+def is_place(url: str) -> bool:
+    """Whether clients can be sent there: ``moqt://host:port``."""
+    return _authority(url) is not None
+
+
 def is_loopback_url(url: str) -> bool:
     """Whether only clients on the same machine can go there."""
     found = _authority(url)
@@ -99,7 +105,7 @@ def places(
         if (
             node.relay_type is RelayType.EDGE
             and node.load.load_class not in _FULL
-            and _authority(url) is not None
+            and is_place(url)
             and url != own_url
             and (loopback or not is_loopback_url(url))
         ):

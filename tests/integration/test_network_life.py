@@ -1,0 +1,126 @@
+"""Relays that leave, and relays that become something else: clients and peers find their way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from laps_relay.app import StartError
+from laps_relay.config import Loaded
+from testkit.logs import restored_logging
+from testkit.network_show import Show
+from testkit.network_task import RunningRelay, network, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+PATIENT = {"drain_timeout": "30s"}
+
+
+async def test_clients_of_a_relay_that_drains_go_where_their_tracks_are(tmp_path: Path) -> None:
+    """Make before break on the side of the client: nothing is lost, nothing comes twice."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        via = await net.relay("via")
+        origin = await net.relay("edge", via)
+        leaving = await net.relay("edge", via, listen=PATIENT)
+        # Nearer by its id, and without the track.
+        await net.relay("edge", via, node="0:9")
+        await net.settled()
+        show = Show(group)
+        show.publish(origin, per_group=10)
+        ears = [show.listen(leaving), show.listen(leaving)]
+        await show.more(*ears)
+        assert len(origin.app.server.ports) == 1
+        await net.stop(leaving, drain=True)
+        assert len(origin.app.server.ports) == 3
+        await show.more(*ears, numbers=100)
+        for each in ears:
+            assert (each.missing(), each.doubled()) == ([], [])
+        show.stop()
+
+
+def again(relay: RunningRelay, kind: str, drain_timeout: str = "30s") -> None:
+    """Reload with another type."""
+    config = relay.app.loaded.config
+    data = config.model_dump(mode="json")
+    data["network"] |= {"type": kind}
+    data["listen"] |= {"drain_timeout": drain_timeout}
+    loaded = Loaded(config.model_validate(data))
+    relay.app.reread = lambda: loaded
+    assert relay.app.reload()
+
+
+def types_of_peers(relay: RunningRelay) -> set[str]:
+    return {row.relay_type for row in relay.network.relay.peers()}
+
+
+async def test_a_relay_changes_its_type_and_keeps_its_place(tmp_path: Path) -> None:
+    """Edge to Via to control server and back; node id and peer port stay."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        middle = await net.relay("edge")
+        left = await net.relay("edge", middle, network={"dynamic": False})
+        right = await net.relay("edge", middle, network={"dynamic": False})
+        await net.settled()
+        node, contact = middle.node, middle.network.contact
+        show = Show(group)
+        show.publish(left)
+        guest = show.listen(middle)
+        await show.more(guest)
+
+        again(middle, "via")
+        assert not middle.app.reload()  # one after the other
+        await until(lambda: middle.logged("type changed"))
+        assert (middle.node, middle.network.contact) == (node, contact)
+        assert middle.app.url == ""
+        await until(lambda: types_of_peers(left) == types_of_peers(right) == {"via"})
+        await net.settled()
+        # Its client was sent to where the track is.
+        assert len(left.app.server.ports) == 2
+        ear = show.listen(right)
+        await show.more(guest, ear)
+        assert left.sends_to() == {node}
+        assert (guest.missing(), guest.doubled()) == ([], [])
+
+        # There is no other way, so nothing can be waited for.
+        again(middle, "control", drain_timeout="0s")
+        await until(lambda: types_of_peers(left) == types_of_peers(right) == {"control"})
+        await until(lambda: left.next_hop(right) is None)  # no data through a control server
+        await until(lambda: len(middle.logged("type changed")) == 2)
+
+        again(middle, "edge")
+        await until(lambda: types_of_peers(left) == types_of_peers(right) == {"edge"})
+        await net.settled()
+        late = show.listen(middle)
+        await show.more(late, guest, ear)
+        assert [each.doubled() for each in (late, guest, ear)] == [[], [], []]
+        assert [line["type"] for line in middle.logged("type changed")] == [
+            "via",
+            "control",
+            "edge",
+        ]
+        show.stop()
+
+
+async def test_a_type_that_cannot_be_had_ends_the_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with network(tmp_path) as net:
+        relay = await net.relay("via")
+
+        async def no(*_: object) -> None:
+            raise OSError("no such port")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("laps_relay.io.peer_server.PeerServer.start", no)
+            again(relay, "edge")
+            with pytest.raises(StartError, match="no such port; choose another one"):
+                await relay.app.run()
