@@ -79,13 +79,14 @@ class EdgeClient:
         self.egress = FeedEgress(clock, self._pulls.outlets, stop, draft)
         """What the forwarding plane writes to."""
 
-    def open(self, now: float, address: str, *, upstream: bool) -> None:
+    def open(self, now: float, address: str, *, upstream: bool, distant: bool = False) -> None:
         """Become a session of the Edge, which logs show with this address."""
         info = SessionInfo(
             peer_address=address,
             draft=self._virtual.draft,
             peering=True,
             upstream=upstream,
+            distant=distant,
             alias=lambda name: alias_of(self.key_of(name)),
         )
         self._virtual.open(now, self.egress, info)

@@ -26,6 +26,8 @@ class SessionInfo:
     upstream: bool = False
     """Behind it is the relay network, which may have any track: it is asked for each one that
     others receive. It is trusted: no authorization, no rate, no caps of a session."""
+    distant: bool = False
+    """Behind it is another network: a track that it pushes is taken only when others receive it."""
     alias: Callable[[FullTrackName], int] | None = field(default=None, compare=False, repr=False)
     """Which track alias it knows a track by; None: the relay chooses."""
 

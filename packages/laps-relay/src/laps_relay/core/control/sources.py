@@ -251,11 +251,12 @@ class Sources:
     def _eager(self, source: Source) -> bool:
         """Whether a PUBLISH is taken with Forward State 1 while nobody receives it.
 
-        What the network has is fetched from far away: only if it is needed to rank the track.
+        What other relays have is fetched from far away: only if it is needed to rank the track.
         """
         if not source.pushed or not self._context.settings.forward_unwatched:
             return False
-        return source.track.ranked or not source.client.info.upstream
+        info = source.client.info
+        return source.track.ranked or not (info.upstream or info.distant)
 
     def request_group(self, track: Track, value: int, asker: Client) -> None:
         """Pass a NEW_GROUP_REQUEST on, unless one is under way (moq-transport-16, 9.2.2.9)."""
