@@ -20,6 +20,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from laps_relay.core.bridge.directory import Directory
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
@@ -353,8 +354,15 @@ class Port:
         """What we publish, and the publisher's answer."""
         self.calls: list[tuple[str, Any]] = []
         self.feeds: list[Fanout] = []
+        self.directory = Directory(NETWORK)
         self.bridge = NetworkBridge(
-            edge.relay, edge.plane, self, HASHER, session=NETWORK, clock=lambda: world.now
+            edge.relay,
+            edge.plane,
+            self,
+            HASHER,
+            session=NETWORK,
+            clock=lambda: world.now,
+            directory=self.directory,
         )
 
     def open(self) -> None:

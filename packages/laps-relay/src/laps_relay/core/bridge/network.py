@@ -22,6 +22,7 @@ from typing import Protocol
 
 from laps_relay.core.bridge.announcements import Announcements
 from laps_relay.core.bridge.client import EdgeClient
+from laps_relay.core.bridge.directory import Directory
 from laps_relay.core.bridge.elsewhere import Elsewhere
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.control.events import RelayEvent
@@ -71,7 +72,7 @@ class NetworkCommands(Protocol):
 class NetworkBridge:
     """Implements ``LocalSide`` and ``DataSink`` for an Edge."""
 
-    __slots__ = ("_announcements", "_elsewhere", "_network", "_sink", "client")
+    __slots__ = ("_announcements", "_directory", "_elsewhere", "_network", "_sink", "client")
 
     def __init__(
         self,
@@ -82,7 +83,10 @@ class NetworkBridge:
         *,
         session: int,
         clock: Callable[[], float],
+        directory: Directory | None = None,
     ) -> None:
+        """``directory`` hears of all names, for peers that are no part of the network."""
+        self._directory = directory
         self.client = EdgeClient(relay, session, self, hasher, clock)
         self._network = network
         self._sink = PlaneSink(plane, session)
@@ -103,6 +107,8 @@ class NetworkBridge:
         """Tell the network what our clients publish, and clients what it has for them."""
         events = list(events)
         self._elsewhere.observe(now, events)
+        if self._directory is not None:
+            self._directory.observe(now, events)
         for added, (kind, name) in self._announcements.observe(events):
             if added:
                 self._network.announce(now, kind, name)
@@ -155,11 +161,15 @@ class NetworkBridge:
             self.client.offer(now, entry.kind, entry.plaintext)
         else:
             self._elsewhere.add(now, entry.plaintext)
+            if self._directory is not None:
+                self._directory.discovered(now, entry.plaintext)
 
     def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Nobody else announces that name any more."""
         if kind is AnnounceKind.TRACK:
             self._elsewhere.remove(name)
+            if self._directory is not None:
+                self._directory.vanished(now, name)
         self.client.withdraw(now, kind, name)
 
     # DataSink

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Protocol
 
 from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.peers import Peers, PeerUp
+from laps_wire.errors import StateError
+from laps_wire.nodeid import NodeId
 
 __all__ = ["GuestFactory", "GuestWire"]
 
@@ -23,6 +26,26 @@ class GuestWire:
         """Send information; nothing if the session is about to end."""
         if self._peers.up(self.session) is not None:
             self._peers.wire(self.session).send(now, message)
+
+    def advertise_sns(self, now: float, targets: tuple[NodeId, ...]) -> int | None:
+        """Make a subscriber node set; gives its id, None if there can be none."""
+        if self._peers.up(self.session) is None:
+            return None
+        try:
+            return self._peers.wire(self.session).advertise_sns(now, targets)
+        except StateError:
+            return None
+
+    def update_sns(self, now: float, sns_id: int, targets: tuple[NodeId, ...]) -> None:
+        """Change one in place."""
+        if self._peers.up(self.session) is not None:
+            with suppress(StateError):  # too large: those who come are not served
+                self._peers.wire(self.session).update_sns(now, sns_id, targets)
+
+    def withdraw_sns(self, now: float, sns_id: int) -> None:
+        """End one."""
+        if self._peers.up(self.session) is not None:
+            self._peers.wire(self.session).withdraw_sns(now, sns_id)
 
     def close(self, now: float, code: int = 0, reason: str = "") -> None:
         """End the session."""
