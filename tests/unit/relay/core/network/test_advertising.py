@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from hypothesis import given
@@ -13,9 +14,14 @@ from laps_relay.core.network.advertising import Advertiser, send_split
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.links import Link
 from laps_wire.errors import EncodeError
+from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    AnnounceAdvertise,
+    AnnounceInfo,
+    AnnounceKind,
     Bases,
+    Feature,
     NodeAdvertise,
     NodeInfo,
     NodeSelf,
@@ -110,6 +116,17 @@ def test_a_part_of_the_bases() -> None:
     advertiser.flush(1.0, link, send)
     assert sent == [SyncBegin(Bases.ANNOUNCES), SyncEnd(Bases.ANNOUNCES)]
     assert (nodes.resent, announces.resent, subscribes.resent) == ([], [3], [])
+
+
+def test_names_go_only_where_they_are_agreed_on() -> None:
+    name = FullTrackName.parse("room--video")
+    bare = AnnounceInfo(NodeId(1), Stamp(1, 2), AnnounceKind.TRACK, (5,), 6, 7)
+    named = replace(bare, plaintext=name)
+    advertiser, link, sent, send = made(Table(), Table((named, bare)), Table())
+    advertiser.flush(1.0, link, send)
+    link.features = frozenset({Feature.PLAINTEXT_NAMES})
+    advertiser.flush(1.0, link, send)
+    assert sent == [AnnounceAdvertise((bare, bare)), AnnounceAdvertise((named, bare))]
 
 
 def test_nobody_is_there_yet() -> None:

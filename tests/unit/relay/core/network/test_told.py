@@ -21,7 +21,9 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
+    AnnounceAdvertise,
     AnnounceInfo,
+    AnnounceKind,
     Bases,
     DataHeader,
     DataKind,
@@ -40,7 +42,7 @@ from laps_wire.peering.laps2 import (
     SyncRequest,
 )
 from laps_wire.peering.laps2.data import encode_data_header
-from testkit.relay_net import TRACK, RelayNet, key_of
+from testkit.relay_net import OTHER, TRACK, RelayNet, key_of
 
 VIA = RelayType.VIA
 EARLY = DataHeader(DataKind.STREAM, 1, 7, 9)
@@ -105,6 +107,27 @@ def test_a_filter_for_announces() -> None:
     net.run()
     assert [row.source for row in net.relays[2].announce_rows()] == [3]
     assert (net.clients[1].known, net.clients[3].known) == ([TRACK], [])
+
+
+# Names
+
+
+def test_names_stay_where_they_are_agreed_on() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2, VIA)
+    net.add(3, plaintext_names=False)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.publish(1)
+    net.run()
+    names = {number: next(net.relays[number].announces.live()).plaintext for number in net.relays}
+    assert names == {1: TRACK, 2: TRACK, 3: None}
+    # A name that comes where none belongs is ignored; what else the announce says holds.
+    entry = AnnounceInfo(NodeId(3), Stamp(3, 99), AnnounceKind.TRACK, (1, 2), 3, 4, OTHER)
+    net.say(3, 2, AnnounceAdvertise((entry,)))
+    net.run()
+    assert net.relays[2].announces.get(entry.identity) == replace(entry, plaintext=None)
 
 
 # Tables

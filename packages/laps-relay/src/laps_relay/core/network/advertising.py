@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+from laps_relay.core.network.entries import hide_name
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.links import Link
 from laps_wire.errors import EncodeError
@@ -18,6 +19,7 @@ from laps_wire.peering.laps2 import (
     AnnounceAdvertise,
     AnnounceWithdraw,
     Bases,
+    Feature,
     NodeAdvertise,
     NodeInfo,
     NodeWithdraw,
@@ -109,6 +111,8 @@ class Advertiser:
         self._put(send, "no nodes", sorted(withdraw), MAX_TARGETS)
         for table, what in ((self._announces, "announces"), (self._subscribes, "subscribes")):
             entries, withdrawals = table.flush(link.session)
+            if table is self._announces and Feature.PLAINTEXT_NAMES not in link.features:
+                entries = tuple(hide_name(entry) for entry in entries)
             self._put(send, f"no {what}", withdrawals)
             self._put(send, what, entries)
         if bases:

@@ -17,6 +17,7 @@ from typing import Final
 
 from laps_relay.core.network import events
 from laps_relay.core.network.early import Chunk, EarlyData
+from laps_relay.core.network.entries import hide_name
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due, NetworkParts
@@ -25,7 +26,13 @@ from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import StreamCode
-from laps_wire.peering.laps2 import Bases, SubscribeCode, SubscribeInfo, SubscribeResponse
+from laps_wire.peering.laps2 import (
+    Bases,
+    Feature,
+    SubscribeCode,
+    SubscribeInfo,
+    SubscribeResponse,
+)
 
 __all__ = ["NetworkTold"]
 
@@ -82,7 +89,8 @@ class NetworkTold(NetworkParts):
             if isinstance(event, wire.AnnouncesWithdrawn):
                 self.announces.heard_withdrawal(now, link.session, entry)
             elif link.info is None or not self._policy.import_announce(entry, link.info.node):
-                self.announces.heard(now, link.session, entry)
+                named = Feature.PLAINTEXT_NAMES in link.features
+                self.announces.heard(now, link.session, entry if named else hide_name(entry))
 
     def _subscribed(
         self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
