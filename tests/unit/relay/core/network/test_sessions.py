@@ -116,6 +116,46 @@ def test_the_sets_of_a_session_end_with_it() -> None:
     assert (gone.incoming, gone.key) == (True, None)
 
 
+# Data that waits for its set
+
+
+def waiting(unknown_bytes: int) -> tuple[RelayNet, OutStream]:
+    """A stream of relay 2 whose set does not come; relay 1 keeps so much of it."""
+    net = RelayNet()
+    net.add(1, unknown_bytes=unknown_bytes, unknown_time=1.0)
+    net.add(2)
+    net.join(1, 2)
+    net.run()
+    stream = net.ends[2, net.session(2, 1)].open_unidirectional()
+    stream.write(encode_data_header(DataHeader(DataKind.STREAM, 9, 7, 9)))
+    net.run(0.1)
+    return net, stream
+
+
+def test_a_stream_that_grows_while_it_waits_is_given_up() -> None:
+    net, stream = waiting(10_000)
+    for _ in range(50):
+        stream.write(bytes(1_000))
+        net.run(0.01)
+        assert net.relays[1].counters().held_bytes <= 10_000
+    assert net.relays[1].counters().unknown_streams == 1
+
+
+def test_a_stream_that_never_pauses_is_given_up_in_time() -> None:
+    net, stream = waiting(1_000_000)
+    for _ in range(150):
+        stream.write(b"x")
+        net.run(0.01)
+    assert net.relays[1].counters().held_bytes == 0
+    assert net.relays[1].counters().unknown_streams == 1
+
+
+def test_what_is_larger_than_all_that_may_wait_does_not_wait() -> None:
+    net, _ = waiting(0)
+    assert net.relays[1].counters().held_bytes == 0
+    assert net.relays[1].counters().unknown_streams == 1
+
+
 # How sessions end
 
 

@@ -221,9 +221,8 @@ class NetworkSessions(NetworkTold):
     def _holder(self, session: int) -> HoldData:
         def hold(now: float, sns_id: int, item: object, size: int) -> SnsStanding:
             standing, dropped = self._peers.wire(session).hold_data(now, sns_id, item, size)
-            others = [each.item for each in dropped if each.item is not item]
-            if others:
-                self._plane.discard(now, session, others)
+            # A stream is one item with many chunks, and may have to leave for its own next one.
+            self._plane.discard(now, session, [each.item for each in dropped])
             return standing
 
         return hold
