@@ -171,7 +171,8 @@ class PeerServer:
         return self._port(connection, None)
 
     def _port(self, connection: Connection, dial: Dial | None) -> Handler:
-        if connection.alpn not in self.config.alpns:
+        asked = "" if dial is None else dial.alpn
+        if connection.alpn not in ((asked,) if asked else self.config.alpns):
             connection.close(CloseCode.VERSION_MISMATCH, "no peering protocol in common")
             return _Deaf()
         number = next(self._serial)
@@ -201,7 +202,7 @@ class PeerServer:
             await endpoint.connect(
                 parse_contact(dial.contact),
                 handler=lambda connection: self._port(connection, dial),
-                alpn=self.config.alpns,
+                alpn=(dial.alpn,) if dial.alpn else self.config.alpns,
                 timeout=self.config.dial_timeout,
             )
         except (ConnectError, ContactError, OSError) as error:

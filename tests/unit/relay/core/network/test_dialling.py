@@ -134,6 +134,12 @@ def test_a_contact_may_say_who_and_what() -> None:
     assert rig.dials() == []  # control alone has no parallel connections
 
 
+def test_a_contact_may_say_which_protocol() -> None:
+    rig = Rig()
+    rig.contacts(Contact(address="a:1", alpn="moqt-16"), "b:1")
+    assert [(dial.contact, dial.alpn) for dial in rig.dials()] == [("a:1", "moqt-16"), ("b:1", "")]
+
+
 def test_delays_grow_are_drawn_and_are_capped() -> None:
     rig = Rig()
     rig.contacts("a:1")

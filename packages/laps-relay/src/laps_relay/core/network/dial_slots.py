@@ -109,6 +109,8 @@ class Contact:
     direction: Direction = Direction.BIDIRECTIONAL
     parallel: int = 1
     """Connections, for networks with ECMP; all but the first carry data only."""
+    alpn: str = ""
+    """The protocol to speak; none: whatever there is in common."""
 
 
 @unique
@@ -126,6 +128,7 @@ class Target:
     """A contact or a wish, with its connections."""
 
     __slots__ = (
+        "alpn",
         "asked",
         "contacts",
         "direction",
@@ -144,7 +147,9 @@ class Target:
         direction: Direction = Direction.BIDIRECTIONAL,
         *,
         dynamic: bool = False,
+        alpn: str = "",
     ) -> None:
+        self.alpn = alpn
         self.given = contacts
         self.contacts = contacts
         """Those that may still lead there."""

@@ -108,7 +108,9 @@ class Dialler(SlotTable):
             if contact in self._contacts:
                 continue
             mode = Mode.CONTROL if self._is_control else contact.mode
-            target = Target((contact.address,), contact.node, mode, contact.direction)
+            target = Target(
+                (contact.address,), contact.node, mode, contact.direction, alpn=contact.alpn
+            )
             self._contacts[contact] = target
             # Stubs carry everything on one connection, control servers carry no data.
             single = self._is_stub or not mode.data
@@ -313,6 +315,7 @@ class Dialler(SlotTable):
             mode=slot.mode,
             dynamic=slot.target.dynamic,
             direction=slot.target.direction,
+            alpn=slot.target.alpn,
         )
 
     def _renew(self, slot: Slot) -> bool:

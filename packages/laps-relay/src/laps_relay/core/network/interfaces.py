@@ -289,6 +289,8 @@ class Dial(NamedTuple):
     """Dialled on demand; closed when nobody needs it any more."""
     direction: Direction = Direction.BIDIRECTIONAL
     """The most to ask for; control goes both ways in any case."""
+    alpn: str = ""
+    """The protocol to speak; none: whatever the peer port has in common with the other one."""
 
 
 # Sets and the forwarding plane between relays
