@@ -234,6 +234,10 @@ class RelayNet:
 
     # Time
 
+    def lose(self) -> None:
+        """Nothing arrives of what is under way."""
+        self._heap.clear()
+
     def later(self, end: End, what: str, *args: object) -> None:
         heappush(self._heap, (self.now + end.delay, next(self._serial), end, what, args))
 

@@ -191,6 +191,33 @@ def test_a_control_stream_that_moves_is_followed_by_a_synchronisation() -> None:
     assert net.told(1, PeerGone) == []
 
 
+@pytest.mark.parametrize("o_relay", [1, 2])
+def test_an_answer_that_is_lost_with_its_stream_is_sent_again(o_relay: int) -> None:
+    net, s_relay = pair(), 3 - o_relay
+    net.publish(o_relay)
+    net.run()
+    net.clients[o_relay].answer = False
+    net.want(s_relay)
+    net.run(0.1)
+    table = net.relays[s_relay].subscribes
+    (asked,) = [entry.stamp for entry in table.live()]
+    net.relays[o_relay].pulled(net.now, key_of(TRACK))
+    # It leaves on the old stream, and does not arrive. Relay 1 dialled: it opens the next one.
+    net._transmit()
+    net.lose()
+    session = net.session(1, 2)
+    net.relays[1].control_reset(net.now, session, 0)
+    net.relays[1].control_stopped(net.now, session, 0)
+    net.run(3)
+    assert net.answers(s_relay) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+    assert [entry.stamp for entry in table.live()] == [asked]
+    # Once more does no harm: it is known.
+    net.relays[1].control_reset(net.now, session, 4)
+    net.relays[1].control_stopped(net.now, session, 4)
+    net.run(3)
+    assert net.answers(s_relay) == []
+
+
 def test_an_answer_passes_a_control_server() -> None:
     net = RelayNet()
     for number, relay_type in ((1, RelayType.EDGE), (2, RelayType.EDGE), (9, RelayType.CONTROL)):

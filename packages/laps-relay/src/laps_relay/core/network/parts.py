@@ -37,6 +37,7 @@ from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.own_node import OwnNode
 from laps_relay.core.network.peers import PeerAuthenticator, Peers
 from laps_relay.core.network.probing import Prober
+from laps_relay.core.network.responses import RecentResponses
 from laps_relay.core.network.set_log import SetLog
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.sharding import Sharding
@@ -101,6 +102,7 @@ class NetworkParts:
         "_plane",
         "_policy",
         "_prober",
+        "_recent",
         "_routes",
         "_rules",
         "_server",
@@ -179,6 +181,7 @@ class NetworkParts:
             random, relay_type=settings.relay_type, own_contacts=identity.contacts
         )
         self._prober = Prober(node, settings, self._nib)
+        self._recent = RecentResponses(settings.hold)
         self._events: list[NetworkEvent] = []
         self._feeds: dict[int, Feed] = {}
         """By key: tracks that enter the network here."""
@@ -216,7 +219,8 @@ class NetworkParts:
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
-        self._send(now, session, response)
+        if self._send(now, session, response):
+            self._recent.sent(now, session, response)
 
     def targets_changed(self, now: float, key: int) -> None:  # noqa: ARG002 - looked at together
         """The s-relays that want a track of ours are others now."""
@@ -375,9 +379,12 @@ class NetworkParts:
 
     # What goes to peers
 
-    def _send(self, now: float, session: int, message: Any) -> None:
-        if self._peers.up(session) is not None:
-            self._peers.wire(session).send(now, message)
+    def _send(self, now: float, session: int, message: Any) -> bool:
+        """Send a message; whether there was somebody to send it to."""
+        if self._peers.up(session) is None:
+            return False
+        self._peers.wire(session).send(now, message)
+        return True
 
     def _exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
         link = self._links.get(session)

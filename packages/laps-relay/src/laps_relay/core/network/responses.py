@@ -8,15 +8,19 @@
 
 from __future__ import annotations
 
-from collections import deque
+from typing import TypeAlias
 
 from laps_relay.core.network.interest_host import SubscribeTable
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeResponse
+from laps_wire.peering.laps2.information import SubscribeIdentity
 
 __all__ = ["MAX_RECENT", "RecentResponses", "way_back"]
 
 MAX_RECENT = 1_024
 """Responses that are remembered for one session."""
+
+_Question: TypeAlias = "tuple[SubscribeIdentity, NodeId]"
 
 
 def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -> int | None:
@@ -32,18 +36,25 @@ def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -
 
 
 class RecentResponses:
-    """What was sent to each session lately: a move of its control stream may have lost it."""
+    """What was sent to each session lately: a move of its control stream may have lost it.
+
+    Of what one relay answered to one subscribe the last is kept: who got the others, too, must not
+    be told once more what is over.
+    """
 
     __slots__ = ("_hold", "_sent")
 
     def __init__(self, hold: float) -> None:
+        """``hold`` in seconds; 0: without an end."""
         self._hold = hold
-        self._sent: dict[int, deque[tuple[float, SubscribeResponse]]] = {}
+        self._sent: dict[int, dict[_Question, tuple[float, SubscribeResponse]]] = {}
 
     def sent(self, now: float, session: int, response: SubscribeResponse) -> None:
         """A response was sent."""
-        sent = self._sent.setdefault(session, deque(maxlen=MAX_RECENT))
-        sent.append((now, response))
+        sent = self._sent.setdefault(session, {})
+        question = response.identity, response.responder
+        sent.pop(question, None)
+        sent[question] = now, response
         self._trim(now, sent)
 
     def again(self, now: float, session: int) -> list[SubscribeResponse]:
@@ -52,12 +63,16 @@ class RecentResponses:
         if sent is None:
             return []
         self._trim(now, sent)
-        return [response for _, response in sent]
+        return [response for _, response in sent.values()]
 
     def forget(self, session: int) -> None:
         """The session has ended."""
         self._sent.pop(session, None)
 
-    def _trim(self, now: float, sent: deque[tuple[float, SubscribeResponse]]) -> None:
-        while sent and sent[0][0] < now - self._hold:
-            sent.popleft()
+    def _trim(self, now: float, sent: dict[_Question, tuple[float, SubscribeResponse]]) -> None:
+        while sent:
+            first = next(iter(sent))
+            old = self._hold and sent[first][0] < now - self._hold
+            if not old and len(sent) <= MAX_RECENT:
+                break
+            del sent[first]

@@ -61,6 +61,10 @@ class NetworkTold(NetworkParts):
             case wire.SyncRequested():
                 link.sync |= event.bases & ~Bases.SNS
                 self._timers.set((Due.FLUSH, session), now)
+            case wire.ControlStreamMoved():
+                # They are in no base, so no synchronisation brings them back (laps-2, 4.6).
+                for response in self._recent.again(now, session):
+                    self._send(now, session, response)
             case wire.SyncBegan():
                 self._sync(now, link, peer, event.bases, began=True)
             case wire.SyncEnded():
@@ -115,7 +119,7 @@ class NetworkTold(NetworkParts):
                 key=entry.full_name_hash, source=entry.source, code=code, reason=refusal.reason
             )
         )
-        self._send(
+        self.respond(
             now,
             session,
             SubscribeResponse(
