@@ -20,10 +20,13 @@ class Listener:
         self.gaps: list[laps_sdk.Gap] = []
 
     async def run(self, relay: RunningRelay) -> None:
-        async with (
-            relay.connect() as session,
-            session.subscribe("net", "numbers", follow=True, on_gap=self.gaps.append) as numbers,
-        ):
+        async with relay.connect() as session:
+            await self.follow(session)
+
+    async def follow(self, session: laps_sdk.Session) -> None:
+        async with session.subscribe(
+            "net", "numbers", follow=True, on_gap=self.gaps.append
+        ) as numbers:
             async for obj in numbers:
                 self.heard[int(obj.payload)] += 1
                 self.group_of[int(obj.payload)] = obj.group

@@ -10,8 +10,9 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = ["RunningRelay", "relay_process"]
 
@@ -35,6 +36,8 @@ class RunningRelay:
     """What it writes to standard error."""
     peers: str = ""
     """Where other relays connect, if it is one of a network."""
+    told: dict[str, Any] = field(default_factory=dict)
+    """All that it said when it had started."""
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -76,6 +79,7 @@ def relay_process(*flags: str, **environment: str) -> Generator[RunningRelay]:
                 process=process,
                 log=log,
                 peers=told.get("peers", ""),
+                told=told,
             )
         finally:
             process.terminate()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -14,9 +13,11 @@ from typing import Annotated
 
 import typer
 
-from laps_relay.app import RelayApp
+from laps_relay.app import RelayApp, StartError
+from laps_relay.app.workers import Worker, Workers
+from laps_relay.cli.announce import announce, facts
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
-from laps_relay.cli.systemd import notify, take_sockets
+from laps_relay.cli.systemd import inherited, notify, take_sockets
 from laps_relay.config import Loaded, load
 from laps_relay.io.collector import rare_collections
 from laps_relay.observe.logs import configure
@@ -50,12 +51,16 @@ def serve(
     ] = None,
     node_id: Annotated[str | None, typer.Option(help="Node id, high:low.")] = None,
     region: Annotated[str | None, typer.Option(help="Where the relay stands.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Edge processes on the port of clients.")
+    ] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="auto, json or console.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where it listens in one line of JSON.")
     ] = False,
+    as_worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run a relay. Without arguments: on loopback, alone, with a development certificate.
 
@@ -81,34 +86,83 @@ def serve(
         "network.node_id": ("--node-id", node_id),
         "network.region": ("--region", region),
         "network.policy": ("--policy", policy),
+        "network.workers": ("--workers", workers),
         "observe.log_level": ("--log-level", log_level),
         "observe.log_format": ("--log-format", log_format),
     }
     loaded = load_or_exit(file, flags)
-    reread = partial(load, file, os.environ, flags)
     with one_line_errors():
-        asyncio.run(_serve(loaded, reread, as_json=as_json))
+        worker = None if as_worker is None else Worker.parse(as_worker)
+        if worker is not None:
+            flags |= worker.flags(loaded.config)
+            loaded = load_or_exit(file, flags)
+        elif loaded.config.network.workers > 1:
+            raise typer.Exit(asyncio.run(_serve_workers(loaded, as_json=as_json)))
+        reread = partial(load, file, os.environ, flags)
+        asyncio.run(_serve(loaded, reread, worker, as_json=as_json))
 
 
-async def _serve(loaded: Loaded, reread: Callable[[], Loaded], *, as_json: bool) -> None:
+async def _serve_workers(loaded: Loaded, *, as_json: bool) -> int:
+    """The parent of several processes; each runs this command again, with one flag more."""
+    config = loaded.config
+    logger = configure(config.observe.log_format, config.observe.log_level)
+    sockets = take_sockets(os.environ)
+    if sockets.quic is not None:
+        raise StartError("workers open the port of clients themselves: hand over no UDP socket")
+
+    def command(worker: Worker) -> list[str]:
+        return [sys.executable, *sys.orig_argv[1:], "--as-worker", worker.dump()]
+
+    workers = Workers(config, logger, command, admin_socket=sockets.admin)
+    _on_signals(workers.request_stop, workers.reload)
+    told = await workers.start()
+    announce(
+        told,
+        development=workers.certificate.development,
+        tokens=bool(config.auth.keys),
+        as_json=as_json,
+    )
+    notify("READY=1", os.environ)
+    status = await workers.run()
+    notify("STOPPING=1", os.environ)
+    return status
+
+
+def _on_signals(stop: Callable[[], object], reload: Callable[[], object]) -> None:
+    """From the first moment: a stop while starting must end in good order too."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, _reload, reload)
+
+
+async def _serve(
+    loaded: Loaded, reread: Callable[[], Loaded], worker: Worker | None, *, as_json: bool
+) -> None:
     observe = loaded.config.observe
     logger = configure(observe.log_format, observe.log_level)
-    sockets = take_sockets(os.environ)
+    sockets = take_sockets(os.environ) if worker is None else inherited(worker)
     app = RelayApp(
         loaded,
-        logger,
+        logger if worker is None else logger.bind(worker=worker.index),
         reread=reread,
         quic_socket=sockets.quic,
         admin_socket=sockets.admin,
+        peer_socket=sockets.peers,
+        hidden=worker is not None and worker.index > 0 and not worker.local,
     )
-    loop = asyncio.get_running_loop()
-    # From the first moment: a stop while starting must end in good order too.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, app.request_stop)
-    loop.add_signal_handler(signal.SIGHUP, _reload, app)
+    _on_signals(app.request_stop, app.reload)
+    if worker is not None:
+        # Nothing is ever written to it: it ends with the parent.
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _orphaned, app)
     await app.start()
     try:
-        _announce(app, as_json=as_json)
+        announce(
+            facts(app),
+            development=app.certificate.development,
+            tokens=not app.authorizer.open,
+            as_json=as_json or worker is not None,
+        )
         notify("READY=1", os.environ)
         with rare_collections():
             await app.run()
@@ -117,44 +171,15 @@ async def _serve(loaded: Loaded, reread: Callable[[], Loaded], *, as_json: bool)
         await app.stop(drain=True)
 
 
-def _reload(app: RelayApp) -> None:
+def _orphaned(app: RelayApp) -> None:
+    asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+    app.request_stop()
+
+
+def _reload(reload: Callable[[], object]) -> None:
     notify("RELOADING=1", os.environ)
     try:
-        app.reload()
+        reload()
     finally:
         # Whatever happened: the relay goes on, with the old configuration or the new one.
         notify("READY=1", os.environ)
-
-
-def _announce(app: RelayApp, *, as_json: bool) -> None:
-    """Where it listens, and how to try it."""
-    facts = {
-        "url": app.url,
-        "certificate_sha256": app.certificate.sha256,
-        "admin": app.admin_url,
-        "pid": os.getpid(),
-    }
-    if app.network is not None:
-        facts |= {
-            "node": str(app.network.relay.node_id),
-            "type": app.network.relay_type.name.lower(),
-            "peers": app.network.contact,
-        }
-    if as_json:
-        typer.echo(json.dumps(facts))
-        sys.stdout.flush()
-        return
-    if app.network is not None:
-        typer.echo(f"node         {facts['node']} ({facts['type']})")
-        typer.echo(f"peers        {facts['peers']}")
-    if app.url:
-        typer.echo(f"relay        {app.url}")
-    typer.echo(f"certificate  sha256 {app.certificate.sha256}")
-    if app.admin_url is not None:
-        typer.echo(f"admin        {app.admin_url}/")
-    if app.url:
-        how = f" --pin {app.certificate.sha256}" if app.certificate.development else ""
-        how += "" if app.authorizer.open else " --token-file FILE"
-        typer.echo(f"try          laps sub {app.url} demo clock{how}")
-        typer.echo(f"with         laps pub {app.url} demo clock -m hello --wait-subscriber 20{how}")
-    sys.stdout.flush()

@@ -10,7 +10,9 @@ import socket
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["Sockets", "notify", "take_sockets"]
+from laps_relay.app.workers import Worker
+
+__all__ = ["Sockets", "inherited", "notify", "take_sockets"]
 
 _FIRST_FD: Final = 3
 
@@ -20,6 +22,17 @@ class Sockets(NamedTuple):
 
     quic: socket.socket | None = None
     admin: socket.socket | None = None
+    peers: socket.socket | None = None
+
+
+def inherited(worker: Worker) -> Sockets:
+    """The sockets that a parent opened for its worker."""
+    client, peers = socket.socket(fileno=worker.client_fd), socket.socket(fileno=worker.peer_fd)
+    admin = None if worker.admin_fd is None else socket.socket(fileno=worker.admin_fd)
+    for sock in (client, peers, admin):
+        if sock is not None:
+            sock.setblocking(False)
+    return Sockets(client, admin, peers)
 
 
 def notify(state: str, environment: Mapping[str, str]) -> bool:
