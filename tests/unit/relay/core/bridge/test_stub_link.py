@@ -32,6 +32,7 @@ from laps_wire.peering.session import (
     AnnouncesAdvertised,
     AnnouncesWithdrawn,
     ControlStreamLost,
+    ControlStreamMoved,
     Event,
     SubscribeAnswered,
     SubscribesAdvertised,
@@ -274,6 +275,19 @@ def test_a_synchronisation_repeats_everything_and_drops_the_rest(stub: End, pare
     assert parent.give(SyncEnded(bases=Bases.SUBSCRIBES)) == [("unsubscribed", key_of(names[2]))]
     stub.give(SyncRequested(bases=Bases.ANNOUNCES))
     assert carry(stub, parent) == []
+
+
+def test_answers_are_sent_again_when_the_control_stream_has_moved(stub: End, parent: End) -> None:
+    stub.link.want(1.0, KEY, TRACK, DATA)
+    carry(stub, parent)
+    parent.link.respond(1.0, KEY, SubscribeCode.ACCEPTED, "", SubscribeData())
+    # It was lost.
+    parent.sent.clear()
+    moved = ControlStreamMoved(old=0, new=4, clean=False, discarded=0)
+    parent.give(moved)
+    assert carry(parent, stub) == [("responded", SubscribeCode.ACCEPTED)]
+    parent.over = True
+    assert parent.give(moved) == []
 
 
 def test_a_session_that_is_over_is_told_nothing(stub: End) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.core.bridge.bodies import read_subscribe
 from laps_relay.core.network.advertising import send_split
 from laps_relay.core.network.bodies import bounded, bounded_reason
+from laps_relay.core.network.responses import RecentResponses
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -47,6 +48,7 @@ from laps_wire.peering.laps2.limits import MAX_BATCH
 from laps_wire.peering.session import (
     AnnouncesAdvertised,
     AnnouncesWithdrawn,
+    ControlStreamMoved,
     Event,
     SubscribeAnswered,
     SubscribesAdvertised,
@@ -60,6 +62,9 @@ __all__ = ["STUB", "LinkOwner", "PeerWire", "StubLink"]
 
 STUB = NodeId(0)
 """The node ID of every Stub."""
+
+RECENT: Final = 15.0
+"""Answers of so many seconds are sent again when the control stream moves: the hold time."""
 
 K = TypeVar("K")
 
@@ -105,6 +110,7 @@ class StubLink:
         "_heard",
         "_names",
         "_owner",
+        "_recent",
         "_sequence",
         "_source",
         "_stale",
@@ -142,6 +148,7 @@ class StubLink:
         """The peer's subscribes."""
         self._stale: dict[Bases, dict[Any, None]] = {}
         """What the peer has not said again, in a synchronisation."""
+        self._recent = RecentResponses(RECENT)
         self.refused_names = 0
         """Announces without a name, or with one that does not fit its hash."""
 
@@ -240,6 +247,7 @@ class StubLink:
         )
         with suppress(StateError):
             self._wire.send(now, response)
+            self._recent.sent(now, 0, response)
 
     # What the peer says
 
@@ -260,6 +268,11 @@ class StubLink:
             case AnnouncesWithdrawn():
                 for withdrawal in event.announces:
                     self._retracted(now, (withdrawal.kind, withdrawal.full_name_hash))
+            case ControlStreamMoved():
+                # They are in no base (laps-2, 4.6).
+                with suppress(StateError):
+                    for response in self._recent.again(now, 0):
+                        self._wire.send(now, response)
             case SyncRequested():
                 self._synchronise(now, event.bases)
             case SyncBegan():
