@@ -16,6 +16,7 @@ from laps_relay.core.network.events import (
     SubscribeRefused,
 )
 from laps_relay.core.network.interfaces import Answer, Refusal
+from laps_relay.core.network.parts import NetworkParts
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -39,6 +40,7 @@ from laps_wire.peering.laps2 import (
     Stamp,
     SubscribeCode,
     SubscribeInfo,
+    SubscribeResponse,
     SyncRequest,
 )
 from laps_wire.peering.laps2.data import encode_data_header
@@ -235,6 +237,36 @@ def test_an_answer_passes_a_control_server() -> None:
     net.relays[1].pull_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
     net.run()
     assert net.answers(2) == [(Answer.REFUSED, SubscribeCode.PUBLISHER_REFUSED)]
+
+
+def test_an_answer_does_not_go_round() -> None:
+    net = chain()
+    net.publish(1)
+    net.run()
+    passed: list[SubscribeResponse] = []
+    respond = NetworkParts.respond
+
+    def watch(self: NetworkParts, now: float, session: int, response: SubscribeResponse) -> None:
+        if self is net.relays[2]:
+            passed.append(response)
+        respond(self, now, session, response)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NetworkParts, "respond", watch)
+        net.want(3)
+        net.run()
+        (answer,) = passed
+        for _ in range(3):
+            net.say(1, 2, answer)
+            net.run(0.1)
+        # One of its own that comes back.
+        net.say(1, 2, replace(answer, responder=NodeId(2)))
+        net.run(0.1)
+        assert passed == [answer]
+        net.say(1, 2, replace(answer, code=SubscribeCode.ENDED))
+        net.run(0.1)
+    assert len(passed) == 2
+    assert net.answers(3)[-1][0] is Answer.ENDED
 
 
 # Caps and lies: the one who is at fault is dropped, others do not notice

@@ -35,6 +35,7 @@ from laps_relay.core.network.interfaces import (
 from laps_relay.core.network.links import Links
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.own_node import OwnNode
+from laps_relay.core.network.passed import PassedResponses
 from laps_relay.core.network.peers import PeerAuthenticator, Peers
 from laps_relay.core.network.probing import Prober
 from laps_relay.core.network.responses import RecentResponses
@@ -98,6 +99,7 @@ class NetworkParts:
         "_next_feed",
         "_nib",
         "_own",
+        "_passed",
         "_peers",
         "_plane",
         "_policy",
@@ -182,6 +184,7 @@ class NetworkParts:
         )
         self._prober = Prober(node, settings, self._nib)
         self._recent = RecentResponses(settings.hold)
+        self._passed = PassedResponses(settings.convergence)
         self._events: list[NetworkEvent] = []
         self._feeds: dict[int, Feed] = {}
         """By key: tracks that enter the network here."""
@@ -234,11 +237,18 @@ class NetworkParts:
 
     def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Somebody in the network wants a track that was announced here."""
+        self._close_feed(now, key)
         feed = self._plane.open_feed(self._next_feed, key, self._contexts(), PayloadFormat.MOQT_18)
         self._next_feed += 1
         self._feeds[key] = feed
         self._changed_keys[key] = None
         if self._local is not None:
+            self._local.pull(now, key, name, data, feed)
+
+    def pull_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """One more does, or one of them wants something else of it."""
+        feed = self._feeds.get(key)
+        if self._local is not None and feed is not None:
             self._local.pull(now, key, name, data, feed)
 
     def release(self, now: float, key: int) -> None:

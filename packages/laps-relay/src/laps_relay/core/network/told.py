@@ -133,6 +133,12 @@ class NetworkTold(NetworkParts):
         )
 
     def _answered(self, now: float, session: int, response: SubscribeResponse) -> None:
+        own = self._own.node_id
+        if response.source != own and (
+            response.responder == own or not self._passed.lets(now, response)
+        ):
+            # It goes round.
+            return
         if self._server is None:
             self._interests.response(now, session, response)
         else:

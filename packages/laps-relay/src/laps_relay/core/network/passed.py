@@ -1,0 +1,65 @@
+"""Answers to subscribes that have passed this relay: none passes twice.
+
+An answer goes back over the sessions on which the subscribe was heard. After links have gone, such
+sessions can lead in a circle until the subscribe is advertised anew, and an answer has no count of
+its hops: it would go round for ever. Whoever sees it again drops it; the s-relay that got no answer
+asks again, with a new stamp.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Stamp, SubscribeResponse
+from laps_wire.peering.laps2.information import SubscribeIdentity
+
+__all__ = ["MAX_PASSED", "MAX_TURNS", "PassedResponses"]
+
+MAX_PASSED: Final = 65_536
+"""Answers that are remembered; the oldest are forgotten first."""
+MAX_TURNS: Final = 16
+"""How often one relay may change its mind about one subscribe within the time."""
+
+_Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId]"
+
+
+class _Passed(NamedTuple):
+    at: float
+    code: int
+    turns: int
+
+
+class PassedResponses:
+    """What passed lately."""
+
+    __slots__ = ("_hold", "_passed")
+
+    def __init__(self, hold: float) -> None:
+        """``hold``: how long an answer is remembered, in seconds."""
+        self._hold = hold
+        self._passed: dict[_Key, _Passed] = {}
+
+    def lets(self, now: float, response: SubscribeResponse) -> bool:
+        """Whether an answer may pass: it says something else than the last one."""
+        key = response.identity, response.stamp, response.responder
+        known = self._passed.get(key)
+        turns = 1
+        if known is not None and now < known.at + self._hold:
+            if known.code == response.code or known.turns >= MAX_TURNS:
+                return False
+            turns = known.turns + 1
+        self._passed.pop(key, None)
+        self._passed[key] = _Passed(now, response.code, turns)
+        self._trim(now)
+        return True
+
+    def _trim(self, now: float) -> None:
+        while self._passed:
+            oldest = next(iter(self._passed))
+            if len(self._passed) <= MAX_PASSED and now < self._passed[oldest].at + self._hold:
+                break
+            del self._passed[oldest]
+
+    def __len__(self) -> int:
+        return len(self._passed)
