@@ -34,7 +34,14 @@ def key_ring(config: RelayConfig) -> PeerKeyRing:
         )
     try:
         return open_key_ring(
-            network.auth, config.state_dir, key_file=network.key_file, ca=network.ca
+            network.auth,
+            config.state_dir,
+            key_file=network.key_file,
+            ca=network.ca,
+            node_key_file=network.node_key,
+            node_certificate=network.node_certificate,
+            pins=network.pinned_keys,
+            unproved=network.cpp_nodes,
         )
     except PeerKeyError as error:
         raise StartError(str(error)) from None

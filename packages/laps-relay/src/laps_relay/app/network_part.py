@@ -23,10 +23,12 @@ from socket import socket
 from typing import Final, Protocol
 
 from laps_relay.admin.network_api import PolicyState
+from laps_relay.app.cpp_guests import CppGuests
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
 from laps_relay.app.redirects import Redirects
 from laps_relay.certificates import Certificate
 from laps_relay.config import RelayConfig, mapping
+from laps_relay.core.bridge.cpp_peer import CppPeer
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.bridge.stub_parent import StubParent
 from laps_relay.core.bridge.stub_uplink import StubUplink
@@ -52,12 +54,13 @@ from laps_relay.core.network.views import (
 from laps_relay.core.policy import RulePolicy
 from laps_relay.io.contacts import show_contact
 from laps_relay.io.edge_server import EdgeServer
-from laps_relay.io.peer_server import PeerServer, PeerServerConfig
+from laps_relay.io.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_relay.observe.network_sampler import NetworkSample
 from laps_relay.peer_auth import PeerKeyRing
 from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.transport.engine import EngineOptions
 from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.session import CPP_16, LAPS2
 
 __all__ = ["NetworkPart"]
 
@@ -121,7 +124,7 @@ class NetworkPart:
         self._contacts = tuple(network.contacts)
         self._peers = [
             Contact(address=address, parallel=network.parallel) for address in network.peers
-        ]
+        ] + [Contact(address=address, alpn=CPP_16.alpn) for address in network.cpp_contacts]
         self._observe = observe
         self._edge: _Edge | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -156,6 +159,7 @@ class NetworkPart:
                 host=network.host or config.listen.host,
                 port=network.port,
                 backend=config.listen.transport,
+                alpns=PEER_ALPNS if network.cpp_peers else (LAPS2.alpn,),
                 engine=EngineOptions(
                     # Who is there is proved in the session, over the key of this certificate.
                     tls=replace(certificate.tls, verify=False),
@@ -166,6 +170,9 @@ class NetworkPart:
             self.relay,
         )
         self.server.on_turn = self._peer_turn
+        self._cpp: CppGuests | None = None
+        if network.meets_cpp:
+            self._cpp = CppGuests(self.relay, network.limits, bridge=BRIDGE_SESSION)
 
     # Life
 
@@ -190,19 +197,26 @@ class NetworkPart:
                 self.hasher,
                 session=BRIDGE_SESSION,
                 clock=lambda: server.now,
+                directory=None if self._cpp is None else self._cpp.directory,
             )
             self.relay.attach(up, up)
         self._edge = _Edge(server, relay, plane, up, {BRIDGE_SESSION: up})
         self.relay.set_guests(self._guest)
 
     def _guest(self, now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
-        """Stubs, and a Stub's parents, are clients of the Edge and no part of the network."""
+        """Stubs, a Stub's parents and C++ relays are clients of the Edge, not of the network."""
         edge = self._edge
         if edge is None:
             return None
         if isinstance(edge.up, StubUplink):
             node = up.node.node.node_id
             return edge.up.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)
+        if self._cpp is not None and up.alpn == CPP_16.alpn:
+            number = next(self._numbers)
+            guest = edge.joined[number] = self._cpp.make(
+                now, edge.server, edge.relay, edge.plane, session=number, link=link, wire=wire
+            )
+            return guest
         if up.node.node.relay_type is not RelayType.STUB:
             return None
         number = next(self._numbers)
@@ -327,7 +341,7 @@ class NetworkPart:
         moved = False
         for number, client in list(edge.joined.items()):
             moved |= client.pump(now)
-            if isinstance(client, StubParent) and client.client.closed:
+            if isinstance(client, (StubParent, CppPeer)) and client.client.closed:
                 del edge.joined[number]
         return moved
 

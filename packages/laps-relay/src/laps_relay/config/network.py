@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
@@ -10,8 +10,12 @@ from laps_relay.config.base import Section, key
 from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
 from laps_relay.config.units import Duration, Size
 from laps_relay.core.network.redirect import is_place
+from laps_wire.hashing import endpoint_node_id
+from laps_wire.nodeid import NodeId
 
 __all__ = ["Network", "NetworkLimits"]
+
+_FINGERPRINT_BYTES: Final = 32
 
 
 def _client_url(text: str) -> str:
@@ -29,6 +33,21 @@ def _pairs(items: list[str]) -> list[str]:
         if not (name and separator and value):
             raise ValueError(f"{item!a} is no label; write name=value")
     return items
+
+
+def _pin(text: str) -> tuple[NodeId, bytes]:
+    node, _, digits = text.partition("=")
+    try:
+        fingerprint = bytes.fromhex(digits)
+    except ValueError:
+        fingerprint = b""
+    if len(fingerprint) != _FINGERPRINT_BYTES:
+        raise ValueError(f"{text!a} is no pin; write node id=SHA-256 of the key, 64 digits")
+    return NodeId.parse(node), fingerprint
+
+
+def _cpp_node(text: str) -> NodeId:
+    return NodeId.parse(text) if ":" in text else NodeId(endpoint_node_id(text))
 
 
 class NetworkLimits(Section):
@@ -82,6 +101,21 @@ class Network(Section):
         " it. None: one in the state directory, for relays of one machine.",
     )
     ca: FilePath | None = key(None, "PEM file: who signs the certificates of relays.")
+    node_key: FilePath | None = key(
+        None, "PEM file: this relay's own key. None: one in the state directory, made if missing."
+    )
+    node_certificate: FilePath | None = key(
+        None, "PEM file: the certificates of that key, its own first."
+    )
+    pins: Words = key(
+        [], "Keys that are trusted without a certificate, each node id=SHA-256 in hexadecimal."
+    )
+    cpp_peers: Words = key(
+        [],
+        "C++ relays that may peer although they prove nothing: node ids, or endpoint ids (their"
+        " option -e). With any, the peer port speaks their protocol, too.",
+    )
+    cpp_contacts: Words = key([], "C++ relays to connect to, host:port.")
     policy: FilePath | None = key(None, "Policy file; none: everything is allowed.", "at-once")
     reflect: bool = key(
         True, "Via: keep announces and subscribes and give them to new peers.", "static"
@@ -105,7 +139,25 @@ class Network(Section):
     @property
     def meets_others(self) -> bool:
         """Whether relays elsewhere can be peers; workers of one relay peer among themselves."""
-        return self.enabled or bool(self.peers) or self.type != "edge"
+        return self.enabled or bool(self.peers) or self.meets_cpp or self.type != "edge"
+
+    @property
+    def meets_cpp(self) -> bool:
+        """Whether C++ relays can be peers."""
+        return bool(self.cpp_peers) or bool(self.cpp_contacts)
+
+    @property
+    def cpp_nodes(self) -> frozenset[NodeId]:
+        """The C++ relays that may come unproved."""
+        return frozenset(_cpp_node(text) for text in self.cpp_peers)
+
+    @property
+    def pinned_keys(self) -> dict[NodeId, frozenset[bytes]]:
+        """Fingerprints by node."""
+        pins: dict[NodeId, frozenset[bytes]] = {}
+        for node, fingerprint in map(_pin, self.pins):
+            pins[node] = pins.get(node, frozenset()) | {fingerprint}
+        return pins
 
     @property
     def takes_clients(self) -> bool:
@@ -124,7 +176,14 @@ class Network(Section):
             raise ValueError("a stub needs an Edge to be a child of: set network.peers")
         if self.workers > 1 and self.type != "edge":
             raise ValueError(f"workers are Edges, and the type is {self.type}: set workers = 1")
-        if self.auth == "certificate" and self.ca is None:
+        if self.auth == "certificate" and self.ca is None and not self.pins:
             raise ValueError("auth is certificate, but nobody is trusted: set network.ca")
+        if self.node_certificate is not None and self.node_key is None:
+            raise ValueError("node_certificate is of a key of your own: set network.node_key")
+        if self.meets_cpp and self.type != "edge":
+            raise ValueError("only an edge peers with C++ relays")
+        if self.cpp_contacts and not self.cpp_peers and self.auth != "none":
+            raise ValueError("C++ relays prove nothing: say whom you trust in network.cpp_peers")
         _pairs(self.labels)
+        _ = self.cpp_nodes, self.pinned_keys
         return self
