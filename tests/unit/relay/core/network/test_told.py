@@ -18,7 +18,6 @@ from laps_relay.core.network.events import (
 from laps_relay.core.network.interfaces import Answer, Refusal
 from laps_relay.core.network.parts import NetworkParts
 from laps_relay.core.policy import OpenPolicy
-from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
@@ -28,22 +27,26 @@ from laps_wire.peering.laps2 import (
     Bases,
     DataHeader,
     DataKind,
+    Evidence,
     NodeAdvertise,
     NodeInfo,
     NodePathItem,
     NodeSelf,
+    NodeSignature,
     NodeWithdraw,
     Probe,
     ProbeResponse,
     RelayType,
     SnsRefusal,
     Stamp,
+    SubscribeAdvertise,
     SubscribeCode,
     SubscribeInfo,
     SubscribeResponse,
     SyncRequest,
 )
 from laps_wire.peering.laps2.data import encode_data_header
+from testkit.relay_ends import OpenAuthenticator
 from testkit.relay_net import OTHER, TRACK, RelayNet, key_of
 
 VIA = RelayType.VIA
@@ -314,16 +317,22 @@ def test_too_many_nodes() -> None:
 
 def test_too_many_subscribes() -> None:
     net = watched()
-    for number in range(4):
-        net.want(2, FullTrackName.parse(f"example-room--{number}"))
+    entries = [
+        SubscribeInfo(NodeId(2), Stamp(2, 100 + number), (1,), 2, number) for number in range(4)
+    ]
+    net.say(2, 1, SubscribeAdvertise(tuple(entries)))
     assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
     assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
 
 
 def test_too_many_announces() -> None:
     net = watched()
-    for number in range(4):
-        net.publish(2, FullTrackName.parse(f"example-room--{number}"))
+    kind = AnnounceKind.TRACK
+    entries = [
+        AnnounceInfo(NodeId(2), Stamp(2, 100 + number), kind, (1,), 2, number)
+        for number in range(4)
+    ]
+    net.say(2, 1, AnnounceAdvertise(tuple(entries)))
     assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
 
 
@@ -372,6 +381,41 @@ def test_a_path_that_does_not_lead_to_the_one_who_tells_it() -> None:
     net.run(0.5)
     assert [(event.node, event.peer) for event in net.told(1, NodeSuspected)] == [(50, 2)]
     assert [row.node for row in net.relays[1].nodes()] == [1, 2, 3]
+
+
+class Key(OpenAuthenticator):
+    """Whoever shows a fingerprint holds it."""
+
+    def __init__(self, number: int) -> None:
+        self.fingerprint = bytes([number]) * 32
+
+    def sign(self, schemes: object, transcript: object) -> Evidence:
+        return Evidence(credential=self.fingerprint)
+
+    def verify(self, evidence: Evidence, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
+        return evidence.credential
+
+    def sign_node(self, node: NodeSelf) -> NodeInfo:
+        return NodeInfo(node, NodeSignature(1, self.fingerprint, b"signed"))
+
+
+def test_a_node_is_known_again_when_the_one_with_its_id_is_gone() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number, authenticator=Key(number))
+    net.join(1, 2)
+    net.join(2, 3)
+    net.run()
+    real = net.relays.pop(3)
+    net.add(3, authenticator=Key(9))
+    session, _ = net.join(1, 3)
+    net.run()
+    assert net.way(1, 3) == (3,)
+    net.relays[1].connection_closed(net.now, session, 0, "gone")
+    net.relays[3] = real
+    net.run()
+    assert net.way(1, 3) == (2, 3)
+    assert net.relays[1]._links.disputed == {}
 
 
 def test_data_without_a_set_is_given_up_after_a_while() -> None:

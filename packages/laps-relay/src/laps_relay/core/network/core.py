@@ -128,6 +128,7 @@ class NetworkCore(NetworkSessions):
             info = self._nib.info(node)
             if info is None:
                 self._events.append(events.NodeGone(node=node, reason="withdrawn"))
+                self._ask_again(now, node)
             else:
                 best = self._nib.best(node)
                 peer = None if best is None else best.peer

@@ -96,11 +96,13 @@ class Link:
 class Links:
     """All connections."""
 
-    __slots__ = ("_by_node", "by_session")
+    __slots__ = ("_by_node", "by_session", "disputed")
 
     def __init__(self) -> None:
         self.by_session: dict[int, Link] = {}
         self._by_node: dict[NodeId, list[Link]] = {}
+        self.disputed: dict[NodeId, dict[NodeId, None]] = {}
+        """By node: peers that said of it what was not believed, because others say otherwise."""
 
     def add(self, link: Link) -> None:
         """A connection was made; who is there is not known yet."""

@@ -32,6 +32,7 @@ from laps_wire.peering.laps2 import (
     SubscribeCode,
     SubscribeInfo,
     SubscribeResponse,
+    SyncRequest,
 )
 
 __all__ = ["NetworkTold"]
@@ -223,6 +224,15 @@ class NetworkTold(NetworkParts):
 
     def _suspect(self, node: NodeId, peer: NodeId, reason: str) -> None:
         self._events.append(events.NodeSuspected(node=node, peer=peer, reason=reason))
+        if node != peer and self._nib.info(node) is not None:
+            self._links.disputed.setdefault(node, {})[peer] = None
+
+    def _ask_again(self, now: float, node: NodeId) -> None:
+        """A node is gone: whoever was not believed about it may have been right."""
+        for peer in self._links.disputed.pop(node, ()):
+            link = self._links.control(peer)
+            if link is not None:
+                self._send(now, link.session, SyncRequest(Bases.NODES))
 
     def _fault(self, now: float, link: Link, error: RemoteError) -> None:
         """Close a session; that it was a fault is told with its end, like those it sees itself."""
