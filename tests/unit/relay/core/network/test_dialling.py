@@ -511,6 +511,20 @@ def test_if_they_dial_again_in_time_nothing_is_renewed() -> None:
     assert rig.phases() == ["up"]
 
 
+def test_control_is_asked_for_again_while_only_the_other_side_believes_in_it() -> None:
+    # Half a cut: we have lost the connection, they have not, and deny control on the next one.
+    rig = Rig()
+    rig.contacts("a")
+    rig.down(rig.connect(N20), N20)
+    rig.wait()
+    lesser = rig.connect(N20, control=False)
+    assert rig.wait() >= 1.0
+    better = rig.made(rig.one())
+    rig.up(better, N20)
+    assert rig.dialler.poll_unwanted() == [lesser]
+    assert rig.dialler.poll_timeout() is None
+
+
 def test_a_renewal_that_fails_leaves_what_there_was() -> None:
     rig = Rig()
     rig.contacts("a")

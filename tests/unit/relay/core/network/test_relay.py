@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -337,6 +338,41 @@ def test_a_policy_that_forbids_peers_ends_their_sessions() -> None:
     net.run()
     assert len(net.told(1, PolicyChanged)) == 1
     assert [gone.code for gone in net.told(2, PeerGone)] == [CloseCode.POLICY]
+
+
+class Gold(OpenPolicy):
+    """All tracks are gold, and gold does not pass node 2."""
+
+    __slots__ = ()
+
+    def scope(self, name: FullTrackName) -> str:
+        return "gold"
+
+    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+        passes = any(node.node_id == 2 for node in nodes[1:-1])
+        return Refusal("gold", "not through 2") if scope == "gold" and passes else None
+
+
+def test_a_policy_may_give_a_track_another_class() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3, 4, 5):
+        net.add(number)
+    for a, b in ((1, 2), (2, 3), (1, 4), (4, 5), (5, 3)):
+        net.join(a, b)
+    net.run()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    net.send(1, b"through 2")
+    net.run()
+    for number in (1, 2, 3, 4, 5):
+        net.relays[number].set_policy(net.now, Gold())
+    net.run(5)
+    assert {row.scope for row in net.relays[1].sets()} == {"gold"}
+    assert net.relays[2].sets() == []
+    net.send(1, b"around it")
+    net.run()
+    assert net.got(3) == [[b"through 2", b"around it"]]
 
 
 def test_the_last_client_leaves() -> None:

@@ -187,6 +187,10 @@ class Dialler(SlotTable):
                 self._unwanted[slot.lesser] = None
                 slot.lesser = None
             self._timers.cancel(slot.key)
+            if slot.wants_control and not control and node and node not in self._control:
+                # The other side still believes in a control connection that is dead here.
+                delay = self._backoff.delay(slot.failures)
+                self._timers.set(slot.key, now + CONTROL_GRACE + delay)
             self._wake_siblings(now, slot)
         wish = self._wishes.get(node)
         if wish is not None:

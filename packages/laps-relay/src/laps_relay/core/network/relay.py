@@ -264,6 +264,8 @@ class NetworkRelay(NetworkTables):
         self.announces.reconsider()
         self.subscribes.reconsider()
         self._interests.reconsider(now)
+        for key in list(self._feeds):
+            self._lead(now, key)  # its class may be another one
         self._sets.reroute(now, None, cut=True)
         self._events.append(events.PolicyChanged())
         self._settle(now)

@@ -50,7 +50,7 @@ class Ways:
     def policy(self, policy: Policy) -> None:
         self._policy = policy
         # Most relays have no policy, and this is asked for every target of every set.
-        self._is_open = isinstance(policy, OpenPolicy)
+        self._is_open = type(policy) is OpenPolicy  # one that narrows may be made from it
 
     def self_of(self, node: NodeId) -> NodeSelf:
         """What is known of a node."""
