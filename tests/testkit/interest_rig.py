@@ -189,6 +189,12 @@ class Rig:
         if self.auto is not None:
             self.auto(key)
 
+    def pull_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """Kept, and answered if the test wants."""
+        self.log.append(("pull again", name, data))
+        if self.auto is not None:
+            self.auto(key)
+
     def release(self, now: float, key: int) -> None:
         """Kept."""
         self.log.append(("release", key))

@@ -10,6 +10,7 @@ from laps_relay.core.network.origins import Origins
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
+from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -105,6 +106,37 @@ def test_who_asks_with_a_new_stamp_is_answered_again() -> None:
     case.subscribe(1, sequence=2)
     assert case.rig.responses[0][1].stamp == Stamp(1, 2)
     assert case.rig.taken() == [("targets", KEY), ("pull", NAME)]
+
+
+def test_something_else_of_a_track_goes_to_the_publisher() -> None:
+    case = Case()
+    case.origins.announce(0.0, TRACK, NAME)
+    case.subscribe(1)
+    case.subscribe(2)
+    assert case.rig.taken() == [("targets", KEY), ("pull", NAME), ("targets", KEY)]
+    case.origins.pulled(0.0, KEY, OK)
+    case.rig.sent()
+    newer = SubscribeData(18, b"and where it is now")
+    case.rig.auto = lambda key: case.origins.pulled(0.0, key, newer)
+    # One more is told what the publisher has by now.
+    case.subscribe(3)
+    assert case.rig.taken() == [("targets", KEY), ("pull again", NAME, body_for(NAME))]
+    assert [(to, answer.data) for to, answer in case.rig.responses] == [(3, newer)]
+    case.rig.sent()
+    message = Subscribe(0, NAME, Parameters(new_group_request=7))
+    other = SubscribeData(18, encode_subscribe_body(message, Draft.D18))
+    case.subscribe(1, sequence=2, data=other)
+    assert case.rig.taken() == [("pull again", NAME, other)]
+    assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
+    # The same with another stamp is nothing new for the publisher.
+    case.subscribe(1, sequence=3, data=other)
+    assert case.rig.taken() == []
+    assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
+    # The publisher ends it instead: everybody is told that, and nothing else.
+    case.rig.auto = lambda key: case.origins.pull_ended(0.0, key, "no more")
+    case.subscribe(2, sequence=2, data=other)
+    assert case.rig.taken() == [("pull again", NAME, other), ("targets", KEY)]
+    assert case.rig.sent() == [(to, SubscribeCode.ENDED, "no more") for to in (1, 2, 3)]
 
 
 def test_it_is_released_when_nobody_wants_it_any_more() -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.network.events import SetChanged, SetGone, SubscribeRefused
-from laps_relay.core.network.interfaces import Assignment, Refusal
+from laps_relay.core.network.interfaces import Assignment, Feed, Refusal
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.errors import StateError
+from laps_wire.moqt.control import encode_subscribe_body
+from laps_wire.moqt.messages import Subscribe
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -16,8 +20,10 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     RelayType,
     SnsRefusal,
+    SubscribeData,
     SubscribeInfo,
 )
+from testkit.relay_ends import Clients
 from testkit.relay_net import OTHER, TRACK, RelayNet, key_of
 
 VIA, CONTROL = RelayType.VIA, RelayType.CONTROL
@@ -35,6 +41,60 @@ def square() -> RelayNet:
         net.join(via, 4)
     net.run()
     return net
+
+
+# Feeds
+
+
+def test_something_else_of_a_track_reaches_the_publisher_in_the_same_feed() -> None:
+    net = square()
+    net.publish(1)
+    net.run()
+    net.want(4)
+    net.run()
+    feed = net.feed(1)
+    pulls: list[tuple[SubscribeData, bool]] = []
+    clients = net.clients[1]
+
+    def pull(
+        self: Clients, now: float, key: int, name: FullTrackName, data: SubscribeData, to: Feed
+    ) -> None:
+        pulls.append((data, to is feed))
+
+    message = Subscribe(0, TRACK, Parameters(new_group_request=7))
+    data = SubscribeData(Draft.D18, encode_subscribe_body(message, Draft.D18))
+    stream = net.begin(1, b"one ")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(clients), "pull", pull)
+        net.relays[4].want(net.now, TRACK, data)
+        net.run()
+    assert pulls == [(data, True)]
+    stream.write(b"stream", fin=True)
+    net.run()
+    assert net.got(4) == [[b"one stream"]]
+
+
+def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the_first() -> None:
+    net = square()
+    net.publish(1)
+    net.run()
+    net.want(4)
+    net.run()
+    relay, first = net.relays[1], net.feed(1)
+    # It ends, and is asked for again before anything else happens.
+    relay._interests.pull_ended(net.now, key_of(TRACK), "a pause")
+    relay._interests.reconsider(net.now)
+    net.run()
+    assert net.feed(1) is not first
+    assert [row.ingress for row in relay._sets.rows()] == [net.feed(1).ingress]
+    net.send(1, b"object")
+    net.run()
+    assert net.got(4) == [[b"object"]]
+    net.unwant(4)
+    net.run(10)
+    relay.withdraw(net.now, AnnounceKind.TRACK, TRACK)
+    net.run()
+    assert net.at_rest() == []
 
 
 # Sets

@@ -5,6 +5,10 @@ from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.wants import Wants
 from laps_wire.hashing import KeyedHasher
+from laps_wire.moqt.control import encode_subscribe_body
+from laps_wire.moqt.messages import Subscribe
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -323,6 +327,69 @@ def test_clients_who_come_back_are_asked_for_anew_but_not_all_the_time() -> None
     assert case.asked().stamp > second.stamp
     case.answer(1)
     assert case.rig.taken() == [YES]
+
+
+def body(group: int | None = None, priority: int | None = None) -> SubscribeData:
+    parameters = Parameters(new_group_request=group, subscriber_priority=priority)
+    message = Subscribe(0, NAME, parameters)
+    return SubscribeData(Draft.D18, encode_subscribe_body(message, Draft.D18))
+
+
+def test_something_else_of_a_track_is_asked_for_at_most_once_in_a_batching_time() -> None:
+    case = Case(1)
+    case.want(data=body())
+    case.answer(1)
+    case.rig.taken()
+    first = case.asked()
+    case.at(10.0)
+    case.want(data=body())
+    assert case.asked() is first
+    case.want(data=body(group=4))
+    second = case.asked()
+    assert second.stamp > first.stamp
+    assert second.data == body(group=4)
+    # Who serves it goes on, and answers anew; nobody here notices.
+    assert case.rig.taken() == [YES, YES]
+    case.answer(1)
+    assert case.rig.taken() == []
+    for group in (5, 6):
+        case.want(data=body(group=group))
+        assert case.asked() is second
+    assert case.wants.poll_timeout() == 10.0 + SETTINGS.batch
+    case.at(10.0 + SETTINGS.batch)
+    assert case.asked().data == body(group=6)
+    case.rig.taken()
+    assert case.wants.poll_timeout() == 15.0 + SETTINGS.batch
+    case.at(100.0)
+    assert (case.rig.taken(), case.wants.poll_timeout()) == ([], None)
+
+
+def test_a_change_that_is_taken_back_is_none() -> None:
+    case = Case(1)
+    case.want(data=body())
+    first = case.asked()
+    case.want(data=body(priority=3))
+    case.want(data=body())
+    case.at(1.0)
+    assert case.asked() is first
+    case.want(data=body(priority=3))
+    assert case.asked().data == body(priority=3)
+    # It is gone before it could be told.
+    case.want(data=body(priority=4))
+    case.wants.unwant(1.0, NAME)
+    case.rig.rules.names.add(NAME)
+    case.wants.reconsider(1.0)
+    case.at(2.0)
+    assert case.rig.asked(NAME) is None
+
+
+def test_what_nobody_has_yet_is_asked_for_as_it_is_wanted_last() -> None:
+    case = Case()
+    case.want(data=body())
+    case.at(5.0)
+    case.want(data=body(priority=3))
+    assert case.asked().data == body(priority=3)
+    assert case.rig.taken() == [NOBODY, NOBODY]
 
 
 def test_control_servers_say_that_nobody_is_there() -> None:

@@ -77,6 +77,9 @@ class InterestsHost(Protocol):
     def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Somebody in the network wants a track that was announced here."""
 
+    def pull_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """One more wants what is pulled already, or one of them wants something else of it."""
+
     def release(self, now: float, key: int) -> None:
         """Nobody does any more."""
 

@@ -197,6 +197,12 @@ class Origins:
             return
         if pull is not None:
             self._take(now, pull, entry)
+            newcomer = taken is None and pull.answer is not None
+            if newcomer or (taken is not None and taken.data != entry.data):
+                # What the publisher has now is told a newcomer, not what it had for the first one.
+                self._host.pull_again(now, key, pull.name, entry.data)
+            if pull.answer is not None and pull.takers.get(source) is entry:
+                self._respond(now, entry, SubscribeCode.ACCEPTED, "", pull.answer)
             return
         name = name_in(entry.data)
         if name is not None:
@@ -209,8 +215,6 @@ class Origins:
         if entry.source not in pull.targets:
             pull.targets = frozenset(pull.takers)
             self._host.targets_changed(now, entry.full_name_hash)
-        if pull.answer is not None:
-            self._respond(now, entry, SubscribeCode.ACCEPTED, "", pull.answer)
 
     def _refusal(
         self, entry: SubscribeInfo, offers: list[tuple[AnnounceKind, int]], pull: _Pull | None
@@ -340,7 +344,8 @@ class Origins:
         pull = self._pulls.pop(key, None)
         if pull is None:
             return
-        for entry in pull.takers.values():
+        takers, pull.takers = pull.takers, {}
+        for entry in takers.values():
             self._respond(now, entry, code, reason, data)
         self._host.targets_changed(now, key)
 

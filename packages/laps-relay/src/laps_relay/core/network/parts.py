@@ -237,7 +237,9 @@ class NetworkParts:
 
     def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Somebody in the network wants a track that was announced here."""
-        self._close_feed(now, key)
+        if key in self._feeds:
+            # That of a publisher that has just ended it: this is another flow.
+            self._close_feed(now, key)
         feed = self._plane.open_feed(self._next_feed, key, self._contexts(), PayloadFormat.MOQT_18)
         self._next_feed += 1
         self._feeds[key] = feed

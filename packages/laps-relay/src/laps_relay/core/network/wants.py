@@ -11,6 +11,7 @@
 
 There is one subscribe in the network for a track, however many clients want it. It is answered with
 its stamp; an answer that got lost with a session on its way is asked for again, with a new stamp.
+So is a track of which clients want something else now: a new group, another priority.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class _Due(Enum):
     RETRY = "retry"
     VERDICT = "verdict"
     LOST = "lost"
+    REFRESH = "refresh"
 
 
 class Wants:
@@ -103,20 +105,22 @@ class Wants:
         if want is None:
             elements = self._hasher.elements(fields)
             want = Want(key, name, elements, self._hasher.name(name.name))
-            want.data = without_tokens(name, data)
             self._wants[key] = want
             self._index.add(elements, key, 0)
         elif want.name != name:
             self.collisions += 1
             return Denial(SubscribeCode.HASH_COLLISION, f"another track has the hash {key:#018x}")
+        want.data = without_tokens(name, data)
         self._timers.cancel((_Due.UNSUBSCRIBE, key, None))
         want.wanted = True
         if want.entry is None:
             self._begin(now, want)
-        elif want.state is Answer.ACCEPTED:
-            self._tell(now, want, Answer.ACCEPTED)
-        elif want.state is not None:
+        elif want.state in (Answer.REFUSED, Answer.ENDED):
             self._ask_again(now, want)
+        else:
+            if want.state is Answer.ACCEPTED:
+                self._tell(now, want, Answer.ACCEPTED)
+            self._refresh(now, want)
         return None
 
     def unwant(self, now: float, name: FullTrackName) -> None:
@@ -168,12 +172,23 @@ class Wants:
         self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
         if self._hopeless(want):
             self._refuse(now, want, NOT_ANNOUNCED)
+            self._refresh(now, want)
             return
         want.state = None
         want.patience = self._settings.origin_grace
         if now < want.asked + PAUSE:
             self._timers.set((_Due.RETRY, want.key, None), want.asked + PAUSE)
         else:
+            self._advertise(now, want)
+
+    def _refresh(self, now: float, want: Want) -> None:
+        """Clients want something else of the track: say so, at most once in a batching time."""
+        if want.entry is None or want.entry.data == want.data:
+            return
+        if now < want.asked + self._settings.batch:
+            self._timers.set((_Due.REFRESH, want.key, None), want.asked + self._settings.batch)
+        else:
+            want.patience = self._settings.origin_grace
             self._advertise(now, want)
 
     def _hopeless(self, want: Want) -> bool:
@@ -205,7 +220,7 @@ class Wants:
         want.entry = None
         for node in list(want.accepted):
             self._release(want, node)
-        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT):
+        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT, _Due.REFRESH):
             self._timers.cancel((due, want.key, None))
         withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
         self._host.subscribes.retract(now, withdrawal)
@@ -354,6 +369,8 @@ class Wants:
             elif due is _Due.VERDICT:
                 if want.state is not Answer.REFUSED:
                     self._refuse(now, want, want.worst())
+            elif due is _Due.REFRESH:
+                self._refresh(now, want)
             elif due is _Due.RETRY:
                 if want.state is None:
                     self._advertise(now, want)
