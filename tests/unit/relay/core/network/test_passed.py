@@ -15,35 +15,38 @@ YES = SubscribeResponse(NodeId(1), 7, Stamp(1, 1), NodeId(2), SubscribeCode.ACCE
 NO = replace(YES, code=SubscribeCode.ENDED)
 
 
-def test_the_same_answer_does_not_pass_twice() -> None:
-    passed = PassedResponses(30.0)
-    assert passed.lets(0.0, YES)
-    assert not passed.lets(1.0, YES)
-    assert passed.lets(1.0, replace(YES, stamp=Stamp(1, 2)))
-    assert passed.lets(1.0, replace(YES, responder=NodeId(3)))
-    assert passed.lets(1.0, replace(YES, full_name_hash=8))
+def test_the_same_answer_does_not_pass_twice_so_soon() -> None:
+    log = PassedResponses(30.0)
+    assert log.lets(0.0, YES, 1)
+    assert not log.lets(0.9, YES, 1)
+    assert log.lets(0.9, YES, 2)
+    assert log.lets(0.9, replace(YES, stamp=Stamp(1, 2)), 1)
+    assert log.lets(0.9, replace(YES, responder=NodeId(3)), 1)
+    assert log.lets(0.9, replace(YES, full_name_hash=8), 1)
+    assert log.lets(1.0, YES, 1)
 
 
-def test_a_relay_may_change_its_mind_but_not_for_ever() -> None:
-    passed = PassedResponses(30.0)
-    answers = [YES, NO] * MAX_TURNS
-    assert sum(passed.lets(1.0, answer) for answer in answers) == MAX_TURNS
+@pytest.mark.parametrize("answers", [[YES, NO], [YES]])
+def test_a_relay_may_answer_anew_but_not_for_ever(answers: list[SubscribeResponse]) -> None:
+    log = PassedResponses(30.0)
+    passed_on = [log.lets(1.5 * turn, answers[turn % len(answers)], None) for turn in range(30)]
+    assert sum(passed_on) == MAX_TURNS
 
 
 def test_what_is_old_is_forgotten() -> None:
-    passed = PassedResponses(30.0)
-    passed.lets(0.0, YES)
-    passed.lets(10.0, replace(YES, full_name_hash=8))
-    assert passed.lets(30.0, replace(YES, full_name_hash=9))
-    assert len(passed) == 2
-    assert passed.lets(31.0, YES)
-    assert passed.lets(100.0, YES)
-    assert len(passed) == 1
+    log = PassedResponses(30.0)
+    log.lets(0.0, YES, 1)
+    log.lets(10.0, replace(YES, full_name_hash=8), 1)
+    assert log.lets(30.0, replace(YES, full_name_hash=9), 1)
+    assert len(log) == 2
+    assert log.lets(31.0, YES, 1)
+    assert log.lets(100.0, YES, 1)
+    assert len(log) == 1
 
 
 def test_not_more_is_kept_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passed, "MAX_PASSED", 3)
     log = PassedResponses(30.0)
     for number in range(9):
-        log.lets(1.0, replace(YES, full_name_hash=number))
+        log.lets(1.0, replace(YES, full_name_hash=number), 1)
     assert len(log) == 3

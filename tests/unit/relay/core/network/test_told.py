@@ -257,7 +257,7 @@ def test_an_answer_does_not_go_round() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(NetworkParts, "respond", watch)
         net.want(3)
-        net.run()
+        net.run(0.2)
         (answer,) = passed
         for _ in range(3):
             net.say(1, 2, answer)

@@ -1,9 +1,10 @@
-"""Answers to subscribes that have passed this relay: none passes twice.
+"""Answers to subscribes that have passed this relay: none passes again and again.
 
 An answer goes back over the sessions on which the subscribe was heard. After links have gone, such
 sessions can lead in a circle until the subscribe is advertised anew, and an answer has no count of
-its hops: it would go round for ever. Whoever sees it again drops it; the s-relay that got no answer
-asks again, with a new stamp.
+its hops: it would go round for ever. Whoever sees it again so soon drops it; the s-relay that got
+no answer asks again, with a new stamp. Later the same answer may be a new one: its relay had lost
+the subscribe for a while, or has started again.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Stamp, SubscribeResponse
 from laps_wire.peering.laps2.information import SubscribeIdentity
 
-__all__ = ["MAX_PASSED", "MAX_TURNS", "PassedResponses"]
+__all__ = ["MAX_PASSED", "MAX_TURNS", "SOON", "PassedResponses"]
 
 MAX_PASSED: Final = 65_536
 """Answers that are remembered; the oldest are forgotten first."""
 MAX_TURNS: Final = 16
-"""How often one relay may change its mind about one subscribe within the time."""
+"""How often one relay may answer one subscribe within the time."""
+SOON: Final = 1.0
+"""An answer that says the same within so many seconds goes round."""
 
-_Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId]"
+_Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId, int | None]"
 
 
 class _Passed(NamedTuple):
@@ -40,13 +43,14 @@ class PassedResponses:
         self._hold = hold
         self._passed: dict[_Key, _Passed] = {}
 
-    def lets(self, now: float, response: SubscribeResponse) -> bool:
-        """Whether an answer may pass: it says something else than the last one."""
-        key = response.identity, response.stamp, response.responder
+    def lets(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
+        """Whether an answer may pass; ``epoch`` is that of who gave it, as far as we know."""
+        key = response.identity, response.stamp, response.responder, epoch
         known = self._passed.get(key)
         turns = 1
         if known is not None and now < known.at + self._hold:
-            if known.code == response.code or known.turns >= MAX_TURNS:
+            repeated = known.code == response.code and now < known.at + SOON
+            if repeated or known.turns >= MAX_TURNS:
                 return False
             turns = known.turns + 1
         self._passed.pop(key, None)

@@ -135,8 +135,9 @@ class NetworkTold(NetworkParts):
 
     def _answered(self, now: float, session: int, response: SubscribeResponse) -> None:
         own = self._own.node_id
+        responder = response.responder
         if response.source != own and (
-            response.responder == own or not self._passed.lets(now, response)
+            responder == own or not self._passed.lets(now, response, self._nib.epoch(responder))
         ):
             # It goes round.
             return
