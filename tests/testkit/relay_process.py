@@ -54,8 +54,10 @@ class RunningRelay:
 
 
 @contextmanager
-def relay_process(*flags: str, **environment: str) -> Generator[RunningRelay]:
-    """A relay, for as long as the block lasts; keywords go into its environment."""
+def relay_process(
+    *flags: str, patience: float = LIMIT, **environment: str
+) -> Generator[RunningRelay]:
+    """A relay, for as long as the block lasts; other keywords go into its environment."""
     with tempfile.TemporaryDirectory(prefix="laps-relay-") as state:
         log = Path(state, "relay.log")
         with log.open("wb") as written:
@@ -68,7 +70,7 @@ def relay_process(*flags: str, **environment: str) -> Generator[RunningRelay]:
             )
         assert process.stdout is not None
         try:
-            ready, _, _ = select.select([process.stdout], [], [], LIMIT)
+            ready, _, _ = select.select([process.stdout], [], [], patience)
             line = process.stdout.readline() if ready else b""
             assert line, f"the relay did not start (status {process.poll()}): {log.read_text()}"
             told = json.loads(line)

@@ -47,6 +47,10 @@ def test_the_defaults_are_those_of_a_laptop() -> None:
         ({"observe": {"telemetry_dir": ""}}, "not empty"),
         ({"network": {"node_id": "../x"}}, "node"),
         ({"network": {"region": "a\nb"}}, "printable"),
+        ({"network": {"workers": 2, "type": "via"}}, "workers are Edges, and the type is via"),
+        ({"network": {"workers": 0}}, "greater than or equal to 1"),
+        ({"network": {"client_url": "https://a:1"}}, "write moqt://host:port"),
+        ({"network": {"client_url": "moqt://a"}}, "write moqt://host:port"),
         ({"admin": {"token": "\u00fc" * 16}}, "no header can carry it"),
         ({"admin": {"token": "x" * 16 + "\n"}}, "no header can carry it"),
         ({"auth": {"audience": "us"}}, "audience without keys"),
@@ -66,6 +70,7 @@ def test_what_is_refused(data: Any, words: str) -> None:
         {"admin": {"host": EVERYWHERE, "token_file": "/f"}},
         {"admin": {"host": EVERYWHERE, "enabled": False}},
         {"tls": {"certificate": "/c", "private_key": "/k"}},
+        {"network": {"workers": 4, "client_url": "moqt://relay.example:33435"}},
         {"auth": {"keys": "/k", "anonymous": "sub:public/*, pub:open", "token_types": "1,16"}},
     ],
 )
@@ -77,3 +82,12 @@ def test_a_home_directory_is_written_with_a_tilde() -> None:
     config = RelayConfig.model_validate({"state_dir": "~/x", "auth": {"keys": "~/k"}})
     assert config.state_dir == Path.home() / "x"
     assert config.auth.keys == [Path.home() / "k"]
+
+
+def test_workers_make_a_network_of_their_own() -> None:
+    network = RelayConfig.model_validate({"network": {"workers": 2}}).network
+    assert network.active
+    assert not network.meets_others
+    assert not RelayConfig().network.active
+    for data in ({"enabled": True}, {"peers": "a:1"}, {"type": "via"}):
+        assert RelayConfig.model_validate({"network": data}).network.meets_others
