@@ -198,6 +198,30 @@ def sources(relay: RunningRelay, kind: str) -> set[str]:
     return {str(row.source) for row in relay.network.subscribes()}
 
 
+@pytest.mark.parametrize("kind", ["nodes", "announces", "subscribes"])
+async def test_as_much_as_is_allowed_parts_nobody_from_others(tmp_path: Path, kind: str) -> None:
+    """It fills the Via up to the cap: with what the others say that is more than an Edge takes."""
+    async with (
+        scene(tmp_path, limits={f"max_{kind}": 20}) as show,
+        hostile_peer(show.net, show.via) as mallory,
+    ):
+        numbers = range(100, 119)
+        if kind == "nodes":
+            mallory.say(NodeAdvertise(tuple(mallory.info(number) for number in numbers)))
+        elif kind == "announces":
+            mallory.say(AnnounceAdvertise(tuple(announce(mallory, each) for each in numbers)))
+            mallory.say(AnnounceAdvertise((announce(mallory, 119),)))
+        else:
+            mallory.say(SubscribeAdvertise(tuple(subscribe(mallory, each) for each in numbers)))
+            mallory.say(SubscribeAdvertise((subscribe(mallory, 119),)))
+        await mallory.echo()
+        view = show.left.network
+        rows = {"nodes": view.nodes, "announces": view.announces, "subscribes": view.subscribes}
+        await until(lambda: len(rows[kind]()) > 19)
+        await show.more(50)
+        assert mallory.raw.closed is None
+
+
 def _of(source: NodeId, entry: E) -> E:
     return replace(entry, source=source)
 

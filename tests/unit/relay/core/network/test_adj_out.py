@@ -223,3 +223,29 @@ def test_everything_again() -> None:
     net.two.out = None
     net.exports.retell(net.two)
     assert net.flush(net.two) == ({}, ())
+
+
+def test_a_peer_is_told_no_more_nodes_than_it_takes() -> None:
+    net = Net()
+    three = net.peer(3, True)
+    net.exports.open(three, 4)
+    for node in (4, 5, 6):
+        net.table.put(net.one, node_info(node, (1, 5)))
+    # We ourselves are always among them, whoever has a lower id.
+    assert net.flush(three)[0].keys() == {1, 2, 4, 10}
+    assert three.out is not None
+    assert list(three.out.withheld) == [5, 6]
+    net.table.drop(net.one, NodeId(6))
+    assert net.flush(three) == ({}, ())
+    assert list(three.out.withheld) == [5]
+    # What a withdrawal frees is used with the next batch: the peer hears of it last.
+    net.table.drop(net.one, NodeId(4))
+    assert net.flush(three) == ({}, (4,))
+    assert list(three.out.dirty) == [5]
+    assert net.flush(three)[0].keys() == {5}
+    assert list(three.out.dirty) == []
+    # What it has may change.
+    net.table.put(net.one, node_info(5, (1, 500_000)))
+    assert net.flush(three, 10.0)[0].keys() == {5}
+    three.out.again = True
+    assert net.flush(three, 10.0)[0].keys() == {1, 2, 5, 10}

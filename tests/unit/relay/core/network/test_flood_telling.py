@@ -180,3 +180,75 @@ def test_an_audience_is_asked_for_and_nobody_else() -> None:
     row.item, row.dead, row.stale = unsubscribe(9, 1, sequence=7), True, row.sent
     rig.telling.mark(row)
     assert rig.told() == {3: ([], [7])}
+
+
+# Who takes only so many
+
+
+def crowd(room: int, count: int) -> tuple[Rig, list[Row]]:
+    """Session 3 takes so many, and there are more; sequences are keys."""
+    rig = Rig()
+    rig.peer(3).room = room
+    rows = [rig.row(subscribe(9, key, sequence=key), giver=1) for key in range(1, count + 1)]
+    for row in rows:
+        rig.telling.mark(row)
+    return rig, rows
+
+
+def end(rig: Rig, row: Row) -> None:
+    """The source ends an entry."""
+    key = row.item.full_name_hash
+    row.item, row.dead = unsubscribe(9, key, sequence=row.item.stamp.sequence + 100), True
+    row.sent, row.stale = 0, row.sent
+    rig.telling.mark(row)
+
+
+def test_what_finds_no_room_waits_until_there_is_some() -> None:
+    rig, rows = crowd(room=2, count=4)
+    assert rig.told() == {2: ([1, 2, 3, 4], []), 3: ([1, 2], [])}
+    assert not rig.peer(3).dirty
+    end(rig, rows[0])
+    assert rig.told() == {2: ([], [101]), 3: ([], [101])}
+    assert rig.peer(3).dirty  # there is room: the next one comes with the next batch
+    assert rig.told() == {3: ([3], [])}
+    assert rig.told() == {}
+    assert not rig.peer(3).dirty
+
+
+def test_what_is_told_already_may_change() -> None:
+    rig, rows = crowd(room=2, count=3)
+    rig.told()
+    rows[0].item = subscribe(9, 1, sequence=50)
+    rows[0].sent, rows[0].stale = 0, rows[0].sent
+    rig.telling.mark(rows[0])
+    assert rig.told() == {2: ([50], []), 3: ([50], [])}
+
+
+def test_what_goes_while_it_waits_is_not_told() -> None:
+    rig, rows = crowd(room=1, count=3)
+    rig.told()
+    end(rig, rows[1])
+    assert rig.told() == {2: ([], [102])}
+    end(rig, rows[0])
+    rig.told()
+    assert rig.told() == {3: ([3], [])}
+
+
+def test_who_is_told_everything_again_hears_what_it_had() -> None:
+    rig, rows = crowd(room=2, count=3)
+    rig.told()
+    rig.telling.mark(rows[2])
+    rig.telling.resend(rig.peer(3))
+    assert rig.told() == {3: ([1, 2], [])}
+
+
+def test_room_is_counted_when_enough_was_withdrawn() -> None:
+    rig, rows = crowd(room=128, count=130)
+    rig.told()
+    for row in rows[:2]:
+        end(rig, row)
+    assert rig.told()[3] == ([], [101, 102])
+    assert not rig.peer(3).dirty
+    end(rig, rows[2])
+    assert rig.told()[3] == ([], [103])
+    assert rig.told() == {3: ([129, 130], [])}

@@ -405,11 +405,34 @@ def test_more_than_was_agreed_ends_the_session() -> None:
     with pytest.raises(LimitExceededError):
         made.heard(0.0, 1, subscribe(9, 2))
     assert made.sizes() == (2, 1, 0)
+
+
+def test_more_withdrawals_than_are_remembered() -> None:
+    """Who passes them on did not make them: its session stays, and they work all the same."""
+    made = table(most=2)
+    made.heard(0.0, 1, subscribe(9, 1))
+    assert [change.entry for change in made.take_changes()] == [subscribe(9, 1)]
+    made.flush(3)
     for key in (5, 6):
-        made.heard_withdrawal(0.0, 3, unsubscribe(9, key))
-    with pytest.raises(LimitExceededError, match="more than 2 withdrawals within"):
-        made.heard_withdrawal(0.0, 3, unsubscribe(9, 7))
-    assert made.heard(0.0, 3, subscribe(9, 5)) is Verdict.NEWER
+        made.heard_withdrawal(0.0, 2, unsubscribe(9, key))
+    assert made.heard_withdrawal(0.0, 2, unsubscribe(9, 7)) is Verdict.STALE
+    assert made.sizes() == (1, 0, 2)
+    assert made.heard_withdrawal(0.0, 2, unsubscribe(9, 1, sequence=2)) is Verdict.NEWER
+    assert made.sizes() == (0, 0, 2)
+    assert made.flush(3) == ((), (unsubscribe(9, 1, sequence=2),))
+    assert [change.entry for change in made.take_changes()] == [None]
+    assert made.heard_withdrawal(0.0, 2, unsubscribe(9, 5, sequence=2)) is Verdict.NEWER
+    assert made.heard(0.0, 2, subscribe(9, 8)) is Verdict.NEWER
+
+
+def test_a_session_is_told_no_more_than_it_takes() -> None:
+    made = table()
+    made.add_session(4, source=NodeId(4), room=2)
+    for key in (1, 2, 3):
+        made.heard(0.0, 1, subscribe(9, key))
+    assert [entry.full_name_hash for entry in made.flush(4)[0]] == [1, 2]
+    assert len(made.flush(3)[0]) == 3
+    assert not made.pending(4)
 
 
 def test_withdrawals_that_waited_do_not_pass_the_cap() -> None:

@@ -10,6 +10,9 @@
                               otherwise the export
                      told   = what was last sent
                      wanted - told = what is sent: advertise or withdraw
+
+Nobody is told more nodes than it takes (MAX_NODES): it would have to end the session, and whoever
+can fill our table could part us from our peers. What found no room waits until there is some.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from laps_relay.core.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS
+from laps_wire.varint import QUIC_MAX
 
 __all__ = ["Exports"]
 
@@ -65,9 +69,9 @@ class Exports:
         self._local = info
         self._renew_own(now)
 
-    def open(self, peer: PeerRecord) -> None:
-        """A control session: it will be told everything."""
-        peer.out = AdjOut()
+    def open(self, peer: PeerRecord, room: int = QUIC_MAX) -> None:
+        """A control session: it will be told everything for which it has room."""
+        peer.out = AdjOut(room)
         self.retell(peer)
 
     def retell(self, peer: PeerRecord) -> None:
@@ -106,18 +110,29 @@ class Exports:
         sent, again = out.sent, out.again
         if again:
             self.retell(peer)
+        # It hears withdrawals last, so what they free can be used next time only. The place of our
+        # own is kept for us.
+        room = out.room - len(sent) - (self._node not in sent)
         for node in sorted(out.dirty):
             wanted = self._wanted(peer, node)
             told = sent.get(node)
+            out.withheld.pop(node, None)
             if wanted is None:
                 if told is not None:
                     del sent[node]
                     withdraw.append(node)
             elif again or (wanted is not told and wanted != told):
+                if told is None and node != self._node:
+                    if room <= 0:
+                        out.withheld[node] = None
+                        continue
+                    room -= 1
                 sent[node] = wanted
                 advertise.append(wanted)
         out.dirty.clear()
         out.again = False
+        if withdraw:
+            out.dirty.update(out.withheld)
         return tuple(advertise), tuple(withdraw)
 
     # Inside

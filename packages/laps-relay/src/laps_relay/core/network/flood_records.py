@@ -24,6 +24,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from laps_relay.core.network.entries import Flooded
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
+from laps_wire.varint import QUIC_MAX
 
 __all__ = [
     "NOBODY",
@@ -134,19 +135,31 @@ class FloodPeer(Generic[E, W]):
         "bit",
         "dirty",
         "early",
+        "freed",
         "fresh",
         "full",
         "given",
         "node",
+        "offered",
+        "room",
         "session",
         "slot",
         "told",
         "tombs",
         "total",
+        "withheld",
     )
 
-    def __init__(self, session: int, node: NodeId | None, slot: int) -> None:
+    def __init__(self, session: int, node: NodeId | None, slot: int, room: int = QUIC_MAX) -> None:
         self.session = session
+        self.room = room
+        """How many entries it takes from us."""
+        self.offered = 0
+        """How many it has from us, at most."""
+        self.freed = 0
+        """How many withdrawals it was sent since that was counted."""
+        self.withheld: dict[Record[E, W], None] = {}
+        """Entries for which it had no room."""
         self.node = node
         """Who is at its other end."""
         self.slot = slot

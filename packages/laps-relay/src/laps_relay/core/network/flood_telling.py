@@ -11,17 +11,24 @@
 
 An entry goes to all sessions but the one over which answers go back, and those with its source. An
 entry that nobody gives any more goes to none.
+
+Nobody is told more entries than it takes (laps-2, 4.3): it would have to end the session, and
+whoever can fill our table could part us from our peers. What found no room waits until there is
+some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 from laps_relay.core.network.entries import Flooded, Kind
 from laps_relay.core.network.flood_records import FloodPeer, FloodState, Record
 
 __all__ = ["Telling"]
+
+_COUNT_SHIFT: Final = 6
+"""A 64th of the room must have been withdrawn before it is counted again."""
 
 E = TypeVar("E", bound=Flooded)
 W = TypeVar("W", bound=Flooded)
@@ -79,12 +86,16 @@ class Telling(Generic[E, W, I]):
     def resend(self, peer: FloodPeer[E, W]) -> None:
         """Nobody knows what a session was told."""
         shared, bit = self._state.slots.shared, peer.bit
+        others, peer.dirty = peer.dirty, {}
         for record in self._state.records():
             if (record.sent | record.stale) & bit:
                 record.sent = shared(record.sent & ~bit)
                 if not record.dead:
                     record.stale = shared(record.stale & ~bit)
                 peer.dirty[record] = None
+        # What it may still have comes first: it must not be told more than it takes.
+        peer.dirty.update(others)
+        peer.offered = 0
         self.fill(peer)
 
     def reconsider(self) -> None:
@@ -125,6 +136,12 @@ class Telling(Generic[E, W, I]):
                 continue
             elif self._wanted(peer, record):
                 if not record.sent & bit:
+                    if not told:
+                        if not self._has_room(peer):
+                            peer.withheld[record] = None
+                            continue
+                        peer.offered += 1
+                        peer.withheld.pop(record, None)
                     advertise[identity(item)] = cast("E", item)
                     record.sent = shared(record.sent | bit)
                     record.stale = shared(record.stale & ~bit)
@@ -132,11 +149,29 @@ class Telling(Generic[E, W, I]):
             elif told:
                 withdraw[identity(item)] = self._kind.withdrawal(cast("E", item))
             if told:
+                peer.freed += 1
                 record.sent = shared(record.sent & ~bit)
                 record.stale = shared(record.stale & ~bit)
+        if peer.withheld and peer.freed and self._has_room(peer):
+            peer.dirty.update(peer.withheld)
+            peer.withheld = {}
         for name in advertise:
             withdraw.pop(name, None)
         return tuple(advertise.values()), tuple(withdraw.values())
+
+    def _has_room(self, peer: FloodPeer[E, W]) -> bool:
+        """Whether a session takes one more entry.
+
+        What it has is counted only when that may matter, and not for every withdrawal again.
+        """
+        if peer.offered < peer.room:
+            return True
+        if peer.freed <= peer.room >> _COUNT_SHIFT:
+            return False
+        bit = peer.bit
+        peer.offered = sum(1 for each in self._state.records() if (each.sent | each.stale) & bit)
+        peer.freed = 0
+        return peer.offered < peer.room
 
     def _wanted(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
         item = record.item

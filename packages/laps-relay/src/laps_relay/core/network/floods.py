@@ -45,6 +45,7 @@ from laps_relay.core.timers import Timers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
+from laps_wire.varint import QUIC_MAX
 
 __all__ = ["Change", "FloodSizes", "FloodTable", "Verdict"]
 
@@ -91,12 +92,15 @@ class FloodTable(Generic[E, W, I]):
 
     # Sessions
 
-    def add_session(self, session: int, *, source: NodeId | None) -> None:
-        """A control session is up; ``source`` is the node at its other end."""
+    def add_session(self, session: int, *, source: NodeId | None, room: int = QUIC_MAX) -> None:
+        """A control session is up; ``source`` is the node at its other end.
+
+        It takes ``room`` entries from us, and is told no more.
+        """
         state = self._state
         if session in state.peers:
             raise StateError(f"session {session} is in the table already")
-        peer: FloodPeer[E, W] = FloodPeer(session, source, state.slots.take(session))
+        peer: FloodPeer[E, W] = FloodPeer(session, source, state.slots.take(session), room)
         state.peers[session] = peer
         self._telling.fill(peer)
 
@@ -171,8 +175,14 @@ class FloodTable(Generic[E, W, I]):
         if item.stamp.epoch < source.epoch:
             return Verdict.STALE
         record = source.records.get(key)
+        # A peer passes on what others withdraw, so its session must not end for too much of it: the
+        # entry goes, and nothing is kept that says so.
+        crowded = dead and peer.tombs >= self._limit
         if record is None:
-            self._check_room(peer, dead=dead)
+            if crowded:
+                return Verdict.STALE
+            if not dead:
+                self._check_room(peer)
             record = source.records[key] = Record(item, dead=True)
         elif item.stamp < record.item.stamp:
             if record.dead and peer.node != item.source:
@@ -189,15 +199,16 @@ class FloodTable(Generic[E, W, I]):
                 return Verdict.TAKEN_BACK
             # A withdrawal with this stamp was of somebody who lost it: the source says it is so.
             self._check_room(peer)
-        elif not record.given & peer.bit or dead != record.dead:
-            self._check_room(peer, dead=dead)
+        elif not dead and (record.dead or not record.given & peer.bit):
+            self._check_room(peer)
         self._accept(now, peer, source, record, item, dead=dead)
+        if crowded:
+            self._forget(record)
         return Verdict.NEWER
 
-    def _check_room(self, peer: FloodPeer[E, W], *, dead: bool = False) -> None:
-        if (peer.tombs if dead else peer.live) >= self._limit:
-            what = "withdrawals within the convergence time" if dead else "entries"
-            raise LimitExceededError(f"more than {self._limit} {what} from one peer")
+    def _check_room(self, peer: FloodPeer[E, W]) -> None:
+        if peer.live >= self._limit:
+            raise LimitExceededError(f"more than {self._limit} entries from one peer")
 
     def _accept(
         self,
@@ -302,8 +313,7 @@ class FloodTable(Generic[E, W, I]):
             self._resume(now, source)
         for early, givers in self._waiting.take(node, epoch):
             for peer in givers:
-                if not early.dead or peer.tombs < self._limit:
-                    self._heard(now, peer, early.item, dead=early.dead)
+                self._heard(now, peer, early.item, dead=early.dead)
 
     def _suspend(self, now: float, node: NodeId, source: Source[E, W]) -> None:
         """Nothing of it is used until it is known again, and nothing is kept for long."""

@@ -53,6 +53,7 @@ from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import NodeInfo, NodePathItem, RelayType
+from laps_wire.varint import QUIC_MAX
 
 __all__ = ["Changes", "Fault", "Nib", "Report"]
 
@@ -122,8 +123,9 @@ class Nib:
         srtt_us: int,
         forwards: bool,
         signed: bool = False,
+        room: int = QUIC_MAX,
     ) -> list[Report]:
-        """A control session is up; the peer will be told everything.
+        """A control session is up; the peer will be told everything, up to ``room`` nodes.
 
         ``forwards``: data can be sent to the peer. ``signed``: feature SIGNED_NODES is in use, so
         what it says was verified and it hears only what was (laps-2, 5.1).
@@ -135,7 +137,7 @@ class Nib:
         record.forwards = forwards
         record.signed = signed
         self._carry(record)
-        self._exports.open(record)
+        self._exports.open(record, room)
         self._settle(now)
         return reports
 

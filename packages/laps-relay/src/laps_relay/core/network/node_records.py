@@ -23,6 +23,7 @@ from typing import NamedTuple
 from laps_relay.core.network.plausibility import Direction
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodePathItem
+from laps_wire.varint import QUIC_MAX
 
 __all__ = ["AdjOut", "Changes", "Fault", "NodeRecord", "PeerRecord", "Rank", "Report"]
 
@@ -68,10 +69,14 @@ class Changes(NamedTuple):
 class AdjOut:
     """What we told one peer, and what may have to be told."""
 
-    __slots__ = ("again", "dirty", "sent")
+    __slots__ = ("again", "dirty", "room", "sent", "withheld")
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = QUIC_MAX) -> None:
+        self.room = room
+        """How many nodes it takes from us, ourselves counted."""
         self.sent: dict[NodeId, NodeInfo] = {}
+        self.withheld: dict[NodeId, None] = {}
+        """Nodes for which it had no room."""
         self.dirty: dict[NodeId, None] = {}
         """What was told may differ from what should be told, of these."""
         self.again = False

@@ -110,8 +110,9 @@ class NetworkSessions(NetworkTold):
         if link.sends or link.receives:
             self._plane.add_session(session, link.egress, self._holder(session))
         if link.control:
-            self.announces.add_session(session, source=node)
-            self.subscribes.add_session(session, source=node)
+            takes = up.settings
+            self.announces.add_session(session, source=node, room=takes.max_announces)
+            self.subscribes.add_session(session, source=node, room=takes.max_subscribes)
             if self._server is not None:
                 self._server.add_session(session, node, up.node.node.relay_type)
             for report in self._nib.add_peer(
@@ -121,6 +122,7 @@ class NetworkSessions(NetworkTold):
                 srtt_us=self._links.srtt_us(node),
                 forwards=self._links.forwards(node),
                 signed=Feature.SIGNED_NODES in up.features,
+                room=up.settings.max_nodes,
             ):
                 self._suspect(report.node, report.peer, report.reason)
         if link.control and up.node.node.relay_type is RelayType.CONTROL and self._is_sharded:
