@@ -1,7 +1,7 @@
 """Each pure module is covered by its own test file, not by accident from elsewhere.
 
-Reads the coverage data of a whole test run, in which every test is a context of its own (see
-``tests/conftest.py``), and looks at each module through the contexts of its own test file alone:
+Reads the coverage data of a whole test run, in which every test file is a context of its own (see
+``tests/conftest.py``), and looks at each module through the context of its own test file alone:
 ``laps_wire/moqt/control.py`` through ``tests/unit/wire/moqt/test_control.py``. Shells are left to
 the sum: what they do needs sockets, clocks and other processes.
 """
@@ -66,7 +66,7 @@ def main() -> int:
                 problems.append(f"{shown}: no test file {name}")
                 continue
             # The empty context is what runs at import: definitions, not behaviour.
-            contexts = ["^$", f"^{re.escape(name)}::"]
+            contexts = ["^$", f"^{re.escape(name)}$"]
             percent = measured.report(
                 include=[str(module)], contexts=contexts, file=io.StringIO(), skip_covered=False
             )

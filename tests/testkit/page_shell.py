@@ -36,6 +36,8 @@ _PORTS: Final = (
 """Flags that name ports, the lines that tell them, and what they are without a flag."""
 _MARK: Final = "-- the shell has come so far:"
 _END: Final = 30.0
+_COVERAGE: Final = "COVERAGE_PROCESS_CONFIG"
+"""How coverage tells the processes of a run to be measured too."""
 
 # The relay's first lines go through a pipe with a name: reading waits until they are there, and
 # ends if the relay does. Whoever is still connected at the end of a page is not waited for.
@@ -82,9 +84,14 @@ class Ended(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """A reader's, with ``python`` and the commands being those under test."""
+    """A reader's, with ``python`` and the commands being those under test.
+
+    Coverage does not go along: what a page shows is no test of the lines that it runs, and a
+    command that is measured takes more than half as long again to start.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
+    own = {name: value for name, value in os.environ.items() if name != _COVERAGE}
+    return {**own, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100"}
 
 
 class PageShell:
