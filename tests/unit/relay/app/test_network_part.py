@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import laps_sdk
+from laps_relay.app import RelayApp, StartError
+from laps_relay.app.membership import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.app.network_part import NetworkPart
+from laps_relay.certificates import obtain
+from laps_relay.config import Loaded, RelayConfig
+from laps_relay.observe.logs import configure
+from laps_relay.peer_auth import PeerKeyRing
+from laps_wire.nodeid import NodeId
+from testkit.http import http_client
+from testkit.logs import restored_logging
+from testkit.network_task import RunningRelay, network, until
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+def config(state: Path, **network: Any) -> RelayConfig:
+    return RelayConfig.model_validate(
+        {
+            "state_dir": state,
+            "listen": {"client_port": 0, "drain_timeout": "0s"},
+            "admin": {"enabled": False},
+            "network": {"enabled": True, "port": 0, **network},
+        }
+    )
+
+
+def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(40.0):
+            await test()
+
+    asyncio.run(limited())
+
+
+# Who it is
+
+
+def test_keys_that_cannot_be_had_are_said_in_one_line(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    for wrong, words in (
+        (config(tmp_path, auth="none", host=EVERYWHERE), "anybody could peer"),
+        (config(tmp_path, key_file=tmp_path / "none"), "none"),
+        (config(blocked), "state directory"),
+    ):
+        with pytest.raises(StartError, match=words):
+            key_ring(wrong)
+
+
+def test_names_need_the_key_of_the_network(tmp_path: Path) -> None:
+    keys = key_ring(config(tmp_path))
+    assert name_hasher(keys) is not None
+
+    bare = cast("PeerKeyRing", SimpleNamespace(network_key=None))
+    with pytest.raises(StartError, match="set network"):
+        name_hasher(bare)
+
+
+def test_the_node_id_stays(tmp_path: Path) -> None:
+    keys = key_ring(config(tmp_path))
+    assert node_id_of(config(tmp_path, node_id="7:1"), keys) == NodeId.parse("7:1")
+    one, other = config(tmp_path, port=1), config(tmp_path, port=2)
+    assert node_id_of(one, keys) == node_id_of(one, keys) != node_id_of(other, keys)
+    back = same_member(config(tmp_path), NodeId.parse("7:1"), 5)
+    assert (back.network.node_id, back.network.port) == ("0.7:0.1", 5)
+    assert node_id_of(back, keys) == NodeId.parse("7:1")
+
+
+# What it tells others
+
+
+def part(given: RelayConfig, **options: Any) -> NetworkPart:
+    certificate = obtain(given.tls, given.state_dir)
+    return NetworkPart(
+        given,
+        key_ring(given),
+        certificate,
+        version="1",
+        observe=lambda _now, _events: None,
+        **options,
+    )
+
+
+def labels(made: NetworkPart) -> dict[str, str]:
+    return {label.key: label.value for label in made.relay.info.node.labels}
+
+
+def test_contacts_and_the_address_of_clients_are_told(tmp_path: Path) -> None:
+    async def test() -> None:
+        made = part(config(tmp_path, labels=["country=DE"]))
+        await made.start()
+        assert made.relay.info.node.contacts == (made.contact,)
+        made.takes_clients("moqt://127.0.0.1:5")
+        assert labels(made) == {"country": "DE", "client": "moqt://127.0.0.1:5"}
+        assert made.redirects() is None  # it has no clients yet
+        assert not made.in_transit
+        await made.stop()
+
+        given = part(config(tmp_path, contacts=["a:1"], client_url="moqt://b:2"))
+        await given.start()
+        given.takes_clients("moqt://127.0.0.1:5")
+        assert given.relay.info.node.contacts == ("a:1",)
+        assert labels(given) == {"client": "moqt://b:2"}
+        await given.stop()
+
+        for silent in (
+            part(config(tmp_path, host=EVERYWHERE)),
+            part(config(tmp_path), hidden=True),
+        ):
+            await silent.start()
+            silent.takes_clients("")
+            assert silent.relay.info.node.contacts == ()
+            assert labels(silent) == {}
+            await silent.stop()
+
+        via = part(config(tmp_path, type="via"))
+        await via.start()
+        via.takes_clients("moqt://127.0.0.1:5")
+        assert labels(via) == {}
+        await via.stop()
+
+    in_loop(test)
+
+
+def test_a_socket_that_was_opened_for_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        opened = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+        for each in opened:
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in opened]
+        app = RelayApp(
+            Loaded(config(tmp_path)),
+            configure("json", "error"),
+            quic_socket=opened[0],
+            peer_socket=opened[1],
+        )
+        await app.start()
+        assert app.network is not None
+        assert app.url.endswith(f":{ports[0]}")
+        assert app.network.contact.endswith(f":{ports[1]}")
+        await app.stop()
+        assert [each.fileno() for each in opened] == [-1, -1]
+
+    in_loop(test)
+
+
+def test_a_peer_port_that_is_taken(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with network(tmp_path) as net:
+            first = await net.relay("edge")
+            port = int(first.network.contact.rpartition(":")[2])
+            app = RelayApp(Loaded(config(tmp_path, port=port)), configure("json", "error"))
+            with pytest.raises(StartError, match=f"port {port}/udp: .*in use.*--peer-port"):
+                await app.start()
+
+    in_loop(test)
+
+
+# Redirects
+
+
+def goaway_of(relay: RunningRelay) -> str:
+    """Where the one client of a relay would be sent."""
+    (number,) = relay.app.server.ports
+    redirects = relay.network.redirects()
+    assert redirects is not None
+    assert redirects.place(99) == ""
+    return redirects.place(number)
+
+
+def test_clients_are_sent_where_their_tracks_are(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with network(tmp_path) as net:
+            leaving = await net.relay("edge", node="5:1")
+            # Lower ids are preferred if all else is equal; what the client hears is at the other.
+            empty = await net.relay("edge", leaving, node="6:1", network={"region": "x"})
+            having = await net.relay("edge", leaving, node="7:1", network={"region": "y"})
+            await net.settled()
+            async with having.connect() as publisher, leaving.connect() as subscriber:
+                await publisher.publish("a", "b")
+                known = leaving.network.relay
+                await until(known.announce_rows)
+                async with subscriber.subscribe("a", "b", wait=30.0):
+                    assert goaway_of(leaving) == having.app.url
+                await until(lambda: not leaving.app.view.subscriptions())
+                assert goaway_of(leaving) in (having.app.url, empty.app.url)
+
+    in_loop(test)
+
+
+# Reload
+
+
+def test_a_relay_that_stood_alone_joins_and_leaves(tmp_path: Path) -> None:
+    """From no network to a Via, and back to an Edge without peers."""
+
+    async def test() -> None:
+        given = [config(tmp_path, enabled=False)]
+        app = RelayApp(
+            Loaded(given[0]), configure("json", "error"), reread=lambda: Loaded(given[0])
+        )
+        await app.start()
+        try:
+            assert app.network is None
+            assert app.url
+            given[0] = config(tmp_path, enabled=False, type="via")
+            assert app.reload()
+            await until(lambda: app.network is not None and not app.url)
+            await until(app.reload)  # the change is over
+            given[0] = config(tmp_path, enabled=False, type="edge")
+            await until(app.reload)
+            await until(lambda: app.network is None and app.url)
+            async with laps_sdk.connect(app.url, pin=app.certificate.sha256) as client:
+                await client.publish("a", "b")
+        finally:
+            await app.stop()
+
+    in_loop(test)
+
+
+def test_the_policy_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('[regions.eu]\nlabels = { country = "DE" }\n', encoding="ascii")
+
+    async def test() -> None:
+        made = part(config(tmp_path, policy=file))
+        await made.start()
+        state = made.policy()
+        assert (state.file, state.rules[0]) == (str(file), "region eu")
+        made.set_policy(made.read_policy(None), None)
+        state = made.policy()
+        assert (state.file, state.rules) == ("", ["everything is allowed"])
+        await made.stop()
+
+    in_loop(test)
+
+
+def test_the_admin_sees_the_network(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with network(tmp_path) as net:
+            left = await net.relay("edge", admin={"enabled": True, "port": 0})
+            right = await net.relay("edge", left)
+            await net.settled()
+            async with http_client(str(left.app.admin_url)) as http:
+                nodes = (await http.get("/v1/network/nodes")).json()["items"]
+                assert {item["node"] for item in nodes} == {left.node, right.node}
+                peers = (await http.get("/v1/network/peers")).json()["items"]
+                assert [item["node"] for item in peers] == [right.node]
+                metrics = (await http.get("/metrics")).text
+            assert 'laps_peers_open{type="edge"} 1.0' in metrics
+            assert left.network.carried(999) == (0, 0)
+
+    in_loop(test)
