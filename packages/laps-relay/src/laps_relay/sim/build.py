@@ -35,9 +35,11 @@ def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Table
         latitude=None if spec.location is None else spec.location[1],
         fingerprint=fingerprint,
     )
+    settings = world.scenario.settings
+    reflect = settings.reflect or spec.relay_type is not RelayType.VIA
     relay = NetworkRelay(
         identity,
-        replace(world.scenario.settings, relay_type=spec.relay_type),
+        replace(settings, relay_type=spec.relay_type, reflect=reflect),
         hasher=HASHER,
         authenticator=SimAuthenticator(fingerprint),
         challenge=lambda: dice.randbytes(32),

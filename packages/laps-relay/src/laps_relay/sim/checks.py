@@ -135,9 +135,7 @@ class Checks:
         if missing := self.links_up():
             raise self._fail("not connected", missing)
         policy = world.policy
-        oracle = Oracle(
-            world.graph(), lambda node: policy.transit("", node) and world.forwards(node)
-        )
+        oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
         for process in world.running():
             self._nodes(process, oracle)
         self._wants(oracle)
@@ -147,10 +145,14 @@ class Checks:
 
     def _nodes(self, process: RelayProcess, oracle: Oracle) -> None:
         own = process.spec.node_id
+        if process.spec.relay_type is RelayType.CONTROL:
+            return  # it forwards nothing
         expected = [
             other.spec.node_id
             for other in self._world.running()
-            if other is not process and oracle.reaches(own, other.spec.node_id)
+            if other is not process
+            and other.spec.relay_type is not RelayType.CONTROL
+            and oracle.reaches(own, other.spec.node_id)
         ]
         known = [node for node in process.tables.nodes() if node != own]
         # Policy may know of a node that it lets nobody reach.
@@ -308,6 +310,23 @@ class Checks:
                     raise self._fail("sets", f"{own} serves {flow}, sent is {out}")
         for (_, own, _), out in sent.items():
             raise self._fail("sets", f"{own} sends a set that nobody serves: {out}")
+
+    def chatter(self, since: float, before: int) -> None:
+        """At rest relays keep their sessions alive, and have nothing else to say."""
+        world = self._world
+        if any(
+            want.answer is not Answer.ACCEPTED
+            for process in world.running()
+            for want in process.clients.wants.values()
+        ):
+            return  # their clients ask again now and then
+        settings = world.scenario.settings
+        ends = sum(len(process.ends) for process in world.running())
+        silence = settings.hold / 3
+        most = ends * (1 + (world.clock.now - since) / silence)
+        said = world.control_messages - before
+        if said > most:
+            raise self._fail("chatter", f"{said} messages at rest, {most:.0f} keep all alive")
 
     # After withdrawal
 

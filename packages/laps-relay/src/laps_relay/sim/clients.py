@@ -37,6 +37,8 @@ __all__ = ["Clients", "Publication", "Want"]
 NO_DATA: Final = SubscribeData()
 PULL_DELAY: Final = 0.002
 """How long a publisher takes to answer."""
+RETRY: Final = 2.5
+"""How long a client waits that was refused."""
 
 
 class Style(NamedTuple):
@@ -272,7 +274,13 @@ class Clients:
                 want.interval = Interval(self.contact, key, now)
                 self._ledger.intervals.append(want.interval)
         else:
+            # Clients that are told so ask again, as those of MoQT do.
             self._close(want)
+            self._clock.after(RETRY, self._ask_again, want)
+
+    def _ask_again(self, want: Want) -> None:
+        if self.alive and self.wants.get(want.key) is want and want.answer is not Answer.ACCEPTED:
+            self._call(lambda core, now: core.want(now, want.name, NO_DATA))
 
     def discovered(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
         """A name that others announce."""

@@ -126,6 +126,9 @@ class Deeds:
         if not process.running or process.draining:
             return
         process.draining = True
+        if not self._world.connected_without(process):
+            # Nobody else leads there: what is lost is lost.
+            self._exempt(deed)
         process.call(lambda core, now: core.drain(now, deed.value / 2))
         self._world.clock.after(deed.value, self._drained, deed, process.life)
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from laps_relay.core.network import set_plan, set_switch
 from laps_relay.core.network.adj_out import Exports
 from laps_relay.core.network.core import NetworkCore
+from laps_relay.core.network.flood_telling import Telling
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.interfaces import SetIdle
 from laps_relay.core.network.nib import Nib
@@ -198,7 +199,14 @@ def _no_tombstones(patch: Patch) -> None:
 
 
 def _newcomers_not_told(patch: Patch) -> None:
-    patch.set(FloodTable, "_refill", lambda self, peer: None)  # noqa: ARG005
+    fill = Telling.fill
+
+    def silent(self: Any, peer: Any) -> None:
+        fill(self, peer)
+        peer.full = False
+
+    patch.set(Telling, "fill", silent)
+    patch.set(Telling, "resend", lambda self, peer: None)  # noqa: ARG005
 
 
 def _unsubscribed_at_once(patch: Patch) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2.limits import MAX_HOPS
 
 __all__ = ["Graph", "Oracle"]
 
@@ -43,8 +44,8 @@ class Oracle:
         heap: list[tuple[int, int, NodeId]] = [(0, 0, target)]
         while heap:
             hops, cost, node = heappop(heap)
-            if node in tree:
-                continue
+            if node in tree or hops > MAX_HOPS + 1:
+                continue  # known better, or too far: a path of 16 items is not passed on
             tree[node] = (hops, cost)
             if node != target and not self._transit(node):
                 continue  # others do not go through it
@@ -68,8 +69,10 @@ class Oracle:
     ) -> NodeId | None:
         """The neighbour that data for the target goes to; ``allowed`` narrows transit."""
         tree = self._tree(target)
+        if node not in tree:
+            return None
         best: tuple[int, int, NodeId] | None = None
-        for peer, rtt in self._graph.get(node, {}).items():
+        for peer, rtt in self._graph[node].items():
             found = tree.get(peer)
             if found is None or (peer != target and not self._transit(peer)):
                 continue

@@ -91,9 +91,10 @@ class Run:
         self._come_to_rest()
         self.checks.at_rest()
         # Proof: what is published now must reach everybody.
-        proof = world.clock.now
+        proof, said = world.clock.now, world.control_messages
         self._run_to(proof + 2.5 * made.style.period + FLIGHT + 0.5)
         world.ledger.settle(world.clock.now)
+        self.checks.chatter(proof, said)
         self.checks.at_rest()
         self.checks.vias_forget()
         # Withdrawal.

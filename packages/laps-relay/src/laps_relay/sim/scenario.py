@@ -22,7 +22,7 @@ from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.sim.backbones import backbone
 from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
-from laps_relay.sim.shapes import generate
+from laps_relay.sim.shapes import generate, with_control_servers
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -35,7 +35,7 @@ FAULTS: Final = (
 )  # fmt: skip
 
 SETTINGS: Final = NetworkSettings(
-    hold=9.0,
+    hold=24.0,
     convergence=3.0,
     unsubscribe_delay=1.0,
     want_linger=4.0,
@@ -51,6 +51,8 @@ SETTINGS: Final = NetworkSettings(
 """Short times, so that a run needs few virtual seconds; no Via is injected (see ``steering``)."""
 
 
+LARGE: Final = 60
+"""Networks with more relays see fewer changes."""
 ON_BYTES: Final = 8
 """Every so many seeds one runs on real bytes."""
 DEFAULT_STYLE: Final = Style()
@@ -105,7 +107,7 @@ def scenario(
     """
     dice = Dice(seed)
     draw = dice.of("scenario")
-    size = draw.randint(12, 30)
+    size = round(draw.triangular(12, 30, 12))  # 12 to 30, the smaller ones more often
     shape = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))
     drawn = draw.choice(("planned", "faults", "faults"))
     if relays is not None:
@@ -114,7 +116,11 @@ def scenario(
             shape = "dense"
     if shape == "ring" and size > 20:
         shape = "chord"
-    return populate(seed, _topology(topology or shape, size, dice), draw, kind or drawn)
+    servers = draw.choice((0, 0, 0, 0, 2, 3))
+    made = _topology(topology or shape, size, dice)
+    if servers and relays is None:
+        made = with_control_servers(made, servers)
+    return populate(seed, made, draw, kind or drawn)
 
 
 def _topology(name: str, size: int, dice: Dice) -> Topology:
@@ -128,11 +134,13 @@ def _topology(name: str, size: int, dice: Dice) -> Topology:
 def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> Scenario:
     """Clients and deeds for a topology."""
     edges = [relay.name for relay in topology.relays if relay.relay_type is RelayType.EDGE]
+    servers = any(relay.relay_type is RelayType.CONTROL for relay in topology.relays)
     deeds = _clients(draw, edges)
     made = Scenario(
         seed=seed,
         topology=topology,
-        settings=replace(SETTINGS, reflect=draw.random() < 2.0),
+        # Without control servers Vias must reflect: nobody else tells newcomers.
+        settings=replace(SETTINGS, reflect=not servers),
         on_bytes=seed % ON_BYTES == 0,
         style=Style(
             period=draw.choice((0.5, 0.8, 1.2)),
@@ -142,13 +150,18 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
     )
     when = 6.0
     changes: list[Deed] = []
-    count = draw.randint(3, 5)
+    count = draw.randint(3, 5) if len(topology.relays) <= LARGE else 2
     for number in range(count):
         verb = draw.choice(PLANNED if kind == "planned" else FAULTS)
+        if verb == "policy" and number < count - 1:
+            # It is the last one: a class that may not pass a relay may have no way that
+            # neighbours tell, when the next change comes.
+            verb = "slower"
         made, deed, lasts = _change(made, draw, verb, when, number)
         changes.append(deed)
         when += lasts if kind == "planned" else draw.choice((0.3, lasts, lasts + 2.0))
     churn = _churn(draw, edges, 5.0, when)
+    churn += _behind_backs(draw, deeds, changes)
     healed = max([when, *(deed.when + deed.value for deed in changes)])
     return replace(
         made,
@@ -192,6 +205,19 @@ def _churn(draw: random.Random, edges: list[str], start: float, end: float) -> l
         when = draw.uniform(start, end)
         deeds.append(Deed(when, "unpublish", (), text="t0"))
         deeds.append(Deed(when + draw.choice((0.1, 2.5)), "republish", (), text="t0"))
+    return deeds
+
+
+def _behind_backs(draw: random.Random, clients: list[Deed], changes: list[Deed]) -> list[Deed]:
+    """Who stands still or is cut off misses that somebody leaves, and comes back with old news."""
+    subscribes = [deed for deed in clients if deed.verb == "subscribe"]
+    deeds = []
+    for change in changes:
+        if change.verb in ("pause", "cut") and change.value >= 1.5:
+            others = [deed for deed in subscribes if deed.who[0] not in change.who]
+            if others:
+                leaves = draw.choice(others)
+                deeds.append(leaves._replace(when=change.when + 0.2, verb="unsubscribe"))
     return deeds
 
 

@@ -15,7 +15,7 @@ from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, TopologyError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["SHAPES", "generate"]
+__all__ = ["SHAPES", "generate", "with_control_servers"]
 
 _REGIONS: Final = {
     "us": (-98.0, 39.0),
@@ -93,6 +93,29 @@ def generate(shape: str, size: int, dice: Dice, *, vias: float = 0.3) -> Topolog
             delay = round(draw.uniform(0.002, 0.04), 4)
         links.append(_link(relays[a], relays[b], delay, draw))
     return Topology(name=f"{shape}-{size}", relays=relays, links=tuple(links))
+
+
+def with_control_servers(topology: Topology, count: int) -> Topology:
+    """The same with control servers, each with a session to every Edge."""
+    servers = tuple(
+        RelaySpec(
+            name=f"c{number}",
+            node_id=NodeId(0x64_0001_0000_0000 + number),
+            relay_type=RelayType.CONTROL,
+        )
+        for number in range(1, count + 1)
+    )
+    links = tuple(
+        LinkSpec(a=relay.name, b=server.name, delay=0.01)
+        for relay in topology.relays
+        if relay.relay_type is RelayType.EDGE
+        for server in servers
+    )
+    return Topology(
+        name=f"{topology.name}+{count}",
+        relays=(*topology.relays, *servers),
+        links=(*topology.links, *links),
+    )
 
 
 def _regions(size: int, draw: random.Random, vias: float) -> Topology:

@@ -46,6 +46,7 @@ class World:
         "_watchers",
         "changes",
         "clock",
+        "control_messages",
         "convergence",
         "dice",
         "hostiles",
@@ -80,6 +81,8 @@ class World:
         """Peers that mean harm, by contact: no relay may end up with them."""
         self.changes = 0
         """Peer sessions that came or went: what routes follow."""
+        self.control_messages = 0
+        """Chunks of control streams that arrived."""
         self.measured_again = False
         """Whether delays changed: what relays know of them is damped."""
         self.peer_events = 0
@@ -95,6 +98,9 @@ class World:
         self._story: list[str] = []
         self._watchers: list[Callable[[RelayProcess, object], None]] = []
 
+        if any(spec.relay_type is RelayType.CONTROL for spec in scenario.topology.relays):
+            # Control servers answer before there is a way for data.
+            self.ledger.exempt(0.0, 3.0)
         for spec in scenario.topology.relays:
             self.add(spec, scenario.topology.links)
         for spec in scenario.spares:
@@ -145,6 +151,7 @@ class World:
 
     def mark(self, now: float, connection: int, chunk: Chunk) -> None:
         """Something arrived: part of what makes two runs the same run."""
+        self.control_messages += chunk.kind == "data" and not chunk.stream_id & 2
         self._digest.update(
             b"%.6f %d %d %s" % (now, connection, chunk.stream_id, chunk.kind.encode())
         )
@@ -245,20 +252,31 @@ class World:
                 found.append((one, other, wire))
         return found
 
+    def connected_without(self, missing: RelayProcess) -> bool:
+        """Whether all others still reach each other if one goes."""
+        graph = self.graph()
+        gone = missing.spec.node_id
+        near = graph.pop(gone, {})
+        todo = list(near)[:1]
+        seen = set(todo)
+        while todo:
+            for other in graph[todo.pop()]:
+                if other != gone and other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return all(node in seen for node in near)
+
     def graph(self) -> dict[NodeId, dict[NodeId, int]]:
         """Who is connected with whom, for the oracle."""
         graph: dict[NodeId, dict[NodeId, int]] = {
             process.spec.node_id: {} for process in self.running()
         }
         for one, other, wire in self.configured():
+            if RelayType.CONTROL in (one.spec.relay_type, other.spec.relay_type):
+                continue
             a, b = one.spec.node_id, other.spec.node_id
             graph[a][b] = graph[b][a] = wire.srtt_us
         return graph
-
-    def forwards(self, node: NodeId) -> bool:
-        """Whether a relay is transit at all."""
-        process = self.by_node().get(node)
-        return process is None or process.spec.relay_type is not RelayType.CONTROL
 
 
 def _wire(link: LinkSpec) -> Wire:

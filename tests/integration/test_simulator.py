@@ -1,0 +1,141 @@
+"""The simulator on the real core: many seeds, one large network, and every deliberate break."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from laps_relay.cli import app
+from laps_relay.sim.build import network_relay
+from laps_relay.sim.mutants import MUTANTS, applied, hunt
+from laps_relay.sim.runner import run_seeds, simulate, simulate_seed
+from laps_relay.sim.scenario import scenario
+
+SEEDS = 300
+BATCH = 25
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``laps-relay sim`` in a process of its own, without measuring its coverage."""
+    clean = {name: value for name, value in os.environ.items() if "COV" not in name}
+    call = "from laps_relay.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", call, "sim", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+        env={**clean, **environment},
+    )
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, BATCH))
+def test_everything_holds_whatever_happens(first: int) -> None:
+    ended = command("run", "--seeds", f"{first}:{first + BATCH - 1}", "--json")
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    broken = [line["problem"] for line in lines if line.get("rule")]
+    assert not broken, broken
+    assert ended.returncode == 0, ended.stderr
+    figures = lines[-1]["figures"]
+    assert figures["seeds"] == BATCH
+    assert figures["deliveries"] > 1000
+    assert figures["faults"] > 0
+
+
+@pytest.mark.timeout(900)
+def test_two_hundred_relays() -> None:
+    ended = command("run", "--seeds", "1", "--relays", "200", "--json")
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", ["7", "8"])  # the second one on real bytes
+def test_a_seed_is_one_story_in_every_process(seed: str) -> None:
+    ends = [
+        command("replay", "--seed", seed, "--relays", "8", PYTHONHASHSEED=hash_seed)
+        for hash_seed in ("1", "2")
+    ]
+    one, other = (re.findall(r"^trace (\w+)$", end.stdout, re.MULTILINE) for end in ends)
+    assert one == other
+    assert len(one) == 1
+    assert ends[0].stdout == ends[1].stdout
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_deliberate_break_is_seen(name: str) -> None:
+    mutant = MUTANTS[name]
+    found = hunt(mutant)
+    assert found is not None, f"nobody saw that {mutant.what}"
+    # What was seen is the break and nothing else.
+    size, topology, kind = next(each[1:] for each in mutant.seen if each[0] == found.seed)
+    made = scenario(found.seed, relays=size, topology=topology, kind=kind)
+    outcome, _ = simulate(made, network_relay)
+    assert outcome.ok, outcome.problem
+
+
+def test_a_failure_says_how_to_see_it_again() -> None:
+    words = ["--relays", "6", "--topology", "ring", "--kind", "planned"]
+    with applied(MUTANTS["answers-lost"]):
+        ended = CliRunner().invoke(app, ["sim", "run", "--seeds", "3", *words])
+        assert ended.exit_code == 1
+        assert f"laps-relay sim replay --seed 3 {' '.join(words)}" in ended.stdout
+        again = CliRunner().invoke(app, ["sim", "replay", "--seed", "3", "--trace", *words])
+    assert again.exit_code == 1
+    assert "BROKEN answer" in again.stdout
+    assert "bytes" in again.stdout
+    good = CliRunner().invoke(app, ["sim", "replay", "--seed", "3", *words])
+    assert good.exit_code == 0, good.stdout[-2000:]
+    assert "everything held" in good.stdout
+
+
+def test_the_table_of_breaks_is_printed() -> None:
+    ended = CliRunner().invoke(app, ["sim", "mutants", "--only", "or-compare"])
+    assert ended.exit_code == 0, ended.stdout
+    assert "route" in ended.stdout
+
+
+def test_figures_are_for_people_too() -> None:
+    words = ["sim", "run", "--seeds", "1:10", "--relays", "4", "--kind", "planned"]
+    ended = CliRunner().invoke(app, words)
+    assert ended.exit_code == 0, ended.stdout
+    assert re.search(r"^breaks +0$", ended.stdout, re.MULTILINE)
+    assert "10 of 10 seeds" in ended.stderr
+    bad = CliRunner().invoke(app, ["sim", "run", "--seeds", "many"])
+    assert bad.exit_code == 2
+    missing = CliRunner().invoke(app, ["sim", "run", "--topology", "none.toml"])
+    assert missing.exit_code == 2
+    assert "cannot be read" in missing.stderr
+
+
+def test_several_processes_give_the_same_outcomes() -> None:
+    play = partial(simulate_seed, relays=4, kind="planned")
+
+    def digests(jobs: int) -> list[str]:
+        return [each.digest for each in run_seeds([1, 2], play, jobs=jobs)]
+
+    assert digests(1) == digests(2)
+
+
+def test_a_real_backbone_and_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("topohub")
+    outcome = simulate_seed(1, topology="topozoo/Abilene")
+    assert outcome.ok, outcome.problem
+    file = tmp_path / "two.toml"
+    file.write_text(
+        '[[relay]]\nname = "a"\n[[relay]]\nname = "b"\n[[relay]]\nname = "c"\n'
+        '[[link]]\na = "a"\nb = "b"\ndelay_ms = 10\nbandwidth_kbps = 400\n'
+        '[[link]]\na = "b"\nb = "c"\ndelay_ms = 10\n',
+        encoding="utf-8",
+    )
+    outcome = simulate_seed(1, topology=str(file))
+    assert outcome.ok, outcome.problem
