@@ -35,7 +35,17 @@ from laps_wire.peering.session import (
 from testkit.bridges import Edge, World
 from testkit.plane import FakeEgress
 
-__all__ = ["ALIAS", "FAR", "NEAR", "OURS", "CppNetwork", "CppWords", "key_of", "node"]
+__all__ = [
+    "FAR",
+    "NEAR",
+    "OURS",
+    "CppNetwork",
+    "CppWords",
+    "announce",
+    "key_of",
+    "node",
+    "subscribe",
+]
 
 M = TypeVar("M")
 
@@ -45,7 +55,6 @@ NEAR = NodeId(0x21)
 """The C++ relay that we have a session with."""
 FAR = NodeId(0x22)
 """Another one behind it."""
-ALIAS = 99
 
 
 def key_of(name: FullTrackName) -> int:

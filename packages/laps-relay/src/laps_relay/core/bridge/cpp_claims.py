@@ -68,9 +68,5 @@ class Claims(Generic[K]):
         """Whether somebody claims it, there or not."""
         return thing in self._claims
 
-    def things(self) -> list[K]:
-        """Everything that somebody who is there claims."""
-        return [thing for thing in self._claims if self.of(thing)]
-
     def _of(self, node: NodeId) -> list[K]:
         return [thing for thing, nodes in self._claims.items() if node in nodes]
