@@ -450,6 +450,8 @@ def test_a_via_that_does_not_reflect_remembers_for_the_convergence_time_only() -
     assert told(made) == {2: ([5], []), 3: ([5], [])}
     assert made.heard(1.0, 2, subscribe(9, 1, sequence=5)) is Verdict.REPEATED
     made.handle_timeout(30.0)
+    assert made.sizes() == (1, 0, 0)
+    made.handle_timeout(31.0)
     assert made.sizes() == (0, 0, 0)
     assert told(made) == {}
     # It cannot know who was told, so an end goes to all.
@@ -461,7 +463,7 @@ def test_a_via_that_does_not_reflect_remembers_for_the_convergence_time_only() -
     made.remove_session(81.0, 1)
     assert made.heard(82.0, 2, subscribe(9, 2, sequence=7)) is Verdict.REPEATED
     assert made.heard_on((NodeId(9), 2)) == 2
-    made.handle_timeout(86.0)
+    made.handle_timeout(112.0)
     assert made.sizes() == (0, 0, 0)
 
 

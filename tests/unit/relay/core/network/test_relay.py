@@ -20,6 +20,7 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
+    AnnounceInfo,
     AnnounceKind,
     Label,
     Load,
@@ -27,6 +28,7 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     RelayType,
     SubscribeCode,
+    SubscribeInfo,
 )
 from laps_wire.peering.session import Event
 from testkit.relay_net import HASHER, OTHER, TRACK, RelayNet, key_of
@@ -338,6 +340,43 @@ def test_a_policy_that_forbids_peers_ends_their_sessions() -> None:
     net.run()
     assert len(net.told(1, PolicyChanged)) == 1
     assert [gone.code for gone in net.told(2, PeerGone)] == [CloseCode.POLICY]
+
+
+class Deaf(OpenPolicy):
+    """No announces and no subscribes of node 3 come in."""
+
+    __slots__ = ()
+
+    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        return Refusal("import", "not of 3") if entry.source == 3 else None
+
+    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        return Refusal("import", "not of 3") if entry.source == 3 else None
+
+
+def test_another_filter_is_as_if_it_had_always_been_there() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2, RelayType.VIA, policy=Deaf())
+    net.add(3)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.publish(3, OTHER)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run(2)
+    assert net.clients[1].known == []
+    assert net.answers(3) == [(Answer.REFUSED, SubscribeCode.POLICY)]
+    net.relays[2].set_policy(net.now, OpenPolicy())
+    net.run()
+    assert net.clients[1].known == [OTHER]
+    assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+    net.relays[2].set_policy(net.now, Deaf())
+    # Another peer could still give them.
+    net.run(6)
+    assert net.clients[1].known == []
+    assert (net.relays[1].subscribe_rows(), net.relays[1].sets()) == ([], [])
 
 
 class Gold(OpenPolicy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,9 @@ from laps_relay.core.network.events import (
     SubscribeRefused,
 )
 from laps_relay.core.network.interfaces import Answer, Refusal
+from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import NetworkParts
+from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -221,6 +224,81 @@ def test_an_answer_that_is_lost_with_its_stream_is_sent_again(o_relay: int) -> N
     net.relays[1].control_stopped(net.now, session, 4)
     net.run(3)
     assert net.answers(s_relay) == []
+
+
+# A Via that keeps nothing
+
+
+def forgetful() -> RelayNet:
+    """Edge 1, Via 2 that keeps nothing, Edge 3; what is published and wanted is old."""
+    net = RelayNet()
+    net.add(1)
+    net.add(2, VIA, reflect=False)
+    net.add(3)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run(100)
+    assert (net.relays[2].announce_rows(), net.relays[2].subscribe_rows()) == ([], [])
+    assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+    return net
+
+
+def test_a_newcomer_at_a_via_that_keeps_nothing_hears_what_others_have() -> None:
+    net = forgetful()
+    net.add(4)
+    net.join(4, 2)
+    net.run()
+    assert net.clients[4].known == [TRACK]
+    net.want(4)
+    net.run()
+    net.send(1, b"object")
+    net.run()
+    assert net.got(3, 4) == [[b"object"], [b"object"]]
+    net.run(100)
+    assert (net.relays[2].announce_rows(), net.relays[2].subscribe_rows()) == ([], [])
+
+
+def test_a_via_that_keeps_nothing_asks_others_before_it_says_that_this_is_all() -> None:
+    net = forgetful()
+    session = net.session(1, 2)
+    net.relays[1].control_reset(net.now, session, 0)
+    net.relays[1].control_stopped(net.now, session, 0)
+    net.run(5)
+    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    net.say(1, 2, SyncRequest(Bases.ALL))
+    net.run(5)
+    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    net.send(1, b"object")
+    net.run()
+    assert net.got(3) == [[b"object"]]
+    assert (net.answers(3), net.clients[3].known) == ([], [TRACK])
+
+
+def test_vias_that_keep_nothing_do_not_ask_each_other_for_ever() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number, VIA, reflect=False, probe_interval=1000.0)
+    for left, right in ((1, 2), (2, 3), (3, 1)):
+        net.join(left, right)
+    net.run(40)
+    asked: list[int] = []
+    for number in (1, 2, 3):
+        net.events[number].clear()
+    ask = NetworkRelay._ask
+
+    def counted(self: NetworkRelay, now: float, whom: Callable[[Link], bool]) -> None:
+        asked.append(int(self.node_id))
+        ask(self, now, whom)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NetworkRelay, "_ask", counted)
+        net.say(1, 2, SyncRequest(Bases.ANNOUNCES))
+        net.run(10)
+    assert sorted(asked) == [1, 2, 3]
+    assert [net.told(number, PeerGone) for number in (1, 2, 3)] == [[], [], []]
 
 
 def test_an_answer_passes_a_control_server() -> None:

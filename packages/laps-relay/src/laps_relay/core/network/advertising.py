@@ -53,7 +53,7 @@ class NodeSource(Protocol):
 
 
 def send_split(
-    send: Callable[[Any], None],
+    send: Callable[[Any], object],
     make: Callable[[tuple[Any, ...]], Any],
     entries: Sequence[Any],
     most: int,
@@ -92,7 +92,7 @@ class Advertiser:
         self.unsendable = 0
         """Entries that no message to some peer can hold."""
 
-    def flush(self, now: float, link: Link, send: Callable[[Any], None]) -> None:
+    def flush(self, now: float, link: Link, send: Callable[[Any], object]) -> None:
         """Send all differences; between SYNC_BEGIN and SYNC_END if the peer must get everything."""
         bases, link.sync = link.sync, Bases(0)
         node = link.node
@@ -120,7 +120,7 @@ class Advertiser:
 
     def _put(
         self,
-        send: Callable[[Any], None],
+        send: Callable[[Any], object],
         what: str,
         entries: Sequence[Any],
         most: int = MAX_BATCH,

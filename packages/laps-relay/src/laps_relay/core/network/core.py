@@ -23,6 +23,7 @@ from laps_relay.core.network import events
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due
 from laps_relay.core.network.sessions import NetworkSessions
+from laps_relay.core.network.told import FLOODED
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
@@ -98,6 +99,11 @@ class NetworkCore(NetworkSessions):
                     if self._is_behind(now, link):
                         self._flush(now, link.session)
             case Due.FLUSH:
+                self._flush(now, session)
+            case Due.REFILL:
+                self._refill(now)
+            case Due.RESYNC:
+                self._links.by_session[session].sync |= FLOODED
                 self._flush(now, session)
             case Due.REACH:
                 self._reach(now)

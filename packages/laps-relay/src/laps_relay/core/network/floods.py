@@ -191,7 +191,7 @@ class FloodTable(Generic[E, W, I]):
             return Verdict.STALE
         elif item.stamp == record.item.stamp:
             if dead == record.dead:
-                self._repeat(peer, record)
+                self._repeat(now, peer, record)
                 return Verdict.REPEATED
             if dead:
                 if record.given & peer.bit:
@@ -242,8 +242,10 @@ class FloodTable(Generic[E, W, I]):
             self._timers.cancel(record)
         self._telling.mark(record)
 
-    def _repeat(self, peer: FloodPeer[E, W], record: Record[E, W]) -> None:
+    def _repeat(self, now: float, peer: FloodPeer[E, W], record: Record[E, W]) -> None:
         """One more session gives what is known."""
+        if not self._settings.reflect and not record.dead:
+            self._timers.set(record, now + self._settings.convergence)
         if not record.given & peer.bit and not record.dead:
             self._check_room(peer)
             record.given = self._state.slots.shared(record.given | peer.bit)

@@ -78,6 +78,8 @@ class Link:
     """The peer drains: nothing new goes there."""
     sync: Bases = NO_BASES
     """Bases that must be sent again, whole."""
+    synced: bool = False
+    """Whether the peer was told everything once, or is about to be."""
     opened: float = 0.0
     early: EarlyData | None = None
     """Data that came before the handshake was over."""

@@ -75,6 +75,8 @@ class Due(Enum):
 
     LOOK = "differences for all peers that are behind"
     FLUSH = "everything for a peer that must be told again"
+    REFILL = "what others have, for peers that are new at a Via that keeps nothing"
+    RESYNC = "announces and subscribes for a peer, once others have told them again"
     REACH = "whom we reach ourselves"
     IDLE = "a connection that was dialled on demand and has no use"
 
@@ -105,6 +107,7 @@ class NetworkParts:
         "_policy",
         "_prober",
         "_recent",
+        "_refilled",
         "_routes",
         "_rules",
         "_server",
@@ -184,6 +187,8 @@ class NetworkParts:
         )
         self._prober = Prober(node, settings, self._nib)
         self._recent = RecentResponses(settings.hold)
+        self._refilled = float("-inf")
+        """When peers were last asked for everything, because a Via keeps nothing itself."""
         self._passed = PassedResponses(settings.convergence)
         self._events: list[NetworkEvent] = []
         self._feeds: dict[int, Feed] = {}

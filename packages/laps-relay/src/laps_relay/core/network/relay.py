@@ -267,6 +267,8 @@ class NetworkRelay(NetworkTables):
         for key in list(self._feeds):
             self._lead(now, key)  # its class may be another one
         self._sets.reroute(now, None, cut=True)
+        # What a filter kept out is heard again, and what it keeps out now is not (laps-2, 5.4).
+        self._ask(now, lambda _: True)
         self._events.append(events.PolicyChanged())
         self._settle(now)
 

@@ -144,6 +144,7 @@ class NetworkSessions(NetworkTold):
         link = self._links.remove(session)
         self._timers.cancel((Due.FLUSH, session))
         self._timers.cancel((Due.IDLE, session))
+        self._timers.cancel((Due.RESYNC, session))
         self._recent.forget(session)
         if down.code in FAULTS and not down.by_peer:
             self._events.append(

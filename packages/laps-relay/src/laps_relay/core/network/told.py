@@ -13,6 +13,7 @@ What follows from it is for :mod:`laps_relay.core.network.core`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from laps_relay.core.network import events
@@ -35,7 +36,11 @@ from laps_wire.peering.laps2 import (
     SyncRequest,
 )
 
-__all__ = ["NetworkTold"]
+__all__ = ["FLOODED", "NetworkTold"]
+
+FLOODED: Final = Bases.ANNOUNCES | Bases.SUBSCRIBES
+REFILL_TIME: Final = 1.0
+"""How long a Via that keeps nothing waits for what others have, in seconds."""
 
 _NO_DATA: Final = "data on a session, or in a direction, that carries none"
 
@@ -60,8 +65,7 @@ class NetworkTold(NetworkParts):
             case wire.SubscribeAnswered():
                 self._answered(now, session, event.response)
             case wire.SyncRequested():
-                link.sync |= event.bases & ~Bases.SNS
-                self._timers.set((Due.FLUSH, session), now)
+                self._sync_asked(now, link, event.bases & ~Bases.SNS)
             case wire.ControlStreamMoved():
                 # They are in no base, so no synchronisation brings them back (laps-2, 4.6).
                 for response in self._recent.again(now, session):
@@ -145,6 +149,37 @@ class NetworkTold(NetworkParts):
             self._interests.response(now, session, response)
         else:
             self._server.response(now, session, response)
+
+    def _sync_asked(self, now: float, link: Link, bases: Bases) -> None:
+        """A peer must be told everything: it is new, its control stream has moved, or it asks."""
+        first, link.synced = not link.synced, True
+        if not self._settings.reflect and bases & FLOODED:
+            # Others have what we do not keep. A newcomer hears it as it comes; somebody who heard
+            # it before would take it for gone if it were missing between SYNC_BEGIN and SYNC_END.
+            if not first:
+                self._refill(now, link)
+                self._timers.set((Due.RESYNC, link.session), now + REFILL_TIME)
+                bases &= ~FLOODED
+            elif self._timers.when((Due.REFILL, 0)) is None:
+                self._timers.set((Due.REFILL, 0), now + self._settings.batch)
+        link.sync |= bases
+        self._timers.set((Due.FLUSH, link.session), now)
+
+    def _refill(self, now: float, asked: Link | None = None) -> None:
+        """Ask peers for everything; because one of them ``asked`` for it, not all the time.
+
+        Otherwise Vias that keep nothing would ask each other in a circle for ever.
+        """
+        if asked is None or now >= self._refilled + self._settings.convergence / 2:
+            self._refilled = now
+            before = now - self._settings.batch
+            self._ask(now, lambda link: link is not asked and link.opened < before)
+
+    def _ask(self, now: float, whom: Callable[[Link], bool]) -> None:
+        """Let peers tell all announces and subscribes again."""
+        for link in list(self._links.controls()):
+            if whom(link):
+                self._send(now, link.session, SyncRequest(FLOODED))
 
     def _sync(self, now: float, link: Link, peer: NodeId, bases: Bases, *, began: bool) -> None:
         if bases & Bases.NODES:
