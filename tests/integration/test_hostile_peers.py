@@ -19,6 +19,7 @@ import pytest
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.core.network.views import FibRow
 from laps_relay.peer_auth import open_key_ring
+from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2
 from laps_wire.peering.errors import CloseCode, StreamCode
@@ -90,7 +91,7 @@ async def dropped(relay: RunningRelay, mallory: HostilePeer, code: CloseCode) ->
     await until(lambda: relay.logged("peer broke the protocol"))
     (line,) = relay.logged("peer broke the protocol")
     assert line["level"] == "warning"
-    assert (line["node"], line["code"]) == (MALLORY, code)
+    assert (line["node"], line["code"]) == (str(mallory.node), code)
     assert line["reason"]
     assert count(relay, "laps_peers_faulted", code=f"{code:#x}") == 1
     await until(lambda: all(row.node != mallory.node for row in relay.network.peers()))
@@ -449,6 +450,45 @@ def _entry(via: NetworkPart, mallory: HostilePeer, sns_id: int) -> FibRow:
         row for row in via.fib() if peers.get(row.session) == mallory.node and row.set_id == sns_id
     )
     return entry
+
+
+# Stubs: clients that speak the peering protocol
+
+
+async def test_a_stub_that_knows_of_nodes(tmp_path: Path) -> None:
+    async with (
+        scene(tmp_path) as show,
+        hostile_peer(show.net, show.left, node="0:0", relay_type=RelayType.STUB) as mallory,
+    ):
+        mallory.say(NodeAdvertise((mallory.info(500),)))
+        await dropped(show.left, mallory, CloseCode.PROTOCOL_VIOLATION)
+
+
+async def test_a_stub_that_announces_too_much(tmp_path: Path) -> None:
+    async with (
+        scene(tmp_path, limits={"max_announces": 10}) as show,
+        hostile_peer(show.net, show.left, node="0:0", relay_type=RelayType.STUB) as mallory,
+    ):
+        spaces = [FullTrackName(Namespace((b"%d" % number,)), b"") for number in range(20)]
+        mallory.say(
+            AnnounceAdvertise(
+                tuple(
+                    AnnounceInfo(
+                        mallory.node,
+                        Stamp(1, 2),
+                        AnnounceKind.NAMESPACE,
+                        mallory.hasher.elements(space.namespace.fields),
+                        None,
+                        mallory.hasher.full_name(space.namespace.fields, b""),
+                        space,
+                    )
+                    for space in spaces
+                )
+            )
+        )
+        await dropped(show.left, mallory, CloseCode.LIMIT_EXCEEDED)
+        good = {relay.node for relay in show.relays}
+        await until(lambda: sources(show.right, "announces") <= good)
 
 
 # Interest: words in another node's mouth

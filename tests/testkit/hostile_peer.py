@@ -102,7 +102,7 @@ class HostilePeer:
                     max_message_size=MAX_MESSAGE_BYTES,
                     hash_check=self.hasher.full_name(*HASH_CHECK_NAME),
                 ),
-                features=(Feature.DATAGRAMS, Feature.PROBES),
+                features=(Feature.DATAGRAMS, Feature.PROBES, Feature.PLAINTEXT_NAMES),
                 schemes=keys.schemes,
                 spki_hash=server_key,
             ),

@@ -30,6 +30,7 @@ from laps_relay.certificates import Certificate
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.core.bridge.cpp_peer import CppPeer
 from laps_relay.core.bridge.network import NetworkBridge
+from laps_relay.core.bridge.stub_link import StubLimits
 from laps_relay.core.bridge.stub_parent import StubParent
 from laps_relay.core.bridge.stub_uplink import StubUplink
 from laps_relay.core.control.events import RelayEvent
@@ -133,6 +134,7 @@ class NetworkPart:
         self._numbers = count(-1, -1)
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
+        self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
         node_id = self.node_id = node_id_of(config, keys)
         self.relay = NetworkRelay(
             Identity(
@@ -231,6 +233,7 @@ class NetworkPart:
             egress=link.egress,
             contexts=_context,
             clock=lambda: edge.server.now,
+            limits=self._stub_limits,
         )
         edge.joined[number] = stub
         stub.open(now)

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from laps_relay.core.bridge.bodies import subscribe_data
-from laps_relay.core.bridge.stub_link import STUB, StubLink
+from laps_relay.core.bridge.stub_link import STUB, StubLimits, StubLink
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.moqt.parameters import NO_PARAMETERS
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import (
     AnnounceAdvertise,
     AnnounceInfo,
@@ -52,11 +53,13 @@ DATA = subscribe_data(TRACK, NO_PARAMETERS)
 class End:
     """A link, its session and its owner in one."""
 
-    def __init__(self, source: NodeId) -> None:
+    def __init__(self, source: NodeId, **limits: int) -> None:
         self.sent: list[Any] = []
         self.calls: list[tuple[Any, ...]] = []
         self.over = False
-        self.link = StubLink(self, self, HASHER, source=source, epoch=3)
+        self.link = StubLink(
+            self, self, HASHER, source=source, epoch=3, limits=StubLimits(**limits)
+        )
 
     def take(self) -> list[tuple[Any, ...]]:
         calls, self.calls = self.calls, []
@@ -288,6 +291,21 @@ def test_answers_are_sent_again_when_the_control_stream_has_moved(stub: End, par
     assert carry(parent, stub) == [("responded", SubscribeCode.ACCEPTED)]
     parent.over = True
     assert parent.give(moved) == []
+
+
+def test_more_than_was_agreed() -> None:
+    parent, stub = End(PARENT, max_announces=1, max_subscribes=1), End(STUB)
+    one, two = track_of("one"), track_of("two")
+    assert parent.give(SubscribesAdvertised(subscribes=(info(one), info(one))))
+    with pytest.raises(LimitExceededError, match="more than 1 subscribes"):
+        parent.give(SubscribesAdvertised(subscribes=(info(two),)))
+    for name in (one, one, two):
+        stub.link.announce(1.0, AnnounceKind.TRACK, name)
+    first, again, second = (message.announces for message in stub.sent)
+    assert len(parent.give(AnnouncesAdvertised(announces=first))) == 1
+    assert parent.give(AnnouncesAdvertised(announces=again)) == []
+    with pytest.raises(LimitExceededError, match="more than 1 announces"):
+        parent.give(AnnouncesAdvertised(announces=second))
 
 
 def test_a_session_that_is_over_is_told_nothing(stub: End) -> None:

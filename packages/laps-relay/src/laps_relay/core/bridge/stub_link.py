@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from laps_relay.core.bridge.bodies import read_subscribe
 from laps_relay.core.network.advertising import send_split
@@ -24,6 +24,7 @@ from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import (
     NO_PARAMETERS,
     AnnounceAdvertise,
@@ -58,7 +59,7 @@ from laps_wire.peering.session import (
     SyncRequested,
 )
 
-__all__ = ["STUB", "LinkOwner", "PeerWire", "StubLink"]
+__all__ = ["STUB", "LinkOwner", "PeerWire", "StubLimits", "StubLink"]
 
 STUB = NodeId(0)
 """The node ID of every Stub."""
@@ -67,6 +68,13 @@ RECENT: Final = 15.0
 """Answers of so many seconds are sent again when the control stream moves: the hold time."""
 
 K = TypeVar("K")
+
+
+class StubLimits(NamedTuple):
+    """What the peer may fill; it was told so when it connected."""
+
+    max_announces: int = 1_048_576
+    max_subscribes: int = 16_777_216
 
 
 class PeerWire(Protocol):
@@ -108,6 +116,7 @@ class StubLink:
         "_epoch",
         "_hasher",
         "_heard",
+        "_limits",
         "_names",
         "_owner",
         "_recent",
@@ -129,8 +138,10 @@ class StubLink:
         *,
         source: NodeId,
         epoch: int,
+        limits: StubLimits = StubLimits(),  # noqa: B008 - a tuple
     ) -> None:
         self._owner = owner
+        self._limits = limits
         self._wire = wire
         self._hasher = hasher
         self._source = source
@@ -291,6 +302,8 @@ class StubLink:
         self._check_source(info.source)
         key = info.full_name_hash
         self._stale.get(Bases.SUBSCRIBES, {}).pop(key, None)
+        if key not in self.takers:
+            _check("subscribes", len(self.takers), self._limits.max_subscribes)
         known, self.takers[key] = self.takers.get(key), info
         subscribe = read_subscribe(info.data)
         if subscribe is None or self._key_of(subscribe.track) != key:
@@ -325,6 +338,7 @@ class StubLink:
             return
         self._stale.get(Bases.ANNOUNCES, {}).pop(identity, None)
         if identity not in self._heard:
+            _check("announces", len(self._heard), self._limits.max_announces)
             self._heard[identity] = name
             self._owner.announced(now, info.kind, name)
 
@@ -362,3 +376,8 @@ class StubLink:
         if bases & Bases.SUBSCRIBES:
             for key in list(self._stale.pop(Bases.SUBSCRIBES, {})):
                 self._unsubscribed(now, key)
+
+
+def _check(what: str, number: int, most: int) -> None:
+    if number >= most:
+        raise LimitExceededError(f"more than {most} {what}")

@@ -23,7 +23,7 @@ from laps_relay.core.bridge.bodies import read_subscribe
 from laps_relay.core.bridge.client import EdgeClient
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.bridge.stub_data import TrackFeed, TrackStreams
-from laps_relay.core.bridge.stub_link import PeerWire, StubLink
+from laps_relay.core.bridge.stub_link import PeerWire, StubLimits, StubLink
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import Egress, ForwardingPlane, OutStream
 from laps_relay.core.network.interfaces import Answer
@@ -84,6 +84,7 @@ class StubParent:
         contexts: Callable[[], int],
         clock: Callable[[], float],
         setup: SetupOptions = NO_OPTIONS,
+        limits: StubLimits = StubLimits(),  # noqa: B008 - a tuple
     ) -> None:
         """``session`` is the Edge's number for it; ``node`` and ``epoch`` are the parent's own.
 
@@ -97,7 +98,7 @@ class StubParent:
         self._refused: dict[int, tuple[FullTrackName, SubscribeData, SubscribeCode]] = {}
         """What the Stub wants and was told that it cannot have."""
         self._timers: Timers[int] = Timers()
-        self._link = StubLink(self, wire, hasher, source=node, epoch=epoch)
+        self._link = StubLink(self, wire, hasher, source=node, epoch=epoch, limits=limits)
         self._streams = TrackStreams(egress, PlaneSink(plane, session), count(1))
         self.client = EdgeClient(
             relay, session, self, hasher, clock, stop=self._streams.stop, setup=setup
