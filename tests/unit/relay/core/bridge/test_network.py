@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.control.events import SessionFaulted, SessionLeaving
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import Action, Decision
@@ -26,9 +27,10 @@ from laps_wire.moqt.session import (
     UpdateReceived,
 )
 from laps_wire.moqt.structures import Location
-from laps_wire.names import Namespace
-from laps_wire.peering.laps2 import AnnounceKind, SubscribeCode
-from testkit.bridges import NETWORK, Client, Edge, World, key_of
+from laps_wire.names import FullTrackName, Namespace
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind, Stamp, SubscribeCode
+from testkit.bridges import HASHER, NETWORK, Client, Edge, World, key_of
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, RuleBook, track_of
 from testkit.plane import D16, D18, bodies, subgroup
 
@@ -525,3 +527,50 @@ def test_bad_bytes_of_somebody_far_away_end_their_stream_only() -> None:
     assert world.port(two).bridge.misplaced == 2
     publisher.send(subgroup(D18, bodies(1), group=8))
     assert list(subscriber.objects()) == [(8, 0)]
+
+
+# Who else hears of names
+
+
+def track_entry(name: FullTrackName | None) -> AnnounceInfo:
+    """Somebody announced a track, with its name or without."""
+    elements = HASHER.elements(NAMESPACE.fields)
+    hashed = HASHER.name(TRACK.name)
+    return AnnounceInfo(
+        NodeId(2), Stamp(1, 1), AnnounceKind.TRACK, elements, hashed, key_of(TRACK), name
+    )
+
+
+def test_a_directory_hears_of_all_names() -> None:
+    world = World()
+    edge, far = world.edge(), world.edge()
+    publisher = far.publisher(D18, TRACK)
+    announcer = edge.announcer(D16, NAMESPACE)
+    directory = world.port(edge).directory
+    assert {kind for kind, _ in directory.visible(99)} == set(AnnounceKind)
+    publisher.leave()
+    announcer.leave()
+    world.advance(2)
+    assert list(directory.visible(99)) == []
+
+
+def test_a_bridge_needs_no_directory() -> None:
+    world = World()
+    edge, other = world.bare_edge(), world.edge()
+    bridge = NetworkBridge(
+        edge.relay,
+        edge.plane,
+        world.port(other),
+        HASHER,
+        session=NETWORK,
+        clock=lambda: world.now,
+    )
+    bridge.open(world.now)
+    bridge.observe(world.now, edge.relay.poll_events())
+    bridge.discovered(world.now, track_entry(None))
+    bridge.discovered(world.now, track_entry(TRACK))
+    watcher = edge.connect(D18)
+    watcher.session.subscribe_tracks(NAMESPACE)
+    world.settle()
+    bridge.vanished(world.now, AnnounceKind.TRACK, TRACK)
+    assert not watcher.take(RequestReceived)

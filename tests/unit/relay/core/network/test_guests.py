@@ -10,7 +10,7 @@ from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.peers import PeerUp
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Probe
-from laps_wire.peering.session import Event, ProbeReceived
+from laps_wire.peering.session import Event, ProbeReceived, SnsAdvertised, SnsWithdrawn
 from testkit.relay_net import RelayNet
 
 
@@ -38,7 +38,8 @@ class Visitor:
     def closed(self, now: float) -> None: ...
 
 
-def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
+def two_guests() -> tuple[RelayNet, Visitor, Visitor]:
+    """Two relays, each the guest of the other."""
     guests: list[Visitor] = []
 
     def invite(now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
@@ -51,6 +52,11 @@ def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
     session, _ = net.join(1, 2)
     net.run()
     first, second = guests if guests[0].wire.session == session else guests[::-1]
+    return net, first, second
+
+
+def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
+    net, first, second = two_guests()
     probe = Probe(1, NodeId(2), 5)
     first.wire.send(net.now, probe)
     net.run()
@@ -59,3 +65,25 @@ def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
     first.wire.send(net.now, probe)
     net.run()
     assert net.relays[1].peers() == net.relays[2].peers() == []
+
+
+def test_a_guest_has_sets_of_its_own_until_its_session_is_over() -> None:
+    net, first, second = two_guests()
+    a, b = NodeId(11), NodeId(12)
+    sns_id = first.wire.advertise_sns(net.now, (a,))
+    assert sns_id is not None
+    first.wire.update_sns(net.now, sns_id, (a, b))
+    net.run()
+    told = [event.targets for event in second.events if isinstance(event, SnsAdvertised)]
+    assert told[-1] == {a, b}
+    # Too many targets for the other one: nothing is said.
+    many = tuple(NodeId(number) for number in range(1, 70_000))
+    first.wire.update_sns(net.now, sns_id, many)
+    assert first.wire.advertise_sns(net.now, many) is None
+    first.wire.withdraw_sns(net.now, sns_id)
+    net.run()
+    assert any(isinstance(event, SnsWithdrawn) for event in second.events)
+    first.wire.close(net.now, 0, "enough")
+    assert first.wire.advertise_sns(net.now, (a,)) is None
+    first.wire.update_sns(net.now, sns_id, (a,))
+    first.wire.withdraw_sns(net.now, sns_id)
