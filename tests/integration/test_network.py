@@ -105,7 +105,7 @@ async def test_a_ring_of_five_with_a_chord(tmp_path: Path) -> None:
         # The one at the far side is reached through one of its neighbours, not through both.
         assert first.sends_to() == {relays[1].node, relays[2].node, relays[4].node}
         for each in ears:
-            assert (each.missing(), each.doubled()) == ([], [])
+            assert (each.missing(), each.doubled()) == ([], []), [r.out.getvalue() for r in relays]
         show.stop()
 
 

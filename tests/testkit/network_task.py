@@ -97,6 +97,8 @@ class NetworkTask:
             "type": kind,
             "port": 0,
             "node_id": node or f"{len(self.relays) + 1}:1",
+            # A busy machine must not look like a dead relay.
+            "hold": "30s",
             "peers": [peer if isinstance(peer, str) else peer.network.contact for peer in peers],
             **sections.pop("network", {}),
         }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
@@ -24,11 +24,11 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.io.port import EdgePort
+from laps_relay.io.turns import Deaf, TurnServer
 from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import Address, Connection, EgressLimits, Endpoint, Handler
+from laps_sdk.transport.base import Connection, EgressLimits, Handler
 from laps_sdk.transport.endpoint import Backend, open_endpoint
 from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import Event
 from laps_sdk.transport.memory_network import MemoryNetwork
 from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
 from laps_wire.moqt.codepoints import SessionCode
@@ -64,7 +64,7 @@ class EdgeServerConfig:
     """Seconds until a client must have sent its SETUP: connections that say nothing cost memory."""
 
 
-class EdgeServer:
+class EdgeServer(TurnServer):
     """A listening Edge. ``start``, then ``stop``; ``address`` between them."""
 
     def __init__(
@@ -75,24 +75,17 @@ class EdgeServer:
         *,
         network: MemoryNetwork | None = None,
     ) -> None:
+        super().__init__()
         self.config = config
         self.relay = relay
         self.plane = plane
         self.ports: dict[int, EdgePort] = {}
         """Sessions by their number, while their connections stand."""
-        self.on_turn: Callable[[float], None] | None = None
-        """Called behind every turn that may have brought events: takes ``relay.poll_events()``."""
         self._network = network
         self._serial = itertools.count(1)
-        self._endpoint: Endpoint | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at: float | None = None
         self.joined: Callable[[float], None] | None = None
         """The relay network, if there is one: called in every turn; ``settle`` from inside it lets
         the turn go round again."""
-        self.settling = False
-        self._again = False
 
     # Life
 
@@ -118,40 +111,10 @@ class EdgeServer:
 
     async def stop(self, code: int = SessionCode.NO_ERROR, reason: str = "") -> None:
         """Close every session, then the socket."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.cancel_timer()
         if self._endpoint is not None:
             await self._endpoint.close(code, reason)
             self._endpoint = None
-
-    @property
-    def running(self) -> bool:
-        """Whether it takes clients."""
-        return self._endpoint is not None
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The socket; only between ``start`` and ``stop``."""
-        if self._endpoint is None:
-            raise RuntimeError("the server is not running")
-        return self._endpoint
-
-    @property
-    def address(self) -> Address:
-        """Where it listens."""
-        return self.endpoint.local_address
-
-    @property
-    def now(self) -> float:
-        """The clock that relay and plane are told."""
-        if self._loop is None:
-            raise RuntimeError("the server is not running")
-        return self._loop.time()
-
-    def reload_certificate(self) -> None:
-        """New connections get the certificate that lies on the disk now."""
-        self.endpoint.reload_certificate()
 
     # Connections
 
@@ -163,7 +126,7 @@ class EdgeServer:
             connection.close(
                 SessionCode.VERSION_NEGOTIATION_FAILED, f"{asked} was offered, we speak {spoken}"
             )
-            return _Deaf()
+            return Deaf()
         number = next(self._serial)
         port = EdgePort(self, number)
         peer = MoqtPeer(
@@ -202,33 +165,10 @@ class EdgeServer:
             port.cancel_timer()
             self.relay.remove_session(self.now, number)
 
-    # The end of a turn
+    # Turns
 
-    def settle(self) -> None:
-        """Carry on what a turn began: notices, dirty sessions, the network, observers, timers.
-
-        Settling one session may bring up events for others, so it goes on until all is quiet. A
-        call from inside (a session that closes while it is settled) is left to the outer one, which
-        then goes round again.
-        """
-        self._again = True
-        if self.settling:
-            return
-        self.settling = True
-        try:
-            now = self.now
-            while self._again:
-                self._again = False
-                self._settle_sessions(now)
-                if self.joined is not None:
-                    self.joined(now)
-            if self.on_turn is not None:
-                self.on_turn(now)
-            self._arm()
-        finally:
-            self.settling = False
-
-    def _settle_sessions(self, now: float) -> None:
+    def round(self, now: float) -> None:
+        """Notices, dirty sessions, and the network."""
         relay, ports = self.relay, self.ports
         relay.handle_notices(now)
         while dirty := relay.poll_dirty():
@@ -237,33 +177,20 @@ class EdgeServer:
                 if port is not None:
                     port.peer.settle()
             relay.handle_notices(now)
+        if self.joined is not None:
+            self.joined(now)
 
-    def _arm(self) -> None:
-        """Set the one timer to whatever is due first."""
-        due = self.relay.poll_timeout()
-        of_plane = self.plane.poll_timeout()
-        if due is None or (of_plane is not None and of_plane < due):
-            due = of_plane
-        if due == self._timer_at or self._loop is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = due
-        if due is not None and self._endpoint is not None:
-            self._timer = self._loop.call_at(due, self._tick)
+    def turned(self, now: float) -> None:
+        """Observers are told when all is quiet."""
+        if self.on_turn is not None:
+            self.on_turn(now)
 
-    def _tick(self) -> None:
-        self._timer = None
-        self._timer_at = None
-        now = self.now
+    def next_due(self) -> float | None:
+        """Of both planes."""
+        due, of_plane = self.relay.poll_timeout(), self.plane.poll_timeout()
+        return of_plane if due is None or (of_plane is not None and of_plane < due) else due
+
+    def due(self, now: float) -> None:
+        """Of both planes."""
         self.relay.handle_timeout(now)
         self.plane.handle_timeout(now)
-        self.settle()
-
-
-class _Deaf:
-    """The handler of a connection that was refused."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """Nothing more is said on it."""

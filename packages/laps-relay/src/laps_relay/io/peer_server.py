@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
@@ -24,10 +23,10 @@ from typing import Final
 from laps_relay.core.network.interfaces import Dial
 from laps_relay.io.contacts import ContactError, parse_contact
 from laps_relay.io.peer_port import PeerPort, PeerRelay
+from laps_relay.io.turns import Deaf, TurnServer
 from laps_sdk.errors import ConnectError
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import (
-    Address,
     Connection,
     ConnectionLimits,
     EgressLimits,
@@ -36,7 +35,6 @@ from laps_sdk.transport.base import (
 )
 from laps_sdk.transport.endpoint import Backend, open_endpoint
 from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import Event
 from laps_sdk.transport.memory_network import MemoryNetwork
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.session import CPP_16, LAPS2
@@ -84,28 +82,23 @@ class PeerServerConfig:
     """Seconds between two looks at round trips and losses."""
 
 
-class PeerServer:
+class PeerServer(TurnServer):
     """A peer port. ``start``, then ``stop``; ``address`` between them."""
+
+    CLOSED = "the peer port is not open"
 
     def __init__(
         self, config: PeerServerConfig, relay: PeerRelay, *, network: MemoryNetwork | None = None
     ) -> None:
+        super().__init__()
         self.config = config
         self.relay = relay
         self.ports: dict[int, PeerPort] = {}
         """Connections by their session's number."""
-        self.on_turn: Callable[[float], None] | None = None
-        """Called behind every turn that may have brought events: takes ``relay.poll_events()``."""
         self._network = network
         self._serial = itertools.count(1)
-        self._endpoint: Endpoint | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at: float | None = None
         self._sampler: asyncio.TimerHandle | None = None
         self._dials: set[asyncio.Task[None]] = set()
-        self.settling = False
-        self._again = False
 
     # Life
 
@@ -130,10 +123,10 @@ class PeerServer:
 
     async def stop(self, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
         """Close every session, then the socket; dials under way are given up."""
-        for timer in (self._timer, self._sampler):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._sampler = self._timer_at = None
+        self.cancel_timer()
+        if self._sampler is not None:
+            self._sampler.cancel()
+            self._sampler = None
         endpoint, self._endpoint = self._endpoint, None
         dials = list(self._dials)
         for task in dials:
@@ -141,29 +134,6 @@ class PeerServer:
         await asyncio.gather(*dials, return_exceptions=True)
         if endpoint is not None:
             await endpoint.close(code, reason)
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The socket; only between ``start`` and ``stop``."""
-        if self._endpoint is None:
-            raise RuntimeError("the peer port is not open")
-        return self._endpoint
-
-    @property
-    def address(self) -> Address:
-        """Where it listens."""
-        return self.endpoint.local_address
-
-    @property
-    def now(self) -> float:
-        """The clock that the relay is told."""
-        if self._loop is None:
-            raise RuntimeError("the peer port is not open")
-        return self._loop.time()
-
-    def reload_certificate(self) -> None:
-        """New connections get the certificate that lies on the disk now."""
-        self.endpoint.reload_certificate()
 
     # Connections
 
@@ -174,7 +144,7 @@ class PeerServer:
         asked = "" if dial is None else dial.alpn
         if connection.alpn not in ((asked,) if asked else self.config.alpns):
             connection.close(CloseCode.VERSION_MISMATCH, "no peering protocol in common")
-            return _Deaf()
+            return Deaf()
         number = next(self._serial)
         port = self.ports[number] = PeerPort(self, number, connection, dial)
         port.open()
@@ -210,53 +180,33 @@ class PeerServer:
                 self.relay.dial_failed(self.now, dial.number, str(error))
                 self.settle()
 
-    # The end of a turn
+    # Turns
 
-    def settle(self) -> None:
-        """Carry on what a turn began: dirty sessions, dials, observers, the timer.
+    def round(self, now: float) -> None:
+        """Dirty sessions, dials, observers."""
+        relay, ports = self.relay, self.ports
+        while dirty := relay.poll_dirty():
+            for number in dirty:
+                items = relay.poll_transmit(number)
+                port = ports.get(number)
+                if port is not None:
+                    port.carry_out(items)
+        for dial in relay.poll_dials(now):
+            self._begin(dial)
+        # The Edge may have something to say to that: it is a part of the turn.
+        if self.on_turn is not None:
+            self.on_turn(now)
 
-        A call from inside is left to the outer one, which then goes round again.
-        """
-        self._again = True
-        if self.settling:
-            return
-        self.settling = True
-        try:
-            relay, ports = self.relay, self.ports
-            while self._again:
-                self._again = False
-                while dirty := relay.poll_dirty():
-                    for number in dirty:
-                        items = relay.poll_transmit(number)
-                        port = ports.get(number)
-                        if port is not None:
-                            port.carry_out(items)
-                now = self.now
-                for dial in relay.poll_dials(now):
-                    self._begin(dial)
-                if self.on_turn is not None:
-                    self.on_turn(now)
-            self._arm()
-        finally:
-            self.settling = False
+    def turned(self, now: float) -> None:
+        """Everything was observed in its round."""
 
-    def _arm(self) -> None:
-        """Set the one timer to whatever is due first."""
-        due = self.relay.poll_timeout()
-        if due == self._timer_at or self._loop is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = due
-        if due is not None and self._endpoint is not None:
-            self._timer = self._loop.call_at(due, self._tick)
+    def next_due(self) -> float | None:
+        """Of the core."""
+        return self.relay.poll_timeout()
 
-    def _tick(self) -> None:
-        self._timer = None
-        self._timer_at = None
-        self.relay.handle_timeout(self.now)
-        self.settle()
+    def due(self, now: float) -> None:
+        """Of the core."""
+        self.relay.handle_timeout(now)
 
     def _sample(self) -> None:
         if self._loop is None or self._endpoint is None:
@@ -265,10 +215,3 @@ class PeerServer:
         for port in list(self.ports.values()):
             port.measure()
         self.settle()
-
-
-class _Deaf:
-    """The handler of a connection that was refused."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """Nothing more is said on it."""
