@@ -14,7 +14,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from laps_relay.app.workers import Worker
 from laps_relay.cli import app
+from laps_relay.cli.systemd import Sockets
 from testkit.logs import restored_logging
 
 LIMIT = 30.0
@@ -132,3 +134,64 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     assert "key file" in failure("--auth-key", tmp_path / "none.json", *flags)
     assert "certificate" in failure("--certificate", tmp_path / "none.pem", *flags)
     assert "is not loopback" in failure("--admin-host", "::", *flags)
+
+
+def test_a_worker_uses_what_it_inherits_and_ends_with_its_parent(tmp_path: Path) -> None:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as clients,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peers,
+    ):
+        for each in (clients, peers):
+            each.bind(("127.0.0.1", 0))
+        port = clients.getsockname()[1]
+        told = Worker(
+            index=1,
+            node_id="7:1",
+            client_port=port,
+            client_fd=clients.fileno(),
+            peer_fd=peers.fileno(),
+            local=False,
+        )
+        process = subprocess.Popen(
+            [*COMMAND, "--workers", "2", "--state-dir", str(tmp_path), "--as-worker", told.dump()],
+            pass_fds=told.fds,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdin is not None
+            said = json.loads(process.stdout.readline())
+            assert said["url"] == f"moqt://127.0.0.1:{port}"
+            assert said["peers"] == f"127.0.0.1:{peers.getsockname()[1]}"
+            assert said["node"] == "0.7:0.1"
+            assert said["admin"] is None
+            process.stdin.close()
+            assert process.wait(LIMIT) == 0
+        finally:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+def test_workers_that_cannot_be_had_are_one_line(tmp_path: Path) -> None:
+    assert "is for workers that" in failure("--as-worker", "nonsense")
+    assert "workers are Edges" in failure("--workers", 2, "--type", "via")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        words = failure("--workers", 2, "--port", port, "--state-dir", tmp_path)
+    assert f"port {port}/udp: Address already in use" in words
+
+
+def test_workers_take_no_socket_for_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as given:
+        module = sys.modules["laps_relay.cli.serve"]  # the name is of the command, too
+        monkeypatch.setattr(module, "take_sockets", lambda _environment: Sockets(quic=given))
+        assert "hand over no UDP socket" in failure("--workers", 2, "--state-dir", tmp_path)

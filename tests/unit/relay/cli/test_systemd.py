@@ -31,10 +31,10 @@ def test_nobody_asked_or_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_sockets_of_another_process_are_left_alone() -> None:
-    assert systemd.take_sockets({}) == (None, None)
-    assert systemd.take_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "2"}) == (None, None)
+    assert systemd.take_sockets({}) == systemd.Sockets()
+    assert systemd.take_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "2"}) == systemd.Sockets()
     mine = str(os.getpid())
-    assert systemd.take_sockets({"LISTEN_PID": mine, "LISTEN_FDS": "many"}) == (None, None)
+    assert systemd.take_sockets({"LISTEN_PID": mine, "LISTEN_FDS": "many"}) == systemd.Sockets()
 
 
 def test_sockets_are_told_apart_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_sockets_are_told_apart_by_their_kind(monkeypatch: pytest.MonkeyPatch) -
         "laps_relay.cli.systemd.socket.socket", lambda **_: original(fileno=next(made))
     )
     environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3"}
-    quic, admin = systemd.take_sockets(environment)
+    quic, admin, _ = systemd.take_sockets(environment)
     assert quic is not None
     assert admin is not None
     assert (admin.fileno(), quic.fileno()) == (numbers[0], numbers[1])
