@@ -96,7 +96,11 @@ async def test_a_cpp_relay_that_dials_us(tmp_path: Path) -> None:
             assert speaker.heard(cpp.UNSUBSCRIBE) == speaker.heard(cpp.SUBSCRIBE)
             speaker.retract(cpp.EVENTS)
             await until(lambda: not right.network.announces())
+            speaker.announce(cpp.EVENTS)
+            await until(right.network.announces)
             assert speaker.crowded == 0
+        # With the relay goes what it announced.
+        await until(lambda: not right.network.announces())
 
 
 async def test_a_cpp_relay_that_we_dial(tmp_path: Path) -> None:
@@ -118,6 +122,9 @@ async def test_a_cpp_relay_that_we_dial(tmp_path: Path) -> None:
             speaker.subscribe(cpp.CLK_HASH, cpp.SUBSCRIBE_CLK, end=True)
             await until(lambda: speaker.heard(cpp.SNS_GONE) == [bytes.fromhex("00000002")])
         await until(lambda: speaker.heard(cpp.UNANNOUNCE) == [OUR_NODE + cpp.CLK])
+        # Nothing else is to be said, and yet it hears from us; its echo does not matter.
+        await until(lambda: speaker.heard(cpp.NODE))
+        assert speaker.heard(cpp.NODE)[0] == speaker.heard(1)[0][1:]
         assert (speaker.crowded, speaker.lost) == (0, 0)
 
 
