@@ -17,6 +17,7 @@ from laps_relay.core.policy import OPEN_POLICY
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     UNSIGNED,
+    Label,
     Load,
     LoadClass,
     Location,
@@ -57,6 +58,7 @@ def node_info(
     region: str = "",
     reachable: tuple[Reachable, ...] = (),
     signature: NodeSignature = UNSIGNED,
+    labels: tuple[Label, ...] = (),
 ) -> NodeInfo:
     """A node, and the relays ``(node, sRTT)`` that passed it on."""
     told = NodeSelf(
@@ -67,6 +69,7 @@ def node_info(
         region=region,
         load=load,
         reachable=reachable,
+        labels=labels,
     )
     items = tuple(NodePathItem(NodeId(relay), srtt) for relay, srtt in path)
     return NodeInfo(told, signature, items)

@@ -33,6 +33,7 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceKind,
+    Location,
     RelayType,
     SubscribeCode,
 )
@@ -74,6 +75,7 @@ class RelayNet:
         *,
         policy: Policy = OPEN_POLICY,
         region: str = "",
+        location: Location | None = None,
         guests: GuestFactory | None = None,
         authenticator: PeerAuthenticator | None = None,
         **settings: object,
@@ -89,6 +91,8 @@ class RelayNet:
                 epoch=next(self._epochs),
                 contacts=(contact,),
                 region=region,
+                longitude=None if location is None else location.longitude,
+                latitude=None if location is None else location.latitude,
             ),
             NetworkSettings(relay_type=relay_type, **settings),  # type: ignore[arg-type]
             hasher=HASHER,

@@ -6,6 +6,7 @@ import pytest
 
 from laps_relay.core.network.adj_in import about_us, misfit, other_key, place_of, too_fast
 from laps_relay.core.network.node_records import Fault, NodeRecord, PeerRecord
+from laps_relay.core.network.plausibility import ESTIMATED
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo, RelayType
 from testkit.nib_net import key_of, node_info
@@ -93,6 +94,11 @@ def test_a_neighbour_is_measured_by_ourselves() -> None:
     assert finding is not None
     near = node_info(P, location=BERLIN)
     assert too_fast(place_of(BERLIN), peer(TOKYO), near, None) is None
+
+
+def test_a_place_that_is_estimated_proves_nothing() -> None:
+    fast = node_info(8, (1, 1_000), location=TOKYO, labels=(ESTIMATED,))
+    assert too_fast(place_of(BERLIN), peer(BERLIN), fast, None) is None
 
 
 def test_a_link_that_was_not_measured_yet_proves_nothing() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.core.network.location import MAX_RADIUS_KM, Sighting, estimate
-from laps_relay.core.network.plausibility import direction, distance_km
-from laps_wire.peering.laps2 import Location
+from laps_relay.core.network.interfaces import NodeLookup
+from laps_relay.core.network.location import (
+    MAX_RADIUS_KM,
+    MAX_SIGHTINGS,
+    Sighting,
+    estimate,
+    nearest,
+)
+from laps_relay.core.network.plausibility import ESTIMATED, direction, distance_km
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Location, NodeInfo
+from testkit.nib_net import node_info
 
 CITIES = {
     "Berlin": Location(13.4, 52.5),
@@ -80,3 +91,30 @@ def test_what_cannot_be_known() -> None:
     assert estimate([Sighting(CITIES["Tokyo"], 30_000)]) is None
     # At two places at once: somebody lies.
     assert estimate([Sighting(CITIES["Tokyo"], 1_000), Sighting(CITIES["Berlin"], 1_000)]) is None
+
+
+class Nodes:
+    """Some of them know where they stand."""
+
+    def __init__(self, *infos: NodeInfo) -> None:
+        self.infos = {info.node.node_id: info for info in infos}
+
+    def info(self, node: NodeId) -> NodeInfo | None:
+        return self.infos.get(node)
+
+
+def test_those_who_know_where_they_stand_and_are_near_count() -> None:
+    here, there, guess = CITIES["Berlin"], CITIES["Paris"], CITIES["Tokyo"]
+    nodes = Nodes(
+        node_info(NodeId(1), location=here),
+        node_info(NodeId(2), location=there),
+        node_info(NodeId(3)),
+        node_info(NodeId(4), location=guess, labels=(ESTIMATED,)),
+    )
+    trips = {NodeId(number): 1_000 * (9 - number) for number in range(1, 6)}
+    lookup = cast("NodeLookup", nodes)
+    assert nearest(trips, lookup) == [Sighting(there, 7_000), Sighting(here, 8_000)]
+    many = {NodeId(1 + number): number for number in range(100)}
+    crowd = Nodes(*(node_info(node, location=here) for node in many))
+    found = nearest(many, cast("NodeLookup", crowd))
+    assert [each.rtt_us for each in found] == list(range(MAX_SIGHTINGS))

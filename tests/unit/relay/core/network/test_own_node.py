@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laps_relay.core.network.interfaces import Identity
 from laps_relay.core.network.own_node import OwnNode
+from laps_relay.core.network.plausibility import ESTIMATED
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Label,
@@ -48,8 +49,6 @@ def test_all_that_it_originates_has_stamps_of_one_series() -> None:
 def test_only_news_is_said() -> None:
     own = OwnNode(IDENTITY, RelayType.EDGE)
     assert not own.set_load(Load())
-    assert not own.set_location(Location(8.0, 50.0))
-    assert own.set_location(None)
     assert not own.set_contacts(("a:1",))
     assert own.set_contacts(("b:2",))
     assert own.info.node.contacts == ("b:2",)
@@ -61,6 +60,21 @@ def test_only_news_is_said() -> None:
     assert own.info.node.labels == (*before, Label("client", "moqt://b:1"))
     assert own.set_label("client", "")
     assert own.info.node.labels == before
+
+
+def test_where_it_seems_to_stand_is_said_if_nobody_told_it() -> None:
+    assert not OwnNode(IDENTITY, RelayType.EDGE).set_estimate(Location(13.4, 52.5))
+    labels = (("rack", "4"), ("location", "the cellar"))
+    own = OwnNode(Identity(node_id=NodeId(5), epoch=7, labels=labels), RelayType.EDGE)
+    assert own.set_estimate(Location(13.4, 52.5))
+    node = own.info.node
+    assert (node.location, node.stamp) == (Location(13.4, 52.5), Stamp(7, 2))
+    assert node.labels == (Label("rack", "4"), ESTIMATED)
+    # A hundred kilometres are nothing.
+    assert not own.set_estimate(Location(12.4, 51.7))
+    assert own.info.node is node
+    assert own.set_estimate(Location(2.35, 48.85))
+    assert own.info.node.labels == node.labels
 
 
 def test_round_trip_times_are_news_when_they_changed_much_or_somebody_came() -> None:

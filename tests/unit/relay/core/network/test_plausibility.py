@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isclose, pi
 
 from hypothesis import given
@@ -9,18 +10,29 @@ from hypothesis import strategies as st
 
 from laps_relay.core.network.plausibility import (
     EARTH_KM,
+    ESTIMATED,
     SLACK_KM,
     angle,
+    declared,
     direction,
     distance_km,
     least_rtt_us,
     light_rtt_us,
     possible,
 )
-from laps_wire.peering.laps2 import Location
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Location, NodeSelf, RelayType, Stamp
 
 locations = st.builds(Location, st.floats(-180, 180), st.floats(-90, 90))
 BERLIN, TOKYO = direction(Location(13.4, 52.5)), direction(Location(139.7, 35.7))
+
+
+def test_who_only_estimates_where_it_stands_declares_nothing() -> None:
+    place = Location(13.4, 52.5)
+    node = NodeSelf(NodeId(1), RelayType.VIA, Stamp(1, 1), location=place)
+    assert declared(node) == place
+    assert declared(replace(node, labels=(ESTIMATED,))) is None
+    assert declared(replace(node, location=None)) is None
 
 
 def test_known_distances() -> None:

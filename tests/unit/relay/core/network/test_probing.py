@@ -34,7 +34,7 @@ def prober(settings: NetworkSettings = SETTINGS) -> Prober:
     nib.advertised(0.0, P, [node_info(T, (P, 90_000), location=TOKYO)])
     made = Prober(WE, settings, nib)
     made.add_session(0.0, 7, P, srtt_us=8_000)
-    made.set_targets([U, T, WE, P])
+    made.set_targets(lambda: [U, T, WE, P])
     return made
 
 
@@ -69,11 +69,11 @@ def test_each_session_is_asked_about_all_targets_but_its_peer() -> None:
 
 def test_many_targets_take_turns() -> None:
     made = prober()
-    made.set_targets(NodeId(number) for number in range(100, 100 + MAX_PROBES + 3))
+    made.set_targets(lambda: map(NodeId, range(100, 100 + MAX_PROBES + 3)))
     first, second = ask(made), ask(made, 10.0)
     assert len(first) == len(second) == MAX_PROBES
     assert len({*first, *second}) == MAX_PROBES + 3
-    made.set_targets([])
+    made.set_targets(list)
     assert ask(made, 20.0) == {}
 
 
@@ -141,8 +141,37 @@ def test_what_was_learned_does_not_last_for_ever() -> None:
     ask(made, 40.0)
     assert made.reading(P, T) is None
     made.answered(40.01, 7, reply(ask(made, 50.0)[T], 70_000))
-    made.set_targets([U])
+    made.set_targets(lambda: [U])
     assert made.reading(P, T) is None
+
+
+def test_targets_are_asked_for_when_somebody_must_be_probed() -> None:
+    made = prober()
+    made.handle_timeout(0.0)
+    asked: list[float] = []
+
+    def targets() -> list[NodeId]:
+        asked.append(1.0)
+        return [T]
+
+    for _ in range(5):
+        made.set_targets(targets)
+        made.handle_timeout(5.0)
+    assert asked == []
+    assert [probe.target for _, probe in made.handle_timeout(10.0)] == [T]
+    assert asked == [1.0]
+
+
+def test_the_shortest_round_trips() -> None:
+    made = prober()
+    made.add_session(0.0, 8, P, srtt_us=2_000, asks=False)
+    made.add_session(0.0, 9, Q, srtt_us=0, asks=False)
+    probes = ask(made)
+    made.answered(0.01, 7, reply(probes[T], 70_000))
+    made.answered(0.01, 7, reply(probes[U], None))
+    assert made.round_trips() == {P: 2_000, T: 80_000}
+    made.add_session(0.0, 6, T, srtt_us=60_000, asks=False)
+    assert made.round_trips() == {P: 2_000, T: 60_000}
 
 
 def test_what_a_peer_said_goes_with_its_last_session() -> None:

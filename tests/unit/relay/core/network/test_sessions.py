@@ -20,6 +20,8 @@ from laps_relay.core.network.guests import GuestWire
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.peers import PeerUp
+from laps_relay.core.network.plausibility import ESTIMATED
+from laps_relay.core.network.probing import Prober
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
@@ -28,6 +30,7 @@ from laps_wire.peering.laps2 import (
     DataHeader,
     DataKind,
     Evidence,
+    Location,
     Mode,
     NodeInfo,
     NodeSelf,
@@ -400,3 +403,54 @@ def test_streams_that_are_held_give_way_to_later_ones() -> None:
     counters = net.relays[2].counters()
     assert counters.unknown_streams > 0
     assert 0 < counters.held_bytes <= 600
+
+
+# Where we stand
+
+
+def test_a_relay_that_is_not_told_where_it_stands_finds_out() -> None:
+    net = RelayNet()
+    net.add(1, light_time=False)
+    net.add(2)
+    places = {3: Location(13.4, 52.5), 4: Location(2.35, 48.85), 5: Location(16.37, 48.2)}
+    for number, place in places.items():
+        net.add(number, VIA, location=place)
+        for edge in (1, 2):
+            net.join(edge, number, delay=0.005)
+    net.run(0.5)
+    here = net.relays[3].node(NodeId(2))
+    assert here is not None
+    assert here.location is None
+    net.run(2)
+    here = net.relays[3].node(NodeId(2))
+    assert here is not None
+    assert here.location is not None
+    assert here.labels == (ESTIMATED,)
+    # All three are within 1,000 km, and it is between them.
+    assert 2 < here.location.longitude < 17
+    assert 48 < here.location.latitude < 53
+    # Who does not believe in light does not ask; who is told does not, either.
+    other, via = net.relays[3].node(NodeId(1)), net.relays[2].node(NodeId(3))
+    assert other is not None
+    assert via is not None
+    assert (other.location, via.location, via.labels) == (None, places[3], ())
+
+
+def test_where_it_stands_is_asked_once_a_minute() -> None:
+    net = pair()
+    session, _ = net.join(1, 2)
+    relay = net.relays[1]
+    tried: list[float] = []
+
+    def round_trips(self: Prober) -> dict[NodeId, int]:
+        tried.append(net.now)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Prober, "round_trips", round_trips)
+        begin = net.now
+        for _ in range(150):
+            net.run(1)
+            relay.measured(net.now, session, 10_000)
+    mine = sorted({round(at - begin) for at in tried})
+    assert mine == [1, 61, 121]

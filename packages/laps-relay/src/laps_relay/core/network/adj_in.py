@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from laps_relay.core.network.node_records import Fault, NodeRecord, PeerRecord
-from laps_relay.core.network.plausibility import Direction, direction, least_rtt_us
+from laps_relay.core.network.plausibility import Direction, declared, direction, least_rtt_us
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo, RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS
@@ -89,7 +89,7 @@ def too_fast(
         and not record.told.node.stamp < told.stamp
     ):
         told = record.told.node  # who passes a node on must not move it to be believed
-    place = place_of(told.location)
+    place = place_of(declared(told))
     if place is None:
         return None
     total = 0

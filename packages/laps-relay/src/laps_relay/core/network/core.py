@@ -105,6 +105,8 @@ class NetworkCore(NetworkSessions):
             case Due.RESYNC:
                 self._links.by_session[session].sync |= FLOODED
                 self._flush(now, session)
+            case Due.PLACE:
+                self._place(now)
             case Due.REACH:
                 self._reach(now)
             case Due.IDLE:
@@ -140,7 +142,7 @@ class NetworkCore(NetworkSessions):
                 peer = None if best is None else best.peer
                 self._events.append(events.NodeAdded(info=info, peer=peer, best=best is not None))
         if changes.nodes:
-            self._prober.set_targets(self._nib.nodes())
+            self._prober.set_targets(self._nib.nodes)
         if changes.routes:
             for node in changes.routes:
                 self._note_route(node)

@@ -18,23 +18,29 @@ place or time is a lie, and nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import atan2, cos, degrees, pi, sin, sqrt
 from typing import Final, NamedTuple
 
+from laps_relay.core.network.interfaces import NodeLookup
 from laps_relay.core.network.plausibility import (
     EARTH_KM,
     LIGHT_KM_PER_S,
     Direction,
+    declared,
     direction,
     distance_km,
 )
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location
 
-__all__ = ["MAX_RADIUS_KM", "Estimate", "Sighting", "estimate"]
+__all__ = ["MAX_RADIUS_KM", "MAX_SIGHTINGS", "Estimate", "Sighting", "estimate", "nearest"]
 
 MAX_RADIUS_KM: Final = 2_500.0
 """What is less sure than this is not known."""
+
+MAX_SIGHTINGS: Final = 16
+"""Nodes farther away than so many others add nothing but work."""
 
 _FIBRE: Final = 2 / 3
 _SAMPLES: Final = 600
@@ -76,6 +82,19 @@ def estimate(sightings: Iterable[Sighting]) -> Estimate | None:
         if found is not None:
             return found if found.radius_km <= MAX_RADIUS_KM else None
     return None
+
+
+def nearest(round_trips: Mapping[NodeId, int], nodes: NodeLookup) -> list[Sighting]:
+    """Of the nodes that are told where they stand those that say most: the nearest ones."""
+    seen = []
+    for node, rtt_us in sorted(round_trips.items(), key=lambda item: (item[1], item[0])):
+        info = nodes.info(node)
+        place = None if info is None else declared(info.node)
+        if place is not None:
+            seen.append(Sighting(place, rtt_us))
+            if len(seen) == MAX_SIGHTINGS:
+                break
+    return seen
 
 
 def _overlap(discs: list[_Disc]) -> Estimate | None:

@@ -47,7 +47,7 @@ from laps_relay.core.network.interfaces import (
 )
 from laps_relay.core.network.node_records import Changes, Fault, PeerRecord, Report
 from laps_relay.core.network.node_table import NodeTable
-from laps_relay.core.network.plausibility import Direction, light_rtt_us
+from laps_relay.core.network.plausibility import Direction, declared, light_rtt_us
 from laps_relay.core.timers import Timers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -460,7 +460,7 @@ class Nib:
 
     def _whereabouts(self, info: NodeInfo) -> Direction | None:
         """Where a node is, for checks against light time; None if that is not checked."""
-        return place_of(info.node.location) if self._settings.light_time else None
+        return place_of(declared(info.node)) if self._settings.light_time else None
 
     def _unknown(self, node: NodeId) -> bool:
         """Whether nobody tells us of a node any more: then its id is free for another key."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from laps_relay.core.network.interfaces import Identity
+from laps_relay.core.network.plausibility import ESTIMATED, declared, direction, distance_km
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Label,
@@ -28,6 +29,8 @@ __all__ = ["OwnNode"]
 
 _RATIO: Final = 0.10
 _FLOOR_US: Final = 2_000
+_MOVED_KM: Final = 250.0
+"""An estimate that moves by less is the same: round trips are never the same twice."""
 
 
 class OwnNode:
@@ -76,11 +79,16 @@ class OwnNode:
         """Say how busy we are; whether that is news."""
         return load != self.info.node.load and self._say(replace(self.info.node, load=load))
 
-    def set_location(self, location: Location | None) -> bool:
-        """Say where we stand; whether that is news."""
-        if location == self.info.node.location:
+    def set_estimate(self, location: Location) -> bool:
+        """Say where we seem to stand, if nobody told us; whether that is news."""
+        node = self.info.node
+        if declared(node) is not None:
             return False
-        return self._say(replace(self.info.node, location=location))
+        before = node.location
+        if before is not None and distance_km(direction(before), direction(location)) < _MOVED_KM:
+            return False
+        labels = (*(label for label in node.labels if label.key != ESTIMATED.key), ESTIMATED)
+        return self._say(replace(node, location=location, labels=labels))
 
     def set_contacts(self, contacts: tuple[str, ...]) -> bool:
         """Say how to dial us; whether that is news."""

@@ -78,6 +78,7 @@ class Due(Enum):
     REFILL = "what others have, for peers that are new at a Via that keeps nothing"
     RESYNC = "announces and subscribes for a peer, once others have told them again"
     REACH = "whom we reach ourselves"
+    PLACE = "where we seem to stand"
     IDLE = "a connection that was dialled on demand and has no use"
 
 
@@ -103,6 +104,7 @@ class NetworkParts:
         "_own",
         "_passed",
         "_peers",
+        "_placed",
         "_plane",
         "_policy",
         "_prober",
@@ -187,6 +189,8 @@ class NetworkParts:
         )
         self._prober = Prober(node, settings, self._nib)
         self._recent = RecentResponses(settings.hold)
+        self._placed = float("-inf")
+        """When we last tried to find out where we stand."""
         self._refilled = float("-inf")
         """When peers were last asked for everything, because a Via keeps nothing itself."""
         self._passed = PassedResponses(settings.convergence)

@@ -6,7 +6,8 @@ time that light needs from one to the other. Vacuum is the bound: fibre takes ha
 radio does not.
 
 Declared locations are those of a city or a building, not of an antenna: each pair may be nearer
-than it says by a slack.
+than it says by a slack. A location that a node has only estimated from round trips itself proves
+nothing about round trips.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from __future__ import annotations
 from math import acos, ceil, cos, radians, sin
 from typing import Final, NamedTuple
 
-from laps_wire.peering.laps2 import Location
+from laps_wire.peering.laps2 import Label, Location, NodeSelf
 
 __all__ = [
     "EARTH_KM",
+    "ESTIMATED",
     "LIGHT_KM_PER_S",
     "SLACK_KM",
     "Direction",
     "angle",
+    "declared",
     "direction",
     "distance_km",
     "least_rtt_us",
@@ -33,6 +36,9 @@ EARTH_KM: Final = 6371.0
 LIGHT_KM_PER_S: Final = 299_792.458
 SLACK_KM: Final = 100.0
 """How far two declared locations together may be from the true ones."""
+
+ESTIMATED: Final = Label("location", "estimated")
+"""What a node says of itself if nobody told it where it stands."""
 
 _US_PER_KM: Final = 2e6 / LIGHT_KM_PER_S  # there and back
 
@@ -49,6 +55,11 @@ def direction(location: Location) -> Direction:
     """The unit vector of a location."""
     longitude, latitude = radians(location.longitude), radians(location.latitude)
     return Direction(cos(latitude) * cos(longitude), cos(latitude) * sin(longitude), sin(latitude))
+
+
+def declared(node: NodeSelf) -> Location | None:
+    """Where somebody who knows says that a node stands."""
+    return None if ESTIMATED in node.labels else node.location
 
 
 def angle(a: Direction, b: Direction) -> float:

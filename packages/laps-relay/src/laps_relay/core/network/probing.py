@@ -19,12 +19,12 @@ what it says of others not faster than light.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from laps_relay.core.network.adj_in import place_of
 from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup
-from laps_relay.core.network.plausibility import possible
+from laps_relay.core.network.plausibility import declared, possible
 from laps_relay.core.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Probe, ProbeResponse, Reachable
@@ -103,8 +103,8 @@ class Prober:
         self._lookup = lookup
         self._sessions: dict[int, _Session] = {}
         self._targets: tuple[NodeId, ...] = ()
-        self._wished: tuple[NodeId, ...] | None = None
-        """Other targets, which were not needed yet."""
+        self._wished: Callable[[], Iterable[NodeId]] | None = None
+        """Who knows other targets, which were not needed yet."""
         self._asked: dict[int, _Asked] = {}
         self._readings: dict[tuple[NodeId, NodeId], Reading] = {}
         self._due: Timers[int] = Timers()
@@ -135,15 +135,15 @@ class Prober:
                 key: reading for key, reading in self._readings.items() if key[0] != gone.peer
             }
 
-    def set_targets(self, targets: Iterable[NodeId]) -> None:
-        """The nodes whose distance is worth knowing: Vias and Edges that may be dialled."""
+    def set_targets(self, targets: Callable[[], Iterable[NodeId]]) -> None:
+        """Other nodes may be worth knowing the distance of; ``targets`` gives all of them."""
         # Nodes come by the hundred when a network starts; nobody asks before the next probes.
-        self._wished = tuple(targets)
+        self._wished = targets
 
     def _retarget(self) -> None:
-        """Take the targets that were last given."""
+        """Take the targets of now."""
         if self._wished is not None:
-            wanted = set(self._wished) - {self._local}
+            wanted = {*self._wished()} - {self._local}
             self._wished = None
             self._targets = tuple(sorted(wanted))
             self._readings = {key: each for key, each in self._readings.items() if key[1] in wanted}
@@ -156,9 +156,9 @@ class Prober:
 
     def handle_timeout(self, now: float) -> list[tuple[int, Probe]]:
         """The probes to send now, and on which sessions."""
-        self._retarget()
         probes: list[tuple[int, Probe]] = []
         while (session := self._due.pop(now)) is not None:
+            self._retarget()
             self._due.set(session, now + self._settings.probe_interval)
             self._expire(now)
             probes.extend((session, probe) for probe in self._ask(now, session))
@@ -218,7 +218,7 @@ class Prober:
         if response.rtt_us is None or not self._settings.light_time:
             return None
         ends = [self._lookup.info(node) for node in (state.peer, asked.target)]
-        places = [None if end is None else place_of(end.node.location) for end in ends]
+        places = [None if end is None else place_of(declared(end.node)) for end in ends]
         if not possible(response.rtt_us, *places):
             return f"a round trip of {response.rtt_us} us: light would need longer"
         return None
@@ -237,6 +237,20 @@ class Prober:
             if node == target and each.rtt_us is not None
         ]
         return sorted(known, key=lambda each: (each.rtt_us, each.peer))
+
+    def round_trips(self) -> dict[NodeId, int]:
+        """The shortest that is known from us to each node, directly or by way of a peer."""
+        self._retarget()
+        found = [(each.peer, each.srtt_us) for each in self._sessions.values() if each.srtt_us]
+        found += [
+            (target, each.rtt_us)
+            for (_, target), each in self._readings.items()
+            if each.rtt_us is not None
+        ]
+        best: dict[NodeId, int] = {}
+        for node, rtt_us in found:
+            best[node] = min(rtt_us, best.get(node, rtt_us))
+        return best
 
     # Answering
 

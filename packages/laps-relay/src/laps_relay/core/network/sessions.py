@@ -14,6 +14,7 @@ from typing import Final
 
 from laps_relay.core.network import events
 from laps_relay.core.network.interfaces import HoldData
+from laps_relay.core.network.location import estimate, nearest
 from laps_relay.core.network.parts import Due, GuestWire
 from laps_relay.core.network.peers import (
     NodeIdConflict,
@@ -22,6 +23,7 @@ from laps_relay.core.network.peers import (
     PeerRefused,
     PeerUp,
 )
+from laps_relay.core.network.plausibility import declared
 from laps_relay.core.network.steering import LinkState
 from laps_relay.core.network.told import NetworkTold
 from laps_wire.errors import RemoteError
@@ -43,6 +45,10 @@ FAULTS: Final = frozenset(
     }
 )
 """Codes with which we close because the peer broke the protocol; others are ends like any other."""
+PLACE_WAIT: Final = 1.0
+"""How long round trips are measured before something is concluded from them, in seconds."""
+PLACE_TIME: Final = 60.0
+"""How often."""
 
 
 class NetworkSessions(NetworkTold):
@@ -216,6 +222,21 @@ class NetworkSessions(NetworkTold):
         # Sessions that come together are told together: each time costs the network a flood.
         if self._timers.when((Due.REACH, 0)) is None:
             self._timers.set((Due.REACH, 0), now + self._settings.batch)
+
+        if not self._is_placed and self._timers.when((Due.PLACE, 0)) is None:
+            self._timers.set((Due.PLACE, 0), max(now + PLACE_WAIT, self._placed + PLACE_TIME))
+
+    @property
+    def _is_placed(self) -> bool:
+        """Whether there is nothing to be estimated: we are told where we stand, or nobody cares."""
+        return not self._settings.light_time or declared(self._own.info.node) is not None
+
+    def _place(self, now: float) -> None:
+        """Find out where we stand from round trips to nodes that know it of themselves."""
+        self._placed = now
+        found = estimate(nearest(self._prober.round_trips(), self._nib))
+        if found is not None and self._own.set_estimate(found.location):
+            self._nib.set_self(now, self._own.info)
 
     def _reach(self, now: float) -> None:
         """Say whom we reach ourselves, if that is news."""
