@@ -48,6 +48,25 @@ async def test_clients_of_a_relay_that_drains_go_where_their_tracks_are(tmp_path
         show.stop()
 
 
+async def test_a_via_that_is_stopped_waits_until_others_have_moved(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        vias = [await net.relay("via", listen=PATIENT) for _ in range(2)]
+        left = await net.relay("edge", *vias, network={"dynamic": False})
+        right = await net.relay("edge", *vias, network={"dynamic": False})
+        await net.settled()
+        show = Show(group)
+        show.publish(left, per_group=10)
+        ear = show.listen(right)
+        await show.more(ear)
+        (used,) = left.sends_to()
+        (leaving,) = (via for via in vias if via.node == used)
+        await net.stop(leaving, drain=True)
+        await show.more(ear, numbers=100)
+        assert left.sends_to().isdisjoint({used})
+        assert (ear.missing(), ear.doubled()) == ([], [])
+        show.stop()
+
+
 def again(relay: RunningRelay, kind: str, drain_timeout: str = "30s") -> None:
     """Reload with another type."""
     config = relay.app.loaded.config

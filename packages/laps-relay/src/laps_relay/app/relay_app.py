@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from typing import Final
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.admin.server import AdminServer
 from laps_relay.app.admin_part import start_admin
+from laps_relay.app.leaving import Leaving
 from laps_relay.app.membership import key_ring, name_hasher, same_member
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.app.parts import (
@@ -54,8 +54,6 @@ __all__ = ["RelayApp"]
 
 VERSION: Final = version("laps-relay")
 _DAY: Final = 86_400.0
-_LOOK: Final = 0.02
-"""Seconds between two looks at what peers have moved elsewhere."""
 
 
 class RelayApp:
@@ -85,12 +83,10 @@ class RelayApp:
         self._peer_socket = peer_socket
         self._hidden = hidden
         self._stopping = asyncio.Event()
-        self._empty = asyncio.Event()
         self._sampling = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: asyncio.Task[None] | None = None
         self._failure: LapsError | None = None
-        self._hurry = False
         self._admin: AdminServer | None = None
         self._connections: dict[int, Connection] = {}
         self._losses = self._traces_lost = 0
@@ -134,7 +130,8 @@ class RelayApp:
         self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.network: NetworkPart | None = None
         self.server.joined = self._joined
-        self.view.places = self._places
+        self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
+        self.view.places = self._leaving.places
         self._enter(config)
 
     def _enter(self, config: RelayConfig) -> None:
@@ -242,14 +239,13 @@ class RelayApp:
     def request_stop(self) -> None:
         """End :meth:`run`; a second time: wait for nobody."""
         if self._stopping.is_set():
-            self._hurry = True
-            self._empty.set()
+            self._leaving.hurry()
         self._stopping.set()
 
     async def stop(self, *, drain: bool = False) -> None:
         """Close everything; with ``drain`` sessions get GOAWAY and time to leave."""
         if drain and self.view.taking_clients:
-            await self._drain()
+            await self._leaving.drain(self.loaded.config.listen.drain_timeout)
         self.view.taking_clients = False
         tasks = [*self._tasks, *([self._changing] if self._changing is not None else [])]
         for task in tasks:
@@ -275,34 +271,6 @@ class RelayApp:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.logger.error("a part of the relay failed", part=task.get_name(), exc_info=error)
-
-    async def _drain(self) -> None:
-        waiting = self.loaded.config.listen.drain_timeout
-        if self.network is not None:
-            self.network.drain(waiting)
-        if not self.server.ports and not self._in_transit:
-            return
-        self.logger.info("draining", sessions=len(self.server.ports), seconds=waiting)
-        if not self.view.draining:
-            self.view.drain("")
-        if self.server.ports:
-            self._empty.clear()
-        else:
-            self._empty.set()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(waiting):
-                await self._empty.wait()
-                while self._in_transit:  # noqa: ASYNC110 - tables of the core are looked at
-                    await asyncio.sleep(_LOOK)
-
-    @property
-    def _in_transit(self) -> bool:
-        """Whether peers still have data go through us."""
-        return not self._hurry and self.network is not None and self.network.in_transit
-
-    def _places(self) -> Callable[[int], str] | None:
-        redirects = None if self.network is None else self.network.redirects()
-        return None if redirects is None else redirects.place
 
     # Reload
 
@@ -350,7 +318,7 @@ class RelayApp:
         return True
 
     async def _change_type(self, old: RelayConfig) -> None:
-        """Leave the network and come back as another type; who stops being an Edge drains first.
+        """Drain, leave the network, and come back as another type.
 
         Node id and peer port stay, so peers that dial us find us again; the epoch is higher, so all
         that we said before is forgotten.
@@ -358,9 +326,8 @@ class RelayApp:
         config = self.loaded.config
         kind = config.network.type
         self.logger.info("changing the type", old=old.network.type, new=kind)
-        if old.network.takes_clients:
-            await self._drain()
-            await self.server.stop()
+        await self._leaving.drain(config.listen.drain_timeout)
+        await self.server.stop()
         network = self.network
         if network is not None:
             config = same_member(config, network.node_id, network.server.address[1])
@@ -417,8 +384,7 @@ class RelayApp:
             self._network_observer.observe(now, events, network.carried)
 
     def _turn(self, now: float) -> None:
-        if not self.server.ports:
-            self._empty.set()
+        self._leaving.turned()
         events, self._happened = [*self._happened, *self._relay.poll_events()], []
         if not events:
             return

@@ -1,0 +1,77 @@
+"""Leaving in good order: clients are sent away, and peers move what goes through us."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from laps_relay.admin.relay_view import EdgeView
+from laps_relay.app.network_part import NetworkPart
+from laps_relay.io.edge_server import EdgeServer
+from laps_relay.observe.logs import Logger
+
+__all__ = ["Leaving"]
+
+_LOOK: Final = 0.02
+"""Seconds between two looks at what peers have moved elsewhere."""
+
+
+class Leaving:
+    """Waits until a relay is needed no more, or for as long as it may take."""
+
+    def __init__(
+        self,
+        server: EdgeServer,
+        view: EdgeView,
+        network: Callable[[], NetworkPart | None],
+        logger: Logger,
+    ) -> None:
+        self._server = server
+        self._view = view
+        self._network = network
+        self._logger = logger
+        self._empty = asyncio.Event()
+        self._hurry = False
+
+    def turned(self) -> None:
+        """A turn of the server is over: perhaps the last client has left."""
+        if not self._server.ports:
+            self._empty.set()
+
+    def hurry(self) -> None:
+        """Wait for nobody."""
+        self._hurry = True
+        self._empty.set()
+
+    def places(self) -> Callable[[int], str] | None:
+        """What gives each client an address to go to."""
+        network = self._network()
+        redirects = None if network is None else network.redirects()
+        return None if redirects is None else redirects.place
+
+    async def drain(self, seconds: float) -> None:
+        """Tell clients and peers, and wait for them."""
+        network = self._network()
+        if network is not None:
+            network.drain(seconds)
+        if not self._server.ports and not self._in_transit:
+            return
+        self._logger.info("draining", sessions=len(self._server.ports), seconds=seconds)
+        if not self._view.draining:
+            self._view.drain("")
+        if not self._hurry:
+            self._empty.clear()
+        self.turned()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+                while self._in_transit:  # noqa: ASYNC110 - tables of the core are looked at
+                    await asyncio.sleep(_LOOK)
+
+    @property
+    def _in_transit(self) -> bool:
+        """Whether peers still have data go through us."""
+        network = self._network()
+        return not self._hurry and network is not None and network.in_transit
