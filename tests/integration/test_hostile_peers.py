@@ -412,6 +412,10 @@ async def test_targets_that_it_was_never_told_of(tmp_path: Path) -> None:
             answer = await mallory.hears(SnsRefused)
             assert (answer.sns_id, answer.code) == (1, SnsRefusal.NOT_ADVERTISED)
             assert answer.targets == tuple(sorted((hidden, NOBODY)))
+            (line,) = show.via.logged("subscriber node set refused")
+            assert (line["level"], line["node"], line["targets"]) == ("warning", MALLORY, 2)
+            assert line["reason"] == "not_advertised"
+            assert count(show.via, "laps_sets_refused", reason="not_advertised") == 1
             peers = {row.session: row.node for row in via.peers()}
             (entry,) = (row for row in via.fib() if peers.get(row.session) == mallory.node)
             assert {peers[session] for session, _ in entry.egress} == {left}

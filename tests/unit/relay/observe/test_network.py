@@ -13,6 +13,7 @@ from laps_relay.observe.logs import configure
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
 from laps_relay.observe.network import _TABLE, NetworkObserver, peer_session
+from laps_relay.observe.rows import MOST_LINES
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -23,6 +24,7 @@ from laps_wire.peering.laps2 import (
     NodePathItem,
     NodeSelf,
     RelayType,
+    SnsRefusal,
     Stamp,
     SubscribeInfo,
 )
@@ -69,6 +71,7 @@ EVENTS: list[core.NetworkEvent] = [
     core.SetChanged(session=1, sns_id=2, incoming=False, added=(), removed=(A,), members=0),
     core.SetGone(session=1, sns_id=1, incoming=True, removed=(B,), key=4),
     core.SetGone(session=1, sns_id=2, incoming=False, removed=()),
+    core.SetRefused(session=1, node=A, sns_id=3, code=SnsRefusal.NOT_ADVERTISED, targets=2),
     core.PolicyChanged(),
     core.PeerGone(session=1, node=A, code=0xC, reason="nothing heard", by_peer=False),
 ]
@@ -119,6 +122,21 @@ def test_without_telemetry_logs_are_all() -> None:
     words = [json.loads(line)["event"] for line in out.getvalue().splitlines()]
     assert "peer broke the protocol" in words
     assert "node advertised" not in words  # debug
+
+
+def test_nobody_fills_the_log() -> None:
+    out = io.StringIO()
+    metrics = Metrics()
+    observer = NetworkObserver(configure("json", "info", out), Names(b"key"), metrics)
+    lie, other = (core.NodeSuspected(node=A, peer=peer, reason="too fast") for peer in (A, B))
+    observer.observe(10.0, [lie] * 1_000 + [other], lambda _session: (0, 0))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert len(lines) == MOST_LINES + 1
+    assert [line.get("more") for line in lines].count("not logged in this minute") == 1
+    assert lines[-1]["peer"] == str(B)  # others are still heard of
+    assert "laps_nodes_suspected_total 1001.0" in metrics.render().decode()
+    observer.observe(70.0, [lie], lambda _session: (0, 0))
+    assert len(out.getvalue().splitlines()) == MOST_LINES + 2
 
 
 def test_sessions_of_peers_are_not_taken_for_clients() -> None:

@@ -71,6 +71,9 @@ class Metrics:
         self.sets = gauge("laps_sets_open", "Subscriber node sets.", "direction")
         self.fib_entries = gauge("laps_fib_entries", "Entries of the FIB.")
         self.held_bytes = gauge("laps_held_bytes", "Bytes that wait for their set.")
+        self.sets_refused = counter(
+            "laps_sets_refused", "Sets of peers with targets that are not served.", "reason"
+        )
         self.peers_opened = counter("laps_peers_opened", "Peering sessions that began.", "type")
         self.peers_closed = counter("laps_peers_closed", "Peering sessions that ended.", "code")
         self.peers_refused = counter("laps_peers_refused", "Handshakes that failed.", "code")

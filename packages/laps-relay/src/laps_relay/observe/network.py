@@ -96,6 +96,7 @@ _TABLE: Mapping[type, Row] = {
             "reason": safe_text(e.reason),
         },
         lambda m, e: m.peers_refused.labels(f"{e.code:#x}").inc(),
+        about=lambda _e: None,
     ),
     core.PeerFaulted: row(
         core.PeerFaulted,
@@ -155,6 +156,7 @@ _TABLE: Mapping[type, Row] = {
         "node information not believed",
         lambda _names, e: {"node": str(e.node), "peer": str(e.peer), "reason": e.reason},
         lambda m, _e: m.nodes_suspected.inc(),
+        about=lambda e: e.peer,
     ),
     core.RouteChanged: row(
         core.RouteChanged,
@@ -200,6 +202,20 @@ _TABLE: Mapping[type, Row] = {
         "debug",
         "subscriber node set gone",
         lambda _names, e: {"session": e.session, "sns": e.sns_id, "incoming": e.incoming},
+    ),
+    core.SetRefused: row(
+        core.SetRefused,
+        "warning",
+        "subscriber node set refused",
+        lambda _names, e: {
+            "session": e.session,
+            "node": str(e.node),
+            "sns": e.sns_id,
+            "targets": e.targets,
+            "reason": e.code.name.lower(),
+        },
+        lambda m, e: m.sets_refused.labels(e.code.name.lower()).inc(),
+        about=lambda e: e.node,
     ),
     core.PolicyChanged: row(core.PolicyChanged, "info", "policy changed", lambda _names, _e: {}),
 }

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
@@ -18,7 +19,10 @@ from laps_relay.observe.names import Names
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_wire.telemetry import Body, SessionClose, safe_text
 
-__all__ = ["Carried", "Fields", "Row", "TableObserver", "row"]
+__all__ = ["MOST_LINES", "Carried", "Fields", "Row", "TableObserver", "row"]
+
+MOST_LINES: Final = 20
+"""Lines of one kind in a minute that somebody else can cause: a flood must not fill a disk."""
 
 _E = TypeVar("_E")
 Fields = Mapping[str, Any]
@@ -34,6 +38,9 @@ class Row:
     words: str
     fields: Callable[[Names, Any], Fields]
     count: Callable[[Metrics, Any], None] | None = None
+    about: Callable[[Any], Hashable] | None = None
+    """Whose doing it is, if somebody can make it happen as often as he likes: then it is logged
+    so often and no more (:data:`MOST_LINES`). It is counted always."""
 
 
 def row(
@@ -42,6 +49,7 @@ def row(
     words: str,
     fields: Callable[[Names, _E], Fields],
     count: Callable[[Metrics, _E], None] | None = None,
+    about: Callable[[_E], Hashable] | None = None,
 ) -> Row:
     """Ties the two functions to the event's own type."""
     return Row(
@@ -49,6 +57,7 @@ def row(
         words,
         cast("Callable[[Names, Any], Fields]", fields),
         cast("Callable[[Metrics, Any], None] | None", count),
+        cast("Callable[[Any], Hashable] | None", about),
     )
 
 
@@ -69,17 +78,34 @@ class TableObserver(ABC, Generic[_E]):
         self._metrics = metrics
         self._telemetry = telemetry
         self._opened: dict[int, float] = {}
+        self._lines: Counter[Hashable] = Counter()
+        """What was logged in this minute, by kind and doer."""
+        self._minute = 0
 
     def observe(self, now: float, events: Iterable[_E], carried: Carried) -> None:
         """Take what happened in a turn."""
         for event in events:
             shown = self._table[type(event)]
-            getattr(self._logger, shown.level)(shown.words, **shown.fields(self._names, event))
+            lines = 1 if shown.about is None else self._line(now, shown, shown.about(event))
+            if lines <= MOST_LINES:
+                fields = dict(shown.fields(self._names, event))
+                if lines == MOST_LINES:
+                    fields["more"] = "not logged in this minute"
+                getattr(self._logger, shown.level)(shown.words, **fields)
             if shown.count is not None:
                 shown.count(self._metrics, event)
             body = self.body(now, event, carried)
             if body is not None and self._telemetry is not None:
                 self._telemetry.put(body)
+
+    def _line(self, now: float, shown: Row, doer: Hashable) -> int:
+        """How many lines this one would make in this minute."""
+        minute = int(now // 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._lines.clear()
+        self._lines[shown.words, doer] += 1
+        return self._lines[shown.words, doer]
 
     @abstractmethod
     def body(self, now: float, event: _E, carried: Carried) -> Body | None:

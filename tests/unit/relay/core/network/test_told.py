@@ -14,6 +14,7 @@ from laps_relay.core.network.events import (
     PeerLeaving,
     SetChanged,
     SetGone,
+    SetRefused,
     SubscribeRefused,
 )
 from laps_relay.core.network.interfaces import Answer, Refusal
@@ -27,6 +28,8 @@ from laps_wire.peering.laps2 import (
     AnnounceAdvertise,
     AnnounceInfo,
     AnnounceKind,
+    AnnounceWithdraw,
+    AnnounceWithdrawal,
     Bases,
     DataHeader,
     DataKind,
@@ -46,6 +49,8 @@ from laps_wire.peering.laps2 import (
     SubscribeCode,
     SubscribeInfo,
     SubscribeResponse,
+    SubscribeWithdraw,
+    SubscribeWithdrawal,
     SyncRequest,
 )
 from laps_wire.peering.laps2.data import encode_data_header
@@ -494,6 +499,34 @@ def test_a_node_is_known_again_when_the_one_with_its_id_is_gone() -> None:
     net.run()
     assert net.way(1, 3) == (2, 3)
     assert net.relays[1]._links.disputed == {}
+
+
+@pytest.mark.parametrize("ahead", [0, 100])
+def test_words_that_somebody_puts_into_our_mouth(ahead: int) -> None:
+    """Our own entries may come back to us; with a stamp that we never gave they are forged."""
+    net = watched()
+    (row,) = net.relays[1].announce_rows()
+    stamp = Stamp(row.epoch, row.sequence + ahead)
+    announce = AnnounceInfo(NodeId(1), stamp, AnnounceKind.TRACK, (1,), 2, row.key)
+    net.say(2, 1, AnnounceAdvertise((announce,)))
+    end = AnnounceWithdrawal(NodeId(1), stamp, AnnounceKind.TRACK, row.key)
+    net.say(2, 1, AnnounceWithdraw((end,)))
+    net.say(2, 1, SubscribeAdvertise((SubscribeInfo(NodeId(1), stamp, (1,), 2, 3),)))
+    net.say(2, 1, SubscribeWithdraw((SubscribeWithdrawal(NodeId(1), stamp, 3),)))
+    net.run(0.5)
+    found = [(event.node, event.peer) for event in net.told(1, NodeSuspected)]
+    assert found == ([(1, 2)] * 4 if ahead else [])
+    assert net.relays[1].announce_rows() == [row]
+
+
+def test_targets_that_were_not_advertised() -> None:
+    net = watched()
+    session = net.session(2, 1)
+    net.relays[2].advertise_sns(net.now, session, (NodeId(50), NodeId(51)), 0, "")
+    net.run(0.5)
+    (refused,) = net.told(1, SetRefused)
+    assert (refused.node, refused.sns_id, refused.targets) == (2, 1, 2)
+    assert refused.code is SnsRefusal.NOT_ADVERTISED
 
 
 def test_data_without_a_set_is_given_up_after_a_while() -> None:

@@ -14,6 +14,7 @@ from laps_wire.peering.laps2 import (
     AnnounceInfo,
     NodeInfo,
     RelayType,
+    SnsRefusal,
     SubscribeInfo,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "RouteChanged",
     "SetChanged",
     "SetGone",
+    "SetRefused",
     "SubscribeAdded",
     "SubscribeGone",
     "SubscribeRefused",
@@ -222,6 +224,18 @@ class SetGone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetRefused:
+    """A peer named targets in a set that we do not serve for it."""
+
+    session: int
+    node: NodeId
+    sns_id: int
+    code: SnsRefusal
+    targets: int
+    """How many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChanged:
     """Another policy is in force."""
 
@@ -244,5 +258,6 @@ NetworkEvent: TypeAlias = (
     | SubscribeRefused
     | SetChanged
     | SetGone
+    | SetRefused
     | PolicyChanged
 )

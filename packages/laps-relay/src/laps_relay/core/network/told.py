@@ -13,12 +13,13 @@ What follows from it is for :mod:`laps_relay.core.network.core`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from laps_relay.core.network import events
 from laps_relay.core.network.early import Chunk, EarlyData
 from laps_relay.core.network.entries import hide_name
+from laps_relay.core.network.floods import Verdict
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due, NetworkParts
@@ -30,6 +31,8 @@ from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import (
     Bases,
     Feature,
+    SnsRefusal,
+    Stamp,
     SubscribeCode,
     SubscribeInfo,
     SubscribeResponse,
@@ -96,26 +99,37 @@ class NetworkTold(NetworkParts):
     ) -> None:
         for entry in event.announces:
             if isinstance(event, wire.AnnouncesWithdrawn):
-                self.announces.heard_withdrawal(now, link.session, entry)
+                verdict = self.announces.heard_withdrawal(now, link.session, entry)
             elif link.info is None or not self._policy.import_announce(entry, link.info.node):
                 named = Feature.PLAINTEXT_NAMES in link.features
-                self.announces.heard(now, link.session, entry if named else hide_name(entry))
+                shown = entry if named else hide_name(entry)
+                verdict = self.announces.heard(now, link.session, shown)
+            else:
+                continue
+            self._check_ours(link, verdict, entry.stamp)
 
     def _subscribed(
         self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
     ) -> None:
         for entry in event.subscribes:
             if isinstance(event, wire.SubscribesWithdrawn):
-                self.subscribes.heard_withdrawal(now, link.session, entry)
+                verdict = self.subscribes.heard_withdrawal(now, link.session, entry)
+                self._check_ours(link, verdict, entry.stamp)
                 continue
             refusal = None
             if link.info is not None:
                 refusal = self._policy.import_subscribe(entry, link.info.node)
             if refusal is None:
-                self.subscribes.heard(now, link.session, entry)
+                verdict = self.subscribes.heard(now, link.session, entry)
+                self._check_ours(link, verdict, entry.stamp)
             else:
                 # Told at once, instead of waiting for data that will never come (laps-2, 5.3).
                 self._refuse(now, link.session, entry, refusal)
+
+    def _check_ours(self, link: Link, verdict: Verdict, stamp: Stamp) -> None:
+        """Report what is said in our name with a stamp that we have not given yet."""
+        if verdict is Verdict.OWN and link.node is not None and stamp >= self._own.stamp():
+            self._suspect(self._own.node_id, link.node, "an entry of ours that we did not make")
 
     def _refuse(self, now: float, session: int, entry: SubscribeInfo, refusal: Refusal) -> None:
         code = SubscribeCode.POLICY
@@ -212,6 +226,22 @@ class NetworkTold(NetworkParts):
                 self._sets.withdrawn(now, session, event)
             case wire.SnsRefusedByPeer():
                 self._sets.refused(now, session, event)
+
+    def refuse_sns(
+        self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
+    ) -> None:
+        """Tell the sender of a set that these targets get nothing."""
+        chosen = tuple(targets)
+        super().refuse_sns(now, session, sns_id, code, chosen)
+        self._events.append(
+            events.SetRefused(
+                session=session,
+                node=self.node_of(session),
+                sns_id=sns_id,
+                code=code,
+                targets=len(chosen),
+            )
+        )
 
     def _probed(
         self, now: float, session: int, event: wire.ProbeReceived | wire.ProbeAnswered
