@@ -15,9 +15,11 @@ from laps_relay.app.membership import key_ring, name_hasher, node_id_of, same_me
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.certificates import obtain
 from laps_relay.config import Loaded, RelayConfig
+from laps_relay.core.network.load import LoadMeter
 from laps_relay.observe.logs import configure
 from laps_relay.peer_auth import PeerKeyRing
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Load, LoadClass
 from testkit.http import http_client
 from testkit.logs import restored_logging
 from testkit.network_task import RunningRelay, network, until
@@ -136,6 +138,30 @@ def test_contacts_and_the_address_of_clients_are_told(tmp_path: Path) -> None:
         via.takes_clients("moqt://127.0.0.1:5")
         assert labels(via) == {}
         await via.stop()
+
+    in_loop(test)
+
+
+def test_how_busy_it_is_is_told_until_it_drains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, fills = Load(LoadClass.BUSY, 810), []
+
+    def sample(self: LoadMeter, now: float, spent: float, fill: float) -> Load:
+        fills.append((spent > 0.0, fill))
+        return busy
+
+    monkeypatch.setattr(LoadMeter, "sample", sample)
+
+    async def test() -> None:
+        made = part(config(tmp_path))
+        await made.start()
+        assert made.relay.info.node.load == busy
+        assert fills[0] == (True, 0.0)
+        made.drain(0.0)
+        made.server.settle()
+        assert made.relay.info.node.load.load_class is LoadClass.DRAINING
+        await made.stop()
 
     in_loop(test)
 

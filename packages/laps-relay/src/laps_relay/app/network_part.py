@@ -40,6 +40,7 @@ from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.interfaces import LOCAL, Identity, PeerPlaneCounters, Policy
 from laps_relay.core.network.links import Guest, Link
+from laps_relay.core.network.load import LoadMeter
 from laps_relay.core.network.parts import GuestWire
 from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.redirect import CLIENT_LABEL, is_loopback_url
@@ -132,6 +133,7 @@ class NetworkPart:
         self._timer_at: float | None = None
         self._epoch = int(time.time() * 1000)
         self._numbers = count(-1, -1)
+        self._load = LoadMeter()
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
         self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
@@ -332,12 +334,20 @@ class NetworkPart:
 
     def _peer_turn(self, now: float) -> None:
         """A turn of the peer port: what came goes to the Edge, and is observed."""
+        if self._load.is_due(now):
+            self.relay.set_load(now, self._load.sample(now, time.process_time(), self._fill()))
         events = self.relay.poll_events()
         if events:
             self._observe(now, events)
         edge = self._edge
         if edge is not None and (self._pump(edge, now) or not edge.server.settling):
             edge.server.settle()
+
+    def _fill(self) -> float:
+        """How much of the room for what waits to be sent to peers is taken."""
+        ports = self.server.ports.values()
+        queued = sum(port.connection.stats().queued_bytes for port in ports)
+        return queued / (self.server.config.egress.max_bytes * max(1, len(ports)))
 
     @staticmethod
     def _pump(edge: _Edge, now: float) -> bool:

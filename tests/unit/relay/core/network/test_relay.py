@@ -232,6 +232,12 @@ def test_what_a_relay_says_of_itself_reaches_others() -> None:
     net.run()
     row = next(row for row in net.relays[2].nodes() if row.node == 1)
     assert (row.load_class, row.load, row.contacts) == ("overloaded", 900, ("here:1",))
+    net.relays[1].drain(net.now, 5.0)
+    # Who drains gives everything away and is idle soon: that is no reason to come back.
+    net.relays[1].set_load(net.now, Load(LoadClass.NORMAL, 10))
+    net.run()
+    row = next(row for row in net.relays[2].nodes() if row.node == 1)
+    assert row.load_class == "draining"
 
 
 def test_a_session_is_closed_by_order() -> None:

@@ -249,8 +249,9 @@ class NetworkRelay(NetworkTables):
             self._settle(now)
 
     def set_load(self, now: float, load: Load) -> None:
-        """How busy we are."""
-        if self._own.set_load(load):
+        """How busy we are; who drains does so to the end."""
+        draining = self._own.info.node.load.load_class is LoadClass.DRAINING
+        if not draining and self._own.set_load(load):
             self._nib.set_self(now, self._own.info)
             self._settle(now)
 
