@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 import laps_sdk
-from testkit.network_task import RunningRelay, until
+from testkit.network_task import LIMIT, RunningRelay, until
 
 __all__ = ["Listener", "Show"]
 
@@ -18,6 +18,9 @@ class Listener:
         self.heard: Counter[int] = Counter()
         self.group_of: dict[int, int] = {}
         self.gaps: list[laps_sdk.Gap] = []
+        self.since: int | None = None
+        """From here on it must hear everything: before, it was joining, and streams overtake each
+        other."""
 
     async def run(self, relay: RunningRelay) -> None:
         async with relay.connect() as session:
@@ -25,16 +28,16 @@ class Listener:
 
     async def follow(self, session: laps_sdk.Session) -> None:
         async with session.subscribe(
-            "net", "numbers", follow=True, on_gap=self.gaps.append
+            "net", "numbers", follow=True, wait=LIMIT, on_gap=self.gaps.append
         ) as numbers:
             async for obj in numbers:
                 self.heard[int(obj.payload)] += 1
                 self.group_of[int(obj.payload)] = obj.group
 
-    def missing(self) -> list[int]:
-        """Numbers between the first and the last that did not come."""
-        whole = range(min(self.heard), max(self.heard) + 1)
-        return [number for number in whole if number not in self.heard]
+    def missing(self, before: int) -> list[int]:
+        """Numbers that should have come before that one, and did not."""
+        begin = min(self.heard) if self.since is None else self.since
+        return [number for number in range(begin, before) if number not in self.heard]
 
     def doubled(self) -> list[int]:
         return [number for number, times in self.heard.items() if times > 1]
@@ -78,3 +81,15 @@ class Show:
         await until(
             lambda: all(sum(n >= after for n in each.heard) >= numbers for each in listeners)
         )
+        for each in listeners:
+            if each.since is None:
+                each.since = self.sent
+
+    async def whole(self, *listeners: Listener) -> None:
+        """Each hears all that was published since it had joined, and nothing twice.
+
+        What is under way may still come; what never comes ends the test by its limit.
+        """
+        before = self.sent
+        await until(lambda: not any(each.missing(before) for each in listeners))
+        assert [each.doubled() for each in listeners] == [[] for _ in listeners]
