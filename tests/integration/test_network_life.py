@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def logging_as_before() -> Iterator[None]:
         yield
 
 
-PATIENT = {"listen": {"drain_timeout": "40s"}, "limits": {"goaway_timeout": "40s"}}
+PATIENT: dict[str, Any] = {"listen": {"drain_timeout": "40s"}, "limits": {"goaway_timeout": "40s"}}
 
 
 async def test_clients_of_a_relay_that_drains_go_where_their_tracks_are(tmp_path: Path) -> None:
