@@ -19,6 +19,7 @@ from laps_relay.core.network.events import (
 )
 from laps_relay.core.network.interfaces import Answer, Refusal
 from laps_relay.core.network.links import Link
+from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.parts import NetworkParts
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.policy import OpenPolicy
@@ -175,6 +176,28 @@ def test_what_a_peer_asks_for_is_told_again() -> None:
     net.say(1, 2, SyncRequest(Bases.NODES | Bases.ANNOUNCES | Bases.SUBSCRIBES | Bases.SNS))
     net.run()
     assert net.way(1, 3) == (2, 3)
+    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+
+
+def test_nobody_is_told_everything_as_often_as_he_likes() -> None:
+    net = chain()
+    net.publish(1)
+    net.want(3)
+    net.run(5)
+    begun: list[float] = []
+    sync_ended = Nib.sync_ended
+
+    def counted(self: Nib, now: float, peer: NodeId) -> None:
+        begun.append(now)
+        sync_ended(self, now, peer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Nib, "sync_ended", counted)
+        for _ in range(300):
+            net.say(1, 2, SyncRequest(Bases.NODES))
+            net.run(0.01)
+        net.run(3)
+    assert 3 <= len(begun) <= 5
     assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from laps_relay.core.network.bodies import body_for
 from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.interfaces import Answer
+from laps_relay.core.network.want_records import MAX_REFUSALS
 from laps_relay.core.network.wants import Wants
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
@@ -420,6 +421,18 @@ def test_an_answer_about_another_name_is_no_answer() -> None:
     reason = "the publisher's relay means another name"
     assert case.rig.taken() == [(Answer.REFUSED, SubscribeCode.HASH_COLLISION, reason, b"")]
     assert case.wants.collisions == 1
+
+
+def test_refusals_that_somebody_invents_are_not_all_kept() -> None:
+    case = Case(1)
+    case.want()
+    for responder in range(100, 100 + MAX_REFUSALS + 10):
+        case.answer(responder, SubscribeCode.POLICY)
+    assert case.wants.dropped == 10
+    case.answer(100, SubscribeCode.POLICY)  # it may say something else
+    assert case.wants.dropped == 10
+    case.answer(1, SubscribeCode.PUBLISHER_REFUSED)  # it was asked
+    assert case.wants.dropped == 10
 
 
 class OneHash(KeyedHasher):

@@ -27,6 +27,7 @@ from laps_relay.core.network.told import FLOODED
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.laps2 import Bases
 
 __all__ = ["NetworkCore"]
 
@@ -99,6 +100,8 @@ class NetworkCore(NetworkSessions):
                     if self._is_behind(now, link):
                         self._flush(now, link.session)
             case Due.FLUSH:
+                link = self._links.by_session[session]
+                link.sync, link.asked = link.sync | link.asked, Bases(0)
                 self._flush(now, session)
             case Due.REFILL:
                 self._refill(now)

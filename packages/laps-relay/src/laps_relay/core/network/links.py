@@ -80,6 +80,10 @@ class Link:
     """Bases that must be sent again, whole."""
     synced: bool = False
     """Whether the peer was told everything once, or is about to be."""
+    synced_at: float = 0.0
+    """When."""
+    asked: Bases = NO_BASES
+    """Bases that it has asked for, until it is time."""
     opened: float = 0.0
     early: EarlyData | None = None
     """Data that came before the handshake was over."""

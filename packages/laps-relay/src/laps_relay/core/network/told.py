@@ -39,11 +39,14 @@ from laps_wire.peering.laps2 import (
     SyncRequest,
 )
 
-__all__ = ["FLOODED", "NetworkTold"]
+__all__ = ["FLOODED", "SYNC_PAUSE", "NetworkTold"]
 
 FLOODED: Final = Bases.ANNOUNCES | Bases.SUBSCRIBES
 REFILL_TIME: Final = 1.0
 """How long a Via that keeps nothing waits for what others have, in seconds."""
+
+SYNC_PAUSE: Final = 1.0
+"""A peer is told everything again at most so often, in seconds."""
 
 _NO_DATA: Final = "data on a session, or in a direction, that carries none"
 
@@ -176,8 +179,15 @@ class NetworkTold(NetworkParts):
                 bases &= ~FLOODED
             elif self._timers.when((Due.REFILL, 0)) is None:
                 self._timers.set((Due.REFILL, 0), now + self._settings.batch)
-        link.sync |= bases
-        self._timers.set((Due.FLUSH, link.session), now)
+        # All tables for a few bytes: nobody gets that as often as he likes.
+        due = link.synced_at
+        if due <= now:  # otherwise it is about to be told everything
+            due = link.synced_at = now if first else max(now, due + SYNC_PAUSE)
+        if due > now:
+            link.asked |= bases
+        else:
+            link.sync |= bases
+        self._timers.set((Due.FLUSH, link.session), due)
 
     def _refill(self, now: float, asked: Link | None = None) -> None:
         """Ask peers for everything; because one of them ``asked`` for it, not all the time.

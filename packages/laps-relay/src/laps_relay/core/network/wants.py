@@ -23,7 +23,14 @@ from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings
 from laps_relay.core.network.subscribe_index import SubscribeIndex
-from laps_relay.core.network.want_records import NOT_ANNOUNCED, PAUSE, No, Want, code_of
+from laps_relay.core.network.want_records import (
+    MAX_REFUSALS,
+    NOT_ANNOUNCED,
+    PAUSE,
+    No,
+    Want,
+    code_of,
+)
 from laps_relay.core.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -286,6 +293,14 @@ class Wants:
             self._tell(now, want, Answer.ACCEPTED)
 
     def _refused(self, now: float, want: Want, node: NodeId, no: No) -> None:
+        # So many can only be invented; those who were asked are heard in any case.
+        if (
+            len(want.refusals) >= MAX_REFUSALS
+            and node not in want.refusals
+            and node not in (*self._announcers(want), *self._host.replicas(want.key))
+        ):
+            self.dropped += 1
+            return
         want.refusals[node] = no
         if want.accepted or want.state is Answer.REFUSED:
             return
