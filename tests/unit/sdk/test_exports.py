@@ -12,6 +12,7 @@ import sys
 import pytest
 
 import laps_sdk
+from laps_sdk import tokens
 from testkit.exports import check_handed_on, check_locked, check_promises, modules_of
 
 PUBLIC = ["laps_sdk", "laps_sdk.testing"]
@@ -46,3 +47,15 @@ def test_every_name_is_found_and_no_other() -> None:
 def test_the_transport_does_not_load_the_client() -> None:
     script = "import sys, laps_sdk.transport.base; sys.exit('laps_sdk.api' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_command_that_shows_lines_loads_nothing_that_draws_or_signs() -> None:
+    script = "import sys, laps_sdk.cli; sys.exit(any(n in sys.modules for n in ('cwt', 'rich')))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_every_name_of_the_tokens_is_found_and_no_other() -> None:
+    assert set(tokens._HOME_OF) <= set(tokens.__all__) <= set(dir(tokens))
+    assert all(getattr(tokens, name) is not None for name in tokens.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = tokens.nothing

@@ -126,7 +126,7 @@ def test_a_terminal_is_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(
         top_module,
-        "Console",
+        "terminal",
         lambda: Console(file=out, force_terminal=True, width=100, legacy_windows=False),
     )
     with serving(answers()) as (url, _):

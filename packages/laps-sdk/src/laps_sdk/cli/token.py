@@ -10,15 +10,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
 from laps_sdk import tokens
 from laps_sdk.tokens.constants import ALGORITHMS
-from laps_sdk.tokens.keys import Algorithm
 from laps_wire.errors import LapsError
 from laps_wire.names import FullTrackName
+
+if TYPE_CHECKING:
+    from laps_sdk.tokens.keys import Algorithm
 
 __all__ = ["app"]
 

@@ -10,19 +10,18 @@ import os
 import time
 import urllib.error
 import urllib.request
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from laps_sdk.cli.options import AsJson
 from laps_sdk.cli.output import UsageFault, Voice, one_line, printable
 from laps_wire.errors import LapsError
 
-__all__ = ["Rates", "screen", "top"]
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+__all__ = ["Rates", "screen", "terminal", "top"]
 
 DEFAULT_ADMIN: Final = "http://127.0.0.1:33480"
 ROWS: Final = 15
@@ -149,9 +148,18 @@ def _summary(
     }
 
 
+def terminal() -> Console:
+    """Where it is shown. Rich is loaded here: no other command draws, and all would wait for it."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console()
+
+
 def _watch(admin: str, interval: float, count: int | None, voice: Voice) -> None:
+    from rich.live import Live  # noqa: PLC0415 - see terminal()
+
     rates = Rates()
-    console = Console()
+    console = terminal()
     in_place = console.is_terminal and not console.is_dumb_terminal and not voice.as_json
     live = Live(console=console, auto_refresh=False) if in_place else None
     with live or contextlib.nullcontext():
@@ -170,6 +178,10 @@ def _watch(admin: str, interval: float, count: int | None, voice: Voice) -> None
 
 def screen(look: dict[str, Any]) -> Group:
     """One look as tables. Names come from strangers: they are text, never markup."""
+    from rich.console import Group  # noqa: PLC0415 - see terminal()
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     rate = look["per_second"]
     head = Text(
         f"{printable(str(look['url']))}  laps-relay {printable(str(look['version']))}  "

@@ -1,4 +1,13 @@
-"""Authorization tokens: CAT for MoQT (draft-ietf-moq-c4m), made, shown and checked."""
+"""Authorization tokens: CAT for MoQT (draft-ietf-moq-c4m), made, shown and checked.
+
+What signs and checks is loaded when it is first used: a client hands on tokens that others made,
+and its commands need not wait for the libraries that make them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 from laps_sdk.tokens.claims import Action, Claims, Match, MatchKind, Scope
 from laps_sdk.tokens.constants import MAX_TOKEN_BYTES, TOKEN_TYPE_CAT
@@ -12,23 +21,25 @@ from laps_sdk.tokens.errors import (
     TokenRefusedError,
 )
 from laps_sdk.tokens.grants import format_scope, parse_scope
-from laps_sdk.tokens.keys import (
-    KeyRing,
-    TokenKey,
-    generate,
-    load_keys,
-    load_private_key,
-    save_key,
-)
-from laps_sdk.tokens.minting import mint
-from laps_sdk.tokens.verifier import (
-    Expectations,
-    Genuine,
-    Verified,
-    authenticate,
-    judge,
-    verify,
-)
+
+if TYPE_CHECKING:
+    from laps_sdk.tokens.keys import (
+        KeyRing,
+        TokenKey,
+        generate,
+        load_keys,
+        load_private_key,
+        save_key,
+    )
+    from laps_sdk.tokens.minting import mint
+    from laps_sdk.tokens.verifier import (
+        Expectations,
+        Genuine,
+        Verified,
+        authenticate,
+        judge,
+        verify,
+    )
 
 __all__ = [
     "MAX_TOKEN_BYTES",
@@ -64,3 +75,37 @@ __all__ = [
     "to_text",
     "verify",
 ]
+
+_HOMES: Final = {
+    "laps_sdk.tokens.keys": (
+        "KeyRing",
+        "TokenKey",
+        "generate",
+        "load_keys",
+        "load_private_key",
+        "save_key",
+    ),
+    "laps_sdk.tokens.minting": ("mint",),
+    "laps_sdk.tokens.verifier": (
+        "Expectations",
+        "Genuine",
+        "Verified",
+        "authenticate",
+        "judge",
+        "verify",
+    ),
+}
+_HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it is defined (PEP 562)."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
