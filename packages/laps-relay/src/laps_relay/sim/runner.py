@@ -13,7 +13,9 @@ from laps_relay.sim.checks import Checks
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
 from laps_relay.sim.messages import shared_messages
+from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.scenario import Scenario, scenario
+from laps_relay.sim.wires import RETRANSMIT
 from laps_relay.sim.world import Builder, World
 from laps_wire.errors import LapsError
 
@@ -49,9 +51,15 @@ class Outcome:
     lost: int = 0
     loops: int = 0
     checks: int = 0
+    changes: int = 0
+    """Sessions that came or went, together if at once."""
+    late: int = 0
+    """Changes after which routes moved for longer than the bound."""
     convergence: float = 0.0
     """The longest: from the last session change to the last route change."""
     bound: float = 0.0
+    """Diameter x (one-way delay, with a retransmission where packets are lost, + batching) and two
+    batching times more. Detection is not in it: it is over when a session is gone."""
     rest: float = 0.0
     """How long after the last deed the network was at rest."""
 
@@ -90,6 +98,7 @@ class Run:
         self._run_to(made.healed + 0.01)
         self._come_to_rest()
         self.checks.at_rest()
+        self.bound = self._bound()
         # Proof: what is published now must reach everybody.
         proof, said = world.clock.now, world.control_messages
         self._run_to(proof + 2.5 * made.style.period + FLIGHT + 0.5)
@@ -128,6 +137,17 @@ class Run:
         self.rest = clock.now - made.healed
         self._run_to(clock.now + made.settle)
 
+    def _bound(self) -> float:
+        world = self.world
+        graph = world.graph()
+        diameter = Oracle(graph, lambda _: True).diameter(graph)
+        delay = max(
+            (wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter)
+            for _, _, wire in world.configured()
+        )
+        batch = self.scenario.settings.batch
+        return diameter * (delay + batch) + 2 * batch
+
     def outcome(self, cpu: float, broken: BreakError | None) -> Outcome:
         """The figures."""
         world, made = self.world, self.scenario
@@ -150,6 +170,8 @@ class Run:
             lost=world.ledger.lost,
             loops=world.ledger.loops,
             checks=self.checks.made,
+            changes=len(world.convergence),
+            late=sum(each > self.bound for each in world.convergence) if self.bound else 0,
             convergence=max(world.convergence, default=0.0),
             bound=self.bound,
             rest=self.rest,

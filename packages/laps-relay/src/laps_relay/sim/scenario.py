@@ -148,18 +148,26 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
             gap=draw.choice((0.01, 0.08, 0.2)),
         ),
     )
+    if kind == "busy":
+        # Many short streams over bad links: something is always under way when a set changes.
+        bad = tuple(replace(link, loss=0.3, jitter=link.delay) for link in topology.links)
+        made = replace(
+            made,
+            topology=replace(topology, links=bad),
+            style=Style(period=0.1, objects=3, gap=0.03),
+        )
     when = 6.0
     changes: list[Deed] = []
     count = draw.randint(3, 5) if len(topology.relays) <= LARGE else 2
     for number in range(count):
-        verb = draw.choice(PLANNED if kind == "planned" else FAULTS)
+        verb = draw.choice(FAULTS if kind == "faults" else PLANNED)
         if verb == "policy" and number < count - 1:
             # It is the last one: a class that may not pass a relay may have no way that
             # neighbours tell, when the next change comes.
             verb = "slower"
         made, deed, lasts = _change(made, draw, verb, when, number)
         changes.append(deed)
-        when += lasts if kind == "planned" else draw.choice((0.3, lasts, lasts + 2.0))
+        when += lasts if kind != "faults" else draw.choice((0.3, lasts, lasts + 2.0))
     churn = _churn(draw, edges, 5.0, when)
     churn += _behind_backs(draw, deeds, changes)
     healed = max([when, *(deed.when + deed.value for deed in changes)])

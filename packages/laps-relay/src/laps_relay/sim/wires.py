@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from laps_relay.sim.clock import Clock
 
-__all__ = ["Chunk", "Pipe", "SimOutStream", "Wire"]
+__all__ = ["RETRANSMIT", "Chunk", "Pipe", "SimOutStream", "Wire"]
 
 CONTROL: Final = -1
 """Priority of control streams: before all data."""
