@@ -260,6 +260,8 @@ def test_what_a_worker_does_otherwise(tmp_path: Path) -> None:
     assert second["network.peers"] == ["127.0.0.1:9"]
     assert second["admin.enabled"] is False
     assert "network.dynamic" not in second
+    assert second["network.cpp_peers"] == second["network.cpp_contacts"] == []
+    assert "network.cpp_peers" not in member
     assert flags(worker(1, local=False), enabled=True)["network.dynamic"] is False
 
 

@@ -96,6 +96,8 @@ class Worker:
             different |= {"network.peers": self.siblings, "admin.enabled": False}
             # From its loopback socket it reaches nobody elsewhere: the first one does it.
             different |= {} if self.local else {"network.dynamic": False}
+            # A C++ network has one way into ours, or it would get everything several times.
+            different |= {"network.cpp_peers": [], "network.cpp_contacts": []}
         if config.observe.mlog_dir is not None:
             # Files are named by sessions, and each worker counts its own.
             different["observe.mlog_dir"] = config.observe.mlog_dir / f"worker-{self.index}"
