@@ -89,8 +89,14 @@ async def test_a_cpp_relay_that_dials_us(tmp_path: Path) -> None:
             stream = b"\x13\x02" + head + b"\x80\x00\x00\x13\x88" + b"\x15" + alias
             speaker.stream(stream + b"\x00\x00\x80" + b"\x00\x00\x1a" + words)
             await until(lambda: ears.heard == [words])
-            speaker.datagram(b"\x0e\x00" + head + b"\x00" + alias + b"\x01\x00\x80" + b"quick")
-            await until(lambda: ears.heard == [words, b"quick"])
+            for number in range(1, 64):  # datagrams may be lost, even here
+                quick = b"\x0e\x00" + head + b"\x00" + alias + bytes([number]) + b"\x00\x80quick"
+                speaker.datagram(quick)
+                await asyncio.sleep(0.05)
+                if len(ears.heard) > 1:
+                    break
+            await until(lambda: len(ears.heard) > 1)
+            assert set(ears.heard[1:]) == {b"quick"}
             listening.cancel()
             await until(lambda: speaker.heard(cpp.UNSUBSCRIBE))
             assert speaker.heard(cpp.UNSUBSCRIBE) == speaker.heard(cpp.SUBSCRIBE)
