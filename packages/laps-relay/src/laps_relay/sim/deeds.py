@@ -126,6 +126,7 @@ class Deeds:
         if not process.running or process.draining:
             return
         process.draining = True
+        self._world.disturbed()
         if not self._world.connected_without(process):
             # Nobody else leads there: what is lost is lost.
             self._exempt(deed)
@@ -145,6 +146,7 @@ class Deeds:
             return
         wire.delay = round(wire.delay * float(deed.text), 6)
         self._world.measured_again = True
+        self._world.disturbed()
         for ends in self._world.network.between(*deed.who):
             for end in ends:
                 process = self._world.processes[end.host.contact]
@@ -165,6 +167,7 @@ class Deeds:
         rules[deed.text] = rules.get(deed.text, frozenset()) | denied
         world.policy = SimPolicy(no_transit=rules, excluded=world.policy.excluded)
         world.policy_since = world.clock.now
+        world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
         world.ledger.exempt(world.clock.now, world.clock.now + 3.0)
         for process in world.running():

@@ -179,6 +179,10 @@ class World:
         for watcher in self._watchers:
             watcher(process, event)
 
+    def disturbed(self) -> None:
+        """Routes move for another reason than a session: what follows is no convergence of one."""
+        self.unsettled = self.clock.now + self.scenario.settings.metric_interval
+
     def watch(self, watcher: Callable[[RelayProcess, object], None]) -> None:
         """Be told of all events."""
         self._watchers.append(watcher)
