@@ -162,13 +162,13 @@ async def test_what_is_written_down_names_nobody(tmp_path: Path) -> None:
     scope = parse_scope("all:*")
     token = mint(Claims(scopes=(scope,), issuer=CANARY, expires=2**40), key)
     telemetry = tmp_path / "telemetry"
-    environment = {
-        "LAPS_OBSERVE__TELEMETRY_DIR": str(telemetry),
-        "LAPS_OBSERVE__SAMPLE_INTERVAL": "100ms",
-        "LAPS_LISTEN__DRAIN_TIMEOUT": "0s",
-    }
     flags = ("--log-level", "debug", "--auth-key", str(tmp_path / "key.json"))
-    with relay_process(*flags, **environment) as relay:
+    with relay_process(
+        *flags,
+        LAPS_OBSERVE__TELEMETRY_DIR=str(telemetry),
+        LAPS_OBSERVE__SAMPLE_INTERVAL="100ms",
+        LAPS_LISTEN__DRAIN_TIMEOUT="0s",
+    ) as relay:
         async with (
             client(relay, token=token) as alice,
             client(relay, relay.web_url, token=token) as bob,

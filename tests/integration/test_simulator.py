@@ -35,6 +35,7 @@ def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.seeds
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, BATCH))
 def test_everything_holds_whatever_happens(first: int) -> None:
@@ -49,6 +50,7 @@ def test_everything_holds_whatever_happens(first: int) -> None:
     assert figures["faults"] > 0
 
 
+@pytest.mark.seeds
 @pytest.mark.timeout(900)
 def test_two_hundred_relays() -> None:
     ended = command("run", "--seeds", "1", "--relays", "200", "--json")

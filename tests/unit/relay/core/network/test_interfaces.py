@@ -1,0 +1,70 @@
+"""The borders inside the network hold: who stands on either side has the shape that is expected."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_relay.core.bridge.network import NetworkBridge
+from laps_relay.core.network.interfaces import (
+    LOCAL,
+    Candidate,
+    DataSink,
+    LocalSide,
+    NetworkSettings,
+    NodeLookup,
+    PeerForwarding,
+    Policy,
+)
+from laps_relay.core.network.nib import Nib
+from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.core.policy import OpenPolicy, RulePolicy
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeInfo, NodePathItem, NodeSelf, RelayType, Stamp
+
+# For the type checker: these lines fail if one side of a border moves alone.
+PLANE: type[PeerForwarding] = PeerPlane
+LOOKUP: type[NodeLookup] = Nib
+LOCAL_SIDE: type[LocalSide] = NetworkBridge
+SINK: type[DataSink] = NetworkBridge
+OPEN: type[Policy] = OpenPolicy
+RULES: type[Policy] = RulePolicy
+
+
+@pytest.mark.parametrize(
+    ("border", "made"),
+    [
+        (PeerForwarding, PeerPlane),
+        (NodeLookup, Nib),
+        (LocalSide, NetworkBridge),
+        (DataSink, NetworkBridge),
+        (Policy, OpenPolicy),
+        (Policy, RulePolicy),
+    ],
+)
+def test_every_method_of_a_border_is_there(border: type, made: type) -> None:
+    wanted = [name for name in vars(border) if not name.startswith("_")]
+    assert wanted
+    assert [name for name in wanted if not hasattr(made, name)] == []
+
+
+def test_a_way_counts_its_relays_and_its_cost() -> None:
+    near, far = NodeId(2), NodeId(3)
+    info = NodeInfo(
+        NodeSelf(far, RelayType.EDGE, Stamp(1, 1)),
+        path=(NodePathItem(NodeId(4), 100), NodePathItem(near, 20)),
+    )
+    way = Candidate(far, near, info, 7, forwards=True)
+    assert (way.hops, way.cost_us) == (2, 127)
+    # The last of a path is the next hop: data passes it first.
+    assert way.relays == (near, NodeId(4), far)
+
+
+def test_a_neighbour_is_its_own_next_hop() -> None:
+    info = NodeInfo(NodeSelf(NodeId(2), RelayType.VIA, Stamp(1, 1)))
+    way = Candidate(NodeId(2), NodeId(2), info, 7, forwards=True)
+    assert (way.hops, way.cost_us, way.relays) == (0, 7, (NodeId(2),))
+
+
+def test_our_own_clients_are_no_session_of_a_peer() -> None:
+    assert LOCAL == 0  # the shell counts sessions from 1
+    assert NetworkSettings().relay_type is RelayType.EDGE
