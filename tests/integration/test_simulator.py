@@ -17,7 +17,7 @@ from laps_relay.cli import app
 from laps_relay.sim.mutants import MUTANTS, applied, hunt
 from laps_relay.sim.runner import run_seeds, simulate_seed
 
-SEEDS = 300
+SEEDS = 100
 BATCH = 25
 
 
