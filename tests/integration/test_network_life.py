@@ -146,6 +146,42 @@ async def test_a_relay_changes_its_type_and_keeps_its_place(tmp_path: Path) -> N
         show.stop()
 
 
+async def test_a_relay_becomes_a_stub_and_comes_back(tmp_path: Path) -> None:
+    """A Stub needs an Edge: its peer is one, later a Via, then it is an Edge itself again."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        parent = await net.relay("edge", **PATIENT)
+        relay = await net.relay("edge", parent, network={"dynamic": False})
+        await net.settled()
+        node = relay.node
+        show = Show(group)
+        show.publish(parent)
+
+        again(relay, "stub", drain_timeout="0s")
+        await until(lambda: relay.logged("type changed"))
+        await until(lambda: types_of_peers(relay) == {"edge"})
+        await until(lambda: types_of_peers(parent) == {"stub"})
+        # Nobody knows it as a node any more.
+        await until(lambda: node not in {str(row.node) for row in parent.network.nodes()})
+        ear = show.listen(relay)
+        await show.more(ear)
+        assert ear.doubled() == []
+        show.stop()
+
+        again(parent, "via", drain_timeout="0s")
+        await until(lambda: parent.logged("type changed"))
+
+        def refused() -> bool:
+            lines = relay.logged("peering refused")
+            return any(line["reason"] == "a Stub peers with Edges only" for line in lines)
+
+        await until(refused)
+
+        again(relay, "edge", drain_timeout="0s")
+        await until(lambda: types_of_peers(parent) == {"edge"})
+        assert relay.node == node
+        await net.settled()
+
+
 async def test_a_type_that_cannot_be_had_ends_the_relay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,7 @@ class Play:
             assert (port.announced, port.wants, port.targets, port.served) == ({}, {}, {}, {})
             assert port.bridge.poll_timeout() is None
             assert port.bridge.client._virtual.session.open_requests == ()
-        assert self.joint.uplink.link.wants == []
+        assert not self.joint.uplink.link.wants
         assert not self.joint.uplink.link.takers
         assert not self.joint.parent.client._pulls.outlets
 

@@ -163,7 +163,7 @@ def test_a_subscribe_and_its_answer(stub: End, parent: End) -> None:
     assert carry(parent, stub) == [("responded", 8)]
     stub.link.unwant(1.0, KEY)
     stub.link.unwant(1.0, KEY)
-    assert stub.link.wants == []
+    assert not stub.link.wants
     assert carry(stub, parent) == [("unsubscribed", KEY)]
     parent.link.respond(1.0, KEY, SubscribeCode.ENDED, "", SubscribeData())
     assert parent.sent == []

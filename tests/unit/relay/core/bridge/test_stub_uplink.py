@@ -98,15 +98,125 @@ def test_a_parent_that_drains_is_left_without_loss() -> None:
     world.settle()
     assert stub.uplink.active is second.uplink
     world.settle()
-    # The old parent is not asked any more, once the new one serves.
-    assert first.uplink.link.wants == []
+    assert set(second.uplink.link.wants) == {key_of(track_of("down"))}
+    # What was begun before comes through the old parent only, and may take its time.
+    world.advance(4)
     source.more(stream, data[-5:], fin=True)
+    # Then it is not asked any more.
+    assert not first.uplink.link.wants
     source.send(subgroup(D18, bodies(1), group=1))
     first.close()
     source.send(subgroup(D18, bodies(1), group=2))
     assert not below.take(PublishEnded)
-    assert (1, 0) in below.objects()
-    assert (2, 0) in below.objects()
+    assert list(below.objects()) == [(0, 0), (0, 1), (1, 0), (2, 0)]
+    (row,) = [row for row in stub.edge.relay.subscriptions() if row.counters is not None]
+    assert row.counters is not None
+    assert row.counters.objects == 4
+
+
+def test_a_parent_that_is_left_is_not_waited_for_without_end() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    stub = Stub(world)
+    first, _ = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
+    source = one.publisher(D18, track_of("down"))
+    stub.edge.subscriber(D18, track_of("down"))
+    source.send(subgroup(D18, bodies(2), group=0)[:-5], fin=False)
+    first.pair.listener.drain(world.now, 60.0)
+    world.settle()
+    world.advance(11)
+    assert first.uplink.link.wants
+    world.advance(2)
+    assert not first.uplink.link.wants
+
+
+def test_nothing_is_kept_of_a_parent_that_had_nothing_under_way() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    stub = Stub(world)
+    first, _ = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
+    source = one.publisher(D18, track_of("down"))
+    below = stub.edge.subscriber(D18, track_of("down"))
+    first.pair.listener.drain(world.now, 30.0)
+    world.settle()
+    # A stream that was on its way when the new parent accepted.
+    late = source.send(subgroup(D18, bodies(2), group=0)[:-5], fin=False)
+    source.reset(late, 0)
+    world.advance(3)
+    assert not first.uplink.link.wants
+    source.send(subgroup(D18, bodies(1), group=1))
+    assert list(below.objects()) == [(0, 0), (1, 0)]
+
+
+def test_a_refusal_of_the_new_parent_does_not_count_while_the_old_one_serves() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    stub = Stub(world)
+    first, second = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
+    down = track_of("down")
+    source = one.publisher(D18, down)
+    below = stub.edge.subscriber(D18, down)
+    world.denied.add((two.number, down))
+    first.pair.listener.drain(world.now, 30.0)
+    world.advance(0.5)
+    assert stub.uplink.active is second.uplink
+    source.send(subgroup(D18, bodies(1), group=0))
+    assert not below.take(PublishEnded)
+    world.denied.clear()
+    world.advance(8)
+    assert not below.take(PublishEnded)
+    assert not first.uplink.link.wants
+    source.send(subgroup(D18, bodies(1), group=1))
+    assert list(below.objects()) == [(0, 0), (1, 0)]
+
+
+def test_a_refusal_counts_when_the_old_parent_is_gone() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    stub = Stub(world)
+    first, _ = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
+    down = track_of("down")
+    one.publisher(D18, down)
+    below = stub.edge.subscriber(D18, down)
+    world.denied.add((two.number, down))
+    first.pair.listener.drain(world.now, 30.0)
+    world.advance(3)
+    assert not below.take(PublishEnded)
+    first.close()
+    world.advance(3)
+    below.one(PublishEnded)
+
+
+def test_a_refusal_counts_when_the_old_parent_ends_the_track() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    stub = Stub(world)
+    first, _ = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
+    down = track_of("down")
+    source = one.publisher(D18, down)
+    below = stub.edge.subscriber(D18, down)
+    world.denied.add((two.number, down))
+    first.pair.listener.drain(world.now, 30.0)
+    world.advance(3)
+    assert not below.take(PublishEnded)
+    source.leave()
+    world.advance(3)
+    below.one(PublishEnded)
+
+
+def test_clients_may_leave_while_a_stub_moves() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    stub = Stub(world)
+    first, _ = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
+    one.publisher(D18, track_of("down"))
+    below = stub.edge.subscriber(D18, track_of("down"))
+    first.pair.listener.drain(world.now, 30.0)
+    world.settle()
+    below.leave()
+    world.advance(10)
+    assert not first.uplink.link.wants
+    assert stub.uplink.poll_timeout() is None
 
 
 def test_a_track_of_a_stub_moves_with_it() -> None:
@@ -122,6 +232,9 @@ def test_a_track_of_a_stub_moves_with_it() -> None:
     other = two.subscriber(D18, TRACK)
     publisher.send(subgroup(D18, bodies(1)))
     assert list(above.objects()) == list(other.objects()) == [(0, 0)]
+    # Both are fed: who has it through the old one may not have reached the new one yet.
+    assert first.up.streams
+    assert second.up.streams
     # The old parent gives it up; the new one keeps it.
     first.close()
     publisher.send(subgroup(D18, bodies(1), group=1))

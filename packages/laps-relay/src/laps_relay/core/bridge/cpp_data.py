@@ -114,8 +114,7 @@ class CppStreams(TrackStreams):
             return
         number = next(self._numbers)
         if not fin:
-            self._open[stream_id] = number
-            self._ids[number] = stream_id
+            self._began(stream_id, number, header.track_hash)
         whole = DataHeader(
             DataKind.STREAM,
             header.sns_id,

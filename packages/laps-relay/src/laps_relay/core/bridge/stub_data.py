@@ -74,7 +74,7 @@ class TrackFeed:
 class TrackStreams:
     """The data streams of a peer, into a sink that knows them by numbers of ours."""
 
-    __slots__ = ("_egress", "_ids", "_numbers", "_open", "_sink", "_waiting")
+    __slots__ = ("_egress", "_ids", "_keys", "_numbers", "_open", "_sink", "_waiting")
 
     def __init__(self, egress: Egress, sink: DataSink, numbers: Iterator[int]) -> None:
         self._egress = egress
@@ -86,6 +86,12 @@ class TrackStreams:
         """Streams under way, and their numbers; None: nobody wants the rest."""
         self._ids: dict[int, int] = {}
         """The other way round."""
+        self._keys: dict[int, int] = {}
+        """Of which track a stream under way is, by our number."""
+
+    def under_way(self, key: int) -> set[int]:
+        """Our numbers of the streams of a track that have not ended."""
+        return {number for number, track in self._keys.items() if track == key}
 
     def data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
         """A chunk of a stream. Raises ``RemoteError`` if the peer broke the protocol."""
@@ -114,14 +120,18 @@ class TrackStreams:
         _check(header)
         number = next(self._numbers)
         if not fin:
-            self._open[stream_id] = number
-            self._ids[number] = stream_id
+            self._began(stream_id, number, header.track)
         self._sink.stream_opened(now, number, header, data[header.size :], fin)
+
+    def _began(self, stream_id: int, number: int, key: int) -> None:
+        self._open[stream_id] = number
+        self._ids[number] = stream_id
+        self._keys[number] = key
 
     def _end(self, stream_id: int) -> int | None:
         number = self._open.pop(stream_id, None)
         if number is not None:
-            del self._ids[number]
+            del self._ids[number], self._keys[number]
         return number
 
     def reset(self, now: float, stream_id: int, code: int) -> None:
@@ -136,6 +146,7 @@ class TrackStreams:
         stream_id = self._ids.pop(number, None)
         if stream_id is not None:
             self._open[stream_id] = None
+            del self._keys[number]
             self._egress.stop_sending(stream_id, code)
 
     def datagram(self, now: float, data: bytes) -> None:

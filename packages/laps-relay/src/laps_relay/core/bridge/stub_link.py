@@ -12,7 +12,7 @@ What the two tell each other holds until it is withdrawn or the session ends (la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, KeysView
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -200,9 +200,9 @@ class StubLink:
             self._send(now, SubscribeWithdraw, [withdrawal])
 
     @property
-    def wants(self) -> list[int]:
+    def wants(self) -> KeysView[int]:
         """The keys that we subscribed to."""
-        return list(self._subscribes)
+        return self._subscribes.keys()
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Tell what we publish."""

@@ -7,9 +7,9 @@
                                    '-- who serves what
 
 Everything goes to one parent, the one with the lowest sRTT. Another one takes over when it dies or
-drains, or when nothing is under way and another one is nearer. A parent that drains serves on until
-it closes: a track moves when the new one has it (make before break), and what comes from both is
-delivered once, by the forwarding plane.
+drains, or when nothing is under way and another one is nearer. A parent that drains serves on: a
+track moves when the new one has it and what the old one began has ended (make before break), and
+what comes from both is delivered once, by the forwarding plane.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from laps_relay.core.bridge.announcements import Announcements
 from laps_relay.core.bridge.client import EdgeClient
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.bridge.stub_data import TrackFeed, TrackStreams
+from laps_relay.core.bridge.stub_feeds import StubFeeds
+from laps_relay.core.bridge.stub_leaving import Leaving
 from laps_relay.core.bridge.stub_link import STUB, PeerWire, StubLink
 from laps_relay.core.bridge.stub_parent import answer_of
 from laps_relay.core.control.events import RelayEvent
@@ -47,7 +49,16 @@ _GRACE: Final = 5.0
 class UplinkParent:
     """The session with one parent; a ``Guest`` of the network core."""
 
-    __slots__ = ("_streams", "_uplink", "draining", "egress", "link", "node", "srtt_us")
+    __slots__ = (
+        "_streams",
+        "_uplink",
+        "draining",
+        "egress",
+        "link",
+        "node",
+        "serves",
+        "srtt_us",
+    )
 
     def __init__(
         self, uplink: StubUplink, wire: PeerWire, egress: Egress, node: NodeId, srtt_us: int
@@ -57,6 +68,8 @@ class UplinkParent:
         self.node = node
         self.srtt_us = srtt_us
         self.draining = False
+        self.serves: set[int] = set()
+        """The keys that it accepted."""
         self.link = StubLink(self, wire, uplink.hasher, source=STUB, epoch=uplink.epoch)
         self._streams = TrackStreams(egress, uplink.sink, uplink.numbers)
 
@@ -79,6 +92,15 @@ class UplinkParent:
         """The plane takes nothing more of a stream, if it is one of this parent."""
         self._streams.stop(number, code)
 
+    def under_way(self, key: int) -> set[int]:
+        """The streams of a track that have not ended."""
+        return self._streams.under_way(key)
+
+    def unwant(self, now: float, key: int) -> None:
+        """Ask no more for a track."""
+        self.serves.discard(key)
+        self.link.unwant(now, key)
+
     # Guest
 
     def event(self, now: float, event: Event) -> None:
@@ -92,10 +114,13 @@ class UplinkParent:
     def stream_data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
         """A chunk of a unidirectional stream; raises ``RemoteError`` for the parent's fault."""
         self._streams.data(now, stream_id, data, fin)
+        if fin:
+            self._uplink.stream_ended(now, self)
 
     def stream_reset(self, now: float, stream_id: int, code: int) -> None:
         """The parent abandoned it."""
         self._streams.reset(now, stream_id, code)
+        self._uplink.stream_ended(now, self)
 
     def datagram(self, now: float, data: bytes) -> None:
         """A datagram; raises like :meth:`stream_data`."""
@@ -143,9 +168,11 @@ class StubUplink:
         "_active",
         "_announcements",
         "_contexts",
-        "_owners",
+        "_feeds",
+        "_leaving",
         "_parents",
         "_plane",
+        "_refusals",
         "_until",
         "_wants",
         "client",
@@ -181,8 +208,11 @@ class StubUplink:
         self._parents: dict[UplinkParent, None] = {}
         self._active: UplinkParent | None = None
         self._wants: dict[int, tuple[FullTrackName, SubscribeData]] = {}
-        self._owners: dict[int, UplinkParent] = {}
+        self._feeds: StubFeeds[UplinkParent] = StubFeeds()
         """Who gets a track of ours."""
+        self._leaving: Leaving[UplinkParent] = Leaving(UplinkParent.under_way, self._left)
+        self._refusals: dict[int, SubscribeResponse] = {}
+        """What the active parent refused and another one still gives."""
         self._until: float | None = None
         """When tracks have ended, if no parent came."""
 
@@ -216,11 +246,12 @@ class StubUplink:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        due = (self.client.poll_timeout(), self._until)
+        due = (self.client.poll_timeout(), self._until, self._leaving.poll_timeout())
         return min((when for when in due if when is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
-        """Give up what no parent gives."""
+        """Give up what no parent gives, and leave those that are not asked any more."""
+        self._leaving.handle_timeout(now)
         if self._until is not None and self._until <= now:
             self._until = None
             for key in list(self._wants):
@@ -244,6 +275,8 @@ class StubUplink:
             return  # a move costs more than a longer way
         self._active = best
         self._until = None
+        self._refusals.clear()
+        self._leaving.forget_parent(best)
         for kind, name in self._announcements.current():
             best.link.announce(now, kind, name)
         for key, (name, data) in list(self._wants.items()):
@@ -255,14 +288,24 @@ class StubUplink:
     def lost(self, now: float, parent: UplinkParent) -> None:
         """The session with a parent is over."""
         self._parents.pop(parent, None)
-        for key in [key for key, owner in self._owners.items() if owner is parent]:
-            del self._owners[key]
-            self.client.release(now, key)
+        self._leaving.forget_parent(parent)
+        for key in self._feeds.of(parent):
+            self.release(now, parent, key)
         if parent is self._active:
             self._active = None
             self.choose(now)
             if not self._parents and self._wants:
                 self._until = now + _GRACE
+        for key in list(self._refusals):
+            self._refuse(now, key)
+
+    def stream_ended(self, now: float, parent: UplinkParent) -> None:
+        """A stream of a parent has ended: perhaps one that it was kept for."""
+        self._leaving.stream_ended(now, parent)
+
+    def _left(self, now: float, parent: UplinkParent, key: int) -> None:
+        parent.unwant(now, key)
+        self._refuse(now, key)
 
     # From parents
 
@@ -274,24 +317,36 @@ class StubUplink:
         name: FullTrackName,
         data: SubscribeData,
     ) -> None:
-        """A parent wants a track: the last one that asks gets it."""
-        self._owners[key] = parent
+        """A parent wants a track."""
         feed = TrackFeed(parent.egress, key, self._contexts())
-        self.client.pull(now, key, name, data, feed)
+        self.client.pull(now, key, name, data, self._feeds.add(key, parent, feed))
 
     def release(self, now: float, parent: UplinkParent, key: int) -> None:
         """It does not any more."""
-        if self._owners.get(key) is parent:
-            del self._owners[key]
+        if self._feeds.remove(key, parent):
             self.client.release(now, key)
 
     def responded(self, now: float, parent: UplinkParent, response: SubscribeResponse) -> None:
         """A parent answered a subscribe."""
         key = response.full_name_hash
+        if response.code == SubscribeCode.ACCEPTED:
+            parent.serves.add(key)
+            if parent is self._active:
+                self._refusals.pop(key, None)
+                for other in self._parents:
+                    if other is not parent and key in other.link.wants:
+                        self._leaving.begin(now, other, key)
+                self._answer(now, key, response.code, response.reason, response.data)
+            return
+        parent.serves.discard(key)
         if parent is self._active:
-            for other in self._parents:
-                if other is not parent and response.code == SubscribeCode.ACCEPTED:
-                    other.link.unwant(now, key)  # it was kept until this one has it
+            self._refusals[key] = response
+        self._refuse(now, key)
+
+    def _refuse(self, now: float, key: int) -> None:
+        """Pass a refusal of the active parent on, unless another one serves the track."""
+        if key in self._refusals and not any(key in other.serves for other in self._parents):
+            response = self._refusals.pop(key)
             self._answer(now, key, response.code, response.reason, response.data)
 
     def _answer(
@@ -304,7 +359,8 @@ class StubUplink:
 
     def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
         """An outgoing stream was dropped, or stopped by a parent."""
-        ours = self.client.egress.stream_of(stream)
+        whole = self._feeds.gone(stream)
+        ours = None if whole is None else self.client.egress.stream_of(whole)
         if ours is not None:
             self._plane.out_stream_gone(now, self.client.number, ours, lost, stopped=stopped)
 
@@ -326,8 +382,10 @@ class StubUplink:
         """They do not any more."""
         del name
         self._wants.pop(key, None)
+        self._refusals.pop(key, None)
+        self._leaving.forget_key(key)
         for parent in self._parents:
-            parent.link.unwant(now, key)
+            parent.unwant(now, key)
 
     def pulled(self, now: float, key: int, data: SubscribeData) -> None:
         """Our clients serve what a parent wants."""
@@ -346,10 +404,10 @@ class StubUplink:
     def _respond(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        owner = self._owners.get(key)
-        if owner is not None:
-            if code is not SubscribeCode.ACCEPTED:
-                del self._owners[key]
+        owners = self._feeds.owners(key)
+        if code is not SubscribeCode.ACCEPTED:
+            self._feeds.drop(key)
+        for owner in owners:
             owner.link.respond(now, key, code, reason, data)
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:
