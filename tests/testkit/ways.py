@@ -64,13 +64,14 @@ class Directory:
         rtt: int = 10_000,
         link: int = 10_000,
         forwards: bool = True,
+        load: int = 0,
     ) -> None:
         """A way through these relays, the next hop first; ``rtt`` is between each two of them."""
         path = tuple(NodePathItem(NodeId(relay), rtt) for relay in reversed(relays))
         peer = NodeId(relays[0] if relays else target)
         info = NodeInfo(self.self_of(target), path=path)
         self._ways.setdefault(NodeId(target), {})[peer] = Candidate(
-            NodeId(target), peer, info, link, forwards
+            NodeId(target), peer, info, link, forwards, load
         )
 
     def cut(self, target: int, peer: int) -> None:

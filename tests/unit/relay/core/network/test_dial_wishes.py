@@ -175,3 +175,27 @@ def test_a_bad_way_wants_the_target_itself_or_a_better_via() -> None:
     direct = Shortage({T1: nodes.candidates(T1)[0]}, frozenset({T1}), None)
     wishes.put(7, Need("gold", shortages=[direct]))
     assert wishes.nodes(0.0) == [V]
+
+
+def test_it_is_due_only_when_something_has_happened() -> None:
+    nodes = Directory(describe(T1, contacts=HERE))
+    wishes = book(nodes)
+    wishes.put(7, Need(""))
+    wishes.look_again()
+    assert not wishes.is_due(0.0), "nobody needs anything"
+    wishes.put(7, Need("", lost=[T1]))
+    assert (7 in wishes, 8 in wishes) == (True, False)
+    assert wishes.is_due(0.0)
+    assert wishes.nodes(0.0) == [T1]
+    wishes.put(7, Need("", lost=[T1]))
+    assert not wishes.is_due(1.0), "it needs what it needed"
+    wishes.look_again()
+    assert wishes.is_due(1.0)
+    wishes.nodes(1.0)
+    wishes.put(7, Need(""))
+    assert wishes.is_due(2.0)
+    assert wishes.nodes(2.0) == []
+    nodes.put(describe(V, RelayType.VIA, contacts=HERE, reachable=REACHED))
+    wishes.put(7, Need("", shortages=[crowd(nodes)]))
+    assert wishes.nodes(3.0) == [V]
+    assert [wishes.is_due(at) for at in (3.0, 12.9, 13.0)] == [False, False, True]

@@ -645,3 +645,18 @@ TestNetwork = Network.TestCase
 TestNetwork.settings = hypothesis_settings(max_examples=24, stateful_step_count=30)
 TestDampedNetwork = DampedNetwork.TestCase
 TestDampedNetwork.settings = hypothesis_settings(max_examples=12, stateful_step_count=30)
+
+
+def test_another_way_than_the_best_is_a_change_of_its_own() -> None:
+    nib = nib_of()
+    for peer in (P, Q):
+        nib.add_peer(0.0, peer, node_info(peer), srtt_us=1_000, forwards=True)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    nib.take_changes()
+    nib.advertised(1.0, Q, [node_info(X, (7, 1_000), (Q, 1_000))])
+    assert nib.take_changes() == Changes([], [], [X])
+    nib.set_peer(2.0, Q, draining=True)
+    assert nib.take_changes() == Changes([], [], [X])
+    nib.withdrawn(3.0, Q, [X])
+    assert nib.take_changes() == Changes([], [], [X])
+    assert nib.take_changes() == Changes([], [])

@@ -221,3 +221,37 @@ def test_looking_at_once_and_looking_again_come_to_the_same(
         assert table.records[X].told.node.stamp >= max(told)
     else:
         assert X not in table.records
+
+
+def test_every_way_that_changes_is_noted_once_and_cheaply() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1)))
+
+    def noted() -> set[int]:
+        table.refresh()
+        found = {int(node) for node in table.ways}
+        table.ways.clear()
+        table.routes.clear()
+        return found
+
+    assert noted() == {1, 2, 9}
+    longer = node_info(9, (5, 1), (2, 1))
+    table.put(two, longer)
+    assert (set(table.routes), noted()) == (set(), {9})
+    table.put(two, longer)
+    assert noted() == set()
+    table.bar(two, X, True)
+    assert (set(table.routes), noted()) == (set(), {9})
+    table.bar(two, X, True)
+    table.bar(two, NodeId(77), True)
+    assert noted() == set()
+    table.bar(two, X, False)
+    assert noted() == {9}
+    # The load of a relay on a way that is not the best one.
+    table.put(two, node_info(5, (2, 1), load=Load(LoadClass.OVERLOADED, 900)))
+    assert noted() == {5, 9}
+    table.drop(two, X)
+    assert noted() == {9}
+    table.drop(two, X)
+    assert noted() == set()

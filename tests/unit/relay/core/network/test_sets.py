@@ -180,6 +180,16 @@ def test_only_what_is_affected_is_looked_at() -> None:
     assert net[1].assigned == before + 1
 
 
+def test_who_does_not_go_the_best_way() -> None:
+    net = SetWorld(4, DIAMOND)
+    want(net, 2, 4)
+    net.drain()
+    at = {NodeId(4): NodeId(4), NodeId(2): NodeId(1)}.get
+    assert net[2].sets.astray([NodeId(2), NodeId(3), NodeId(4)], at) == []
+    assert net[2].sets.astray([NodeId(4)], lambda _: NodeId(1)) == [NodeId(4)]
+    assert net[1].sets.astray([NodeId(4)], lambda _: NodeId(3)) == [], "a feed is steered"
+
+
 def test_a_target_that_comes_back_elsewhere_gets_nothing_twice() -> None:
     """It went and came, and both changes are slower than a stream that began before them."""
     net = SetWorld(4, DIAMOND)

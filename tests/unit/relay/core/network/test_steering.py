@@ -226,6 +226,69 @@ def test_regions_are_counted_one_by_one() -> None:
     assert steering.vias(KEY) == {}
 
 
+# Ways that are not the best ones
+
+
+def test_only_who_is_short_of_something_looks_at_other_ways() -> None:
+    nodes, steering = network(targets=4)
+    other = 78
+    hops(steering, 0.0)
+    hops(steering, 0.0, 2, key=other)
+    assert steering.reassess(HOLD) == [KEY]
+    assert hops(steering, HOLD) == [V, V, V]
+    nodes.put(describe(V, RelayType.VIA, load=LoadClass.DRAINING))
+    steering.ways_changed([T4, T1])
+    assert list(steering._dirty) == [KEY]
+    assert steering.reassess(11.0) == [KEY]
+    assert hops(steering, 11.0) == [T1, T2, T3]
+    steering.release(KEY)
+    steering.ways_changed([T1, T2, T3])
+    assert steering.reassess(12.0) == []
+    steering.release(other)
+    assert steering._targets == {}
+
+
+def test_who_is_kept_from_the_best_way_looks_at_others() -> None:
+    nodes, steering = network(policy=policy_of(V))
+    nodes.cut(T1, T1)
+    assert hops(steering, 0.0, 1, scope="gold") == [W]
+    steering.ways_changed([T1])
+    assert steering.reassess(1.0) == []
+    nodes.cut(T1, W)
+    nodes.way(T1, T2)
+    steering.ways_changed([T1])
+    assert steering.reassess(2.0) == [KEY]
+    assert hops(steering, 2.0, 1, scope="gold") == [T2]
+
+
+def test_a_way_through_a_relay_that_drains_is_no_option() -> None:
+    """What it says to its peers comes before what it says to everybody."""
+    nodes, steering = network()
+    hops(steering, 0.0)
+    assert hops(steering, 10.0) == [V, V, V]
+    for target in TARGETS[:3]:
+        nodes.way(target, V, rtt=15_000, link=5_000, load=1 << 16)
+    steering.ways_changed(TARGETS[:3])
+    assert steering.reassess(11.0) == [KEY]
+    assert hops(steering, 11.0) == [T1, T2, T3]
+
+
+def test_what_counts_for_every_track() -> None:
+    nodes, steering = network(own="eu", region="eu")
+    hops(steering, 0.0)
+    assert not steering.wishes_due(0.0)
+    nodes.put(describe(ME, region="eu", load=LoadClass.OVERLOADED))
+    steering.look_again()
+    assert steering.reassess(0.0) == []
+    assert steering.reassess(10.0) == [KEY]
+    assert hops(steering, 10.0) == [V, V, V]
+    assert steering.wishes_due(10.0)
+    assert steering.wishes(10.0) == [V]
+    assert not steering.wishes_due(11.0)
+    steering.nodes_changed()
+    assert steering.wishes_due(11.0)
+
+
 # Classes
 
 

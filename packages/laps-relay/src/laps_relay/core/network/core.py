@@ -146,11 +146,21 @@ class NetworkCore(NetworkSessions):
                 self._events.append(events.NodeAdded(info=info, peer=peer, best=best is not None))
         if changes.nodes:
             self._prober.set_targets(self._nib.nodes)
-        if changes.routes:
-            for node in changes.routes:
-                self._note_route(node)
-            self._sets.reroute(now, changes.routes)
+        for node in changes.routes:
+            self._note_route(node)
+        moved = changes.routes
+        if changes.alternates:
+            moved = moved + self._sets.astray(changes.alternates, self._best_hop)
+            self._steering.ways_changed(changes.alternates)
+        if moved:
+            self._sets.reroute(now, moved)
+        if changes.nodes or changes.routes or changes.alternates:
+            self._steering.nodes_changed()
         return bool(changes.nodes or changes.routes)
+
+    def _best_hop(self, node: NodeId) -> NodeId | None:
+        best = self._nib.best(node)
+        return None if best is None else best.peer
 
     def _note_route(self, node: NodeId) -> None:
         """Tell of another way; that it costs more or less is not news for a log."""
@@ -196,15 +206,15 @@ class NetworkCore(NetworkSessions):
         keys, self._changed_keys = self._changed_keys, {}
         for key in (*keys, *self._steering.reassess(now)):
             self._lead(now, key)
-        wishes = tuple(self._steering.wishes(now)) if self._settings.dynamic_peering else ()
-        if wishes != self._wishes:
-            self._wishes = wishes
-            contacts = {
+        if self._settings.dynamic_peering and self._steering.wishes_due(now):
+            wishes = {
                 node: self_part.contacts
-                for node in wishes
+                for node in self._steering.wishes(now)
                 if (self_part := self.node(node)) is not None
             }
-            self._dialler.set_wishes(now, contacts)
+            if wishes != self._wishes:
+                self._wishes = wishes
+                self._dialler.set_wishes(now, wishes)
         for session in self._dialler.poll_unwanted():
             self._spare(now, session)
         return bool(keys)

@@ -61,7 +61,7 @@ class Need:
 class WishBook:
     """The needs of all tracks that originate here, and whom to dial for them."""
 
-    __slots__ = ("_due", "_needs", "_nodes", "_settings", "_since", "_ways")
+    __slots__ = ("_due", "_needs", "_nodes", "_settings", "_since", "_stale", "_ways")
 
     def __init__(self, ways: Ways, nodes: NodeDirectory, settings: NetworkSettings) -> None:
         self._ways = ways
@@ -71,17 +71,33 @@ class WishBook:
         self._since: dict[NodeId, float] = {}
         """When we began to wish for a Via that is not a peer yet."""
         self._due: float | None = None
+        self._stale = False
+        """Whether something that the answer depends on has happened since it was given."""
 
     def put(self, key: int, need: Need) -> None:
         """Replace what a track needs."""
-        if need:
+        if not need:
+            self.forget(key)
+        elif self._needs.get(key) != need:
             self._needs[key] = need
-        else:
-            self._needs.pop(key, None)
+            self._stale = True
 
     def forget(self, key: int) -> None:
         """It needs nothing any more."""
-        self._needs.pop(key, None)
+        if self._needs.pop(key, None) is not None:
+            self._stale = True
+
+    def __contains__(self, key: int) -> bool:
+        """Whether a track needs something."""
+        return key in self._needs
+
+    def look_again(self) -> None:
+        """Nodes, ways or policy are not what they were."""
+        self._stale = self._stale or bool(self._needs)
+
+    def is_due(self, now: float) -> bool:
+        """Whether :meth:`nodes` may say something else than the last time."""
+        return self._stale or (self._due is not None and now >= self._due)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`nodes` gives up a Via, or tries one again."""
@@ -90,6 +106,7 @@ class WishBook:
     def nodes(self, now: float) -> list[NodeId]:
         """With whom a data session is wanted, in ascending order; some may be peers."""
         self._due = None
+        self._stale = False
         if not self._settings.dynamic_peering or not self._needs:
             self._since.clear()
             return []

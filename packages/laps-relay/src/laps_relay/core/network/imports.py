@@ -89,6 +89,8 @@ class Imports:
             return
         for peer, target in affected:
             self._ask_again(peer, target)
+        # Rules of a class are asked where data goes: those ways must be judged again, too.
+        self._table.ways.update(dict.fromkeys(target for _, target in affected))
 
     def _remember(self, node: NodeSelf) -> None:
         """It may come back as another one, and ways through it may still be there."""

@@ -292,9 +292,11 @@ class Nib:
         """What changed since the last time."""
         self._imports.reconsider()
         table = self._table
-        changes = Changes(sorted(table.routes), sorted(table.nodes))
+        alternates = sorted(table.ways.keys() - table.routes.keys())
+        changes = Changes(sorted(table.routes), sorted(table.nodes), alternates)
         table.routes.clear()
         table.nodes.clear()
+        table.ways.clear()
         return changes
 
     # What peers are told

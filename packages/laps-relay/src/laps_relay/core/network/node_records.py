@@ -64,6 +64,8 @@ class Changes(NamedTuple):
     """The best way that forwards came, went, moved, or has another cost."""
     nodes: list[NodeId]
     """It appeared, is gone, has a new epoch, or says something else of itself."""
+    alternates: list[NodeId] = []  # noqa: RUF012 - a default of a tuple, never changed
+    """Another way than the best one came, went, or is worth something else; not in ``routes``."""
 
 
 class AdjOut:

@@ -32,6 +32,7 @@ class NodeTable:
         "records",
         "routes",
         "touched",
+        "ways",
     )
 
     def __init__(self, order: Order) -> None:
@@ -51,6 +52,8 @@ class NodeTable:
         """It appeared, is gone, or says something else."""
         self.news: dict[NodeId, NodeSelf | None] = {}
         """The same, with what it said before; None if it was not known."""
+        self.ways: dict[NodeId, None] = {}
+        """Some way, the best one or another, came, went, or is worth something else."""
 
     # Changes
 
@@ -68,6 +71,7 @@ class NodeTable:
             if info.node is not record.told.node:
                 info = _shared(record.told, info)
         peer.entries[node] = info
+        self.ways[node] = None
         best = record.best
         if node in self._stale:
             if best is peer:
@@ -91,7 +95,10 @@ class NodeTable:
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
         """Forget an entry of a peer."""
         peer.barred.pop(node, None)
-        if peer.entries.pop(node, None) is not None and node not in self._stale:
+        if peer.entries.pop(node, None) is None:
+            return
+        self.ways[node] = None
+        if node not in self._stale:
             record = self.records[node]
             if record.best is peer or not self._held(record):
                 self._stale[node] = False
@@ -109,11 +116,13 @@ class NodeTable:
             del peer.barred[node]
         if node in peer.entries:
             self._stale[node] = True
+            self.ways[node] = None
 
     def worn(self, nodes: Iterable[NodeId]) -> None:
         """Something that ranks of ways to these nodes depend on is not what it was."""
         for node in nodes:
             self._stale.setdefault(node, False)
+            self.ways[node] = None
 
     def weigh(self, node: NodeId) -> None:
         """Look at the load of a relay: it counts on every way that passes it."""

@@ -205,7 +205,8 @@ class NetworkParts:
         """Whether something has happened that peers may have to be told."""
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best way to each node, as last told to the log."""
-        self._wishes: tuple[NodeId, ...] = ()
+        self._wishes: dict[NodeId, tuple[str, ...]] = {}
+        """Who is to be dialled on demand, and where."""
 
     # What Interests asks
 

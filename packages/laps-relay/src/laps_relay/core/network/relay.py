@@ -250,9 +250,12 @@ class NetworkRelay(NetworkTables):
 
     def set_load(self, now: float, load: Load) -> None:
         """How busy we are; who drains does so to the end."""
-        draining = self._own.info.node.load.load_class is LoadClass.DRAINING
-        if not draining and self._own.set_load(load):
+        before = self._own.info.node.load.load_class
+        if before is not LoadClass.DRAINING and self._own.set_load(load):
             self._nib.set_self(now, self._own.info)
+            if load.load_class is not before:
+                # An overloaded relay sends one copy towards each region.
+                self._steering.look_again()
             self._settle(now)
 
     def set_policy(self, now: float, policy: Policy) -> None:

@@ -16,7 +16,7 @@ chosen in :mod:`~laps_relay.core.network.set_choice`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from laps_relay.core.network.interfaces import (
@@ -165,6 +165,27 @@ class Sets:
                 if nodes is None:
                     record.blocks.pop(node, None)
         self._evaluate_all(now, affected, cut=cut)
+
+    def astray(
+        self, nodes: Iterable[NodeId], best: Callable[[NodeId], NodeId | None]
+    ) -> list[NodeId]:
+        """Targets among these that some data of peers does not take the best next hop to.
+
+        For those a change of another way counts, too. Feeds are not looked at: steering does that.
+        """
+        found: list[NodeId] = []
+        for node in nodes:
+            records = self._targets.get(node)
+            if records is not None and node != self._local:
+                peer = best(node)
+                if any(
+                    (session := record.home.get(node)) is None
+                    or self._host.node_of(session) != peer
+                    for record in records.values()
+                    if not record.is_feed
+                ):
+                    found.append(node)
+        return found
 
     def idle(self, now: float, notice: SetIdle) -> None:
         """A retired set has no stream under way any more: withdraw it."""

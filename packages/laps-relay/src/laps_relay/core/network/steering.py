@@ -33,6 +33,7 @@ from laps_relay.core.network.interfaces import (
     Refusal,
 )
 from laps_relay.core.network.plans import NO_PLAN, Plan
+from laps_relay.core.network.selection import LOAD_WEIGHTS
 from laps_relay.core.network.via_choice import (
     Choice,
     Pick,
@@ -101,6 +102,7 @@ class Steering:
         "_plan",
         "_scopes",
         "_settings",
+        "_targets",
         "_timers",
         "_ways",
         "_wishes",
@@ -116,6 +118,8 @@ class Steering:
         self._plan: Plan = NO_PLAN
         self._links: dict[NodeId, LinkState] = {}
         self._flows: dict[int, _Flow] = {}
+        self._targets: dict[NodeId, dict[int, None]] = {}
+        """By target: the tracks that go there. A way that changes touches only those."""
         self._timers: Timers[int] = Timers()
         self._dirty: dict[int, None] = {}
         self._scopes: dict[str, None] = {}
@@ -127,12 +131,37 @@ class Steering:
     def set_policy(self, policy: Policy) -> None:
         """Another policy: ask :meth:`reassess` what changes, and assign transit again, too."""
         self._ways.policy = policy
-        self._dirty = dict.fromkeys(self._flows)
+        self.look_again()
 
     def set_plan(self, plan: Plan) -> None:
         """Another plan; :data:`~laps_relay.core.network.plans.NO_PLAN` for none."""
         self._plan = plan
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Something that counts for every track is not what it was, such as our own load."""
         self._dirty = dict.fromkeys(self._flows)
+        self._wishes.look_again()
+
+    def ways_changed(self, nodes: Iterable[NodeId]) -> None:
+        """Ways to these nodes changed that are not the best ones, or not for everybody.
+
+        That counts for tracks that do not go the best way, and for those that are short of
+        something. For all others only the best way counts, and who sees it change assigns again.
+        """
+        for node in nodes:
+            keys = self._targets.get(node)
+            if keys is None:
+                continue
+            best = self._nodes.best(node)
+            peer = None if best is None else best.peer
+            for key in keys:
+                if key in self._wishes or self._flows[key].next_hop.get(node) != peer:
+                    self._dirty[key] = None
+
+    def nodes_changed(self) -> None:
+        """Nodes, or ways to them, are not what they were: others may be worth a wish."""
+        self._wishes.look_again()
 
     def links(self, node: NodeId, state: LinkState | None) -> None:
         """What is measured on the sessions with a peer; None: there are none any more."""
@@ -153,7 +182,9 @@ class Steering:
 
     def release(self, key: int) -> None:
         """Nobody wants this track any more."""
-        self._flows.pop(key, None)
+        flow = self._flows.pop(key, None)
+        if flow is not None:
+            self._index(key, flow, ())
         self._dirty.pop(key, None)
         self._timers.cancel(key)
         self._wishes.forget(key)
@@ -179,7 +210,8 @@ class Steering:
         flow = self._flows.get(key)
         if flow is None:
             flow = self._flows[key] = _Flow()
-        flow.targets = wanted
+        if flow.targets != wanted:
+            self._index(key, flow, wanted)
         flow.scope = scope
         self._scopes[scope] = None
         self._dirty.pop(key, None)
@@ -204,6 +236,10 @@ class Steering:
         """Nodes with which a data session is wanted, in ascending order; some may be peers."""
         return self._wishes.nodes(now)
 
+    def wishes_due(self, now: float) -> bool:
+        """Whether :meth:`wishes` may say something else than the last time: it costs a search."""
+        return self._wishes.is_due(now)
+
     def poll_timeout(self) -> float | None:
         """When :meth:`reassess` and :meth:`wishes` may have something new."""
         times = [
@@ -220,6 +256,16 @@ class Steering:
             for region, group in groups.items()
             if group.choice
         }
+
+    def _index(self, key: int, flow: _Flow, targets: tuple[NodeId, ...]) -> None:
+        for target in flow.targets:
+            keys = self._targets[target]
+            del keys[key]
+            if not keys:
+                del self._targets[target]
+        for target in targets:
+            self._targets.setdefault(target, {})[key] = None
+        flow.targets = targets
 
     # Transit
 
@@ -346,6 +392,8 @@ class Steering:
         burdened: set[NodeId] = set()
         for target in situation.plain:
             for way in self._ways.allowed(target, scope):
+                if way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]:
+                    continue  # a relay on it has said so; what it tells others may come later
                 options.setdefault(way.peer, {}).setdefault(target, way)
         for peer in sorted(options):
             node = self._ways.self_of(peer)
