@@ -70,6 +70,13 @@ def bench_network(session: nox.Session) -> None:
     session.run("python", "benchmarks/peer_plane.py")
 
 
+@nox.session(name="bench-sim")
+def bench_sim(session: nox.Session) -> None:
+    """CPU and memory of simulated networks against the number of their relays."""
+    session.install(*ALL)
+    session.run("python", "benchmarks/simulator.py", *session.posargs)
+
+
 @nox.session
 def sim(session: nox.Session) -> None:
     """The long form of the simulator: 5,000 seeds, one network of 1,000 relays, all mutants."""
