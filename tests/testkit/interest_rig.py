@@ -8,7 +8,10 @@ from typing import Any
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.core.network.interests import Interests
 from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings, Policy, Refusal
+from laps_relay.core.network.origins import Origins
+from laps_relay.core.network.pulls import Lack
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -125,9 +128,13 @@ class Rig:
             self.know(session)
         self.log: list[tuple[Any, ...]] = []
         """What the local side and the log were told, in order."""
-        self.responses: list[tuple[int, SubscribeResponse]] = []
+        self._responses: list[tuple[int, SubscribeResponse]] = []
+        self._unled: dict[int, None] = {}
         self.auto: Any = None
         """Called with the key of every pull."""
+        self.origins: Origins | Interests | None = None
+        """Who is told that ways lead to all targets, or to all but these."""
+        self.lacks: dict[NodeId, Lack] = {}
 
     def know(self, node: int, epoch: int | None = 1) -> None:
         """The node information base has this epoch of a node, or does not have it."""
@@ -143,9 +150,16 @@ class Rig:
         log, self.log = self.log, []
         return log
 
+    @property
+    def responses(self) -> list[tuple[int, SubscribeResponse]]:
+        """All that was answered since it was last taken."""
+        self.lead()
+        return self._responses
+
     def sent(self) -> list[tuple[int, SubscribeCode, str]]:
         """What was answered since the last call: session, code, reason."""
-        responses, self.responses = self.responses, []
+        responses = self.responses
+        self._responses = []
         return [
             (session, SubscribeCode(response.code), response.reason)
             for session, response in responses
@@ -173,11 +187,20 @@ class Rig:
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Kept."""
-        self.responses.append((session, response))
+        self._responses.append((session, response))
 
     def targets_changed(self, now: float, key: int) -> None:
         """Kept."""
         self.log.append(("targets", key))
+        self._unled[key] = None
+
+    def lead(self, *keys: int) -> None:
+        """Ways are looked for: for these tracks, and those whose targets have changed."""
+        self._unled.update(dict.fromkeys(keys))
+        unled, self._unled = self._unled, {}
+        for key in unled:
+            if self.origins is not None:
+                self.origins.led(self.now, key, self.origins.targets(key), self.lacks)
 
     def refused(self, now: float, key: int, source: NodeId, code: int, reason: str) -> None:
         """Kept."""

@@ -67,6 +67,9 @@ class Clients:
     answer: bool = True
     """Whether pulls are accepted at once."""
 
+    reasons: list[str] = field(default_factory=list)
+    """All that were given with answers."""
+
     def pull(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
@@ -89,6 +92,7 @@ class Clients:
         data: SubscribeData,
     ) -> None:
         self.answers.append((key, answer, code, reason))
+        self.reasons.append(reason)
 
     def discovered(self, now: float, entry: AnnounceInfo) -> None:
         if entry.plaintext is not None:

@@ -8,7 +8,7 @@ says so, before or after the sets that they need.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from laps_relay.core.network.interfaces import (
     Refusal,
     SetIdle,
 )
+from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -122,6 +123,8 @@ class SetRelay:
         self.got_last: dict[int, int] = {}
         self.held: dict[tuple[int, int], list[str]] = {}
         self.assigned = 0
+        self.leads: dict[int, dict[NodeId, Unserved]] = {}
+        """By key of a feed: who gets nothing, as told last."""
 
     # SetHost
 
@@ -164,6 +167,17 @@ class SetRelay:
             if path and peer not in avoid and not {self.node, arrived_on} & set(path):
                 return peer
         return Refusal("", f"no way to {target}")
+
+    def led(
+        self,
+        now: float,
+        key: int,
+        wanted: frozenset[NodeId],
+        scope: str,
+        unserved: Mapping[NodeId, Unserved],
+    ) -> None:
+        assert unserved.keys() <= wanted
+        self.leads[key] = dict(unserved)
 
     def session_to(self, node: NodeId, key: int) -> int | None:
         return self.world.link(self.node, node)

@@ -239,14 +239,7 @@ class Checks:
                 raise self._fail(
                     "answer", f"{contact} wants {track} and was told {answer}, not accepted"
                 )
-            if want is not None and want.interval is not None and not served:
-                # No way that policy allows: it gets nothing, whatever it was told.
-                want.interval.end = min(self._world.policy_since, self._world.clock.now)
-                want.interval = None
-            offered = self._publishers(track) and self._world.policy.serves(
-                track, process.spec.region
-            )
-            if not offered and answer is Answer.ACCEPTED:
+            if not served and answer is Answer.ACCEPTED:
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
 
     def _feeds(self, oracle: Oracle) -> None:

@@ -33,7 +33,7 @@ KEY = key_of(NAME)
 class Case:
     def __init__(self) -> None:
         self.rig = Rig()
-        self.interests = Interests(IDENTITY, SETTINGS, HASHER, self.rig)
+        self.interests = self.rig.origins = Interests(IDENTITY, SETTINGS, HASHER, self.rig)
 
     def settle(self) -> None:
         self.interests.announces_changed(0.0, self.rig.announces.take_changes())
@@ -78,6 +78,7 @@ def test_an_o_relay_from_the_announce_to_the_end() -> None:
     case.settle()
     assert case.rig.taken() == [("targets", KEY), ("pull", NAME)]
     case.interests.pulled(0.0, KEY)
+    case.rig.lead()
     case.interests.pull_ended(0.0, KEY, "over")
     assert [code for _, code, _ in case.rig.sent()] == [SubscribeCode.ACCEPTED, SubscribeCode.ENDED]
     case.rig.subscribes.heard(0.0, 1, subscribe_info(1, NAME, body_for(NAME), sequence=2))

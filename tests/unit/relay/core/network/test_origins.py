@@ -7,6 +7,7 @@ import pytest
 
 from laps_relay.core.network.bodies import body_for
 from laps_relay.core.network.origins import Origins
+from laps_relay.core.network.pulls import Lack
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
@@ -46,7 +47,7 @@ class Case:
     def __init__(self, hasher: KeyedHasher = HASHER, *, plain: bool = True) -> None:
         self.rig = Rig()
         settings = replace(SETTINGS, plaintext_names=plain)
-        self.origins = Origins(IDENTITY, settings, hasher, self.rig)
+        self.origins = self.rig.origins = Origins(IDENTITY, settings, hasher, self.rig)
 
     def subscribe(
         self,
@@ -376,3 +377,47 @@ def test_our_own_subscribes_are_not_ours_to_serve() -> None:
     case.rig.subscribes.originate(0.0, subscribe_info(100, NAME, body_for(NAME)))
     case.changed()
     assert case.rig.taken() == []
+
+
+def test_who_no_allowed_way_leads_to_is_told_and_told_again_when_one_does() -> None:
+    case = Case()
+    case.rig.lacks = {NodeId(1): Lack(SubscribeCode.POLICY, "not through CA")}
+    case.rig.auto = lambda key: case.origins.pulled(0.0, key, OK)
+    case.origins.announce(0.0, TRACK, NAME)
+    case.subscribe(1)
+    case.subscribe(2)
+    policy, accepted = SubscribeCode.POLICY, SubscribeCode.ACCEPTED
+    assert case.rig.sent() == [(1, policy, "not through CA"), (2, accepted, "")]
+    assert case.rig.taken()[-1] == ("refused", 1, policy)
+    # It stays a target: ways are looked for, also by dialling.
+    assert case.origins.targets(KEY) == {1, 2}
+    # Who asks again is told again.
+    case.subscribe(1, sequence=2)
+    assert case.rig.sent() == [(1, policy, "not through CA")]
+    case.rig.taken()
+    case.rig.now, case.rig.lacks = 10.0, {}
+    case.rig.lead(KEY)
+    assert (case.rig.sent(), case.origins.poll_timeout()) == ([], 11.0)
+    case.origins.handle_timeout(11.0)
+    assert case.rig.sent() == [(1, accepted, "")]
+    assert (case.rig.taken(), case.origins.poll_timeout()) == ([], None)
+
+
+@pytest.mark.parametrize("end", ["unsubscribe", "pull_ended"])
+def test_who_waits_for_a_way_may_go_or_be_told_the_end(end: str) -> None:
+    case = Case()
+    case.rig.lacks = {NodeId(1): Lack(SubscribeCode.UNREACHABLE, "no way", 5.0)}
+    case.origins.announce(0.0, TRACK, NAME)
+    case.subscribe(1)
+    case.origins.pulled(0.0, KEY, OK)
+    assert (case.rig.sent(), case.origins.poll_timeout()) == ([], 5.0)
+    if end == "unsubscribe":
+        case.unsubscribe(1)
+        assert case.rig.sent() == []
+    else:
+        case.origins.pull_ended(1.0, KEY, "over")
+        assert case.rig.sent() == [(1, SubscribeCode.ENDED, "over")]
+    assert case.origins.poll_timeout() is None
+    # What sets say of a track that is over is nothing to us.
+    case.origins.led(2.0, KEY, [NodeId(1)], {})
+    assert case.rig.sent() == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.network.events import SetChanged, SetGone, SubscribeRefused
-from laps_relay.core.network.interfaces import Assignment, Feed, Refusal
+from laps_relay.core.network.interfaces import Answer, Assignment, Feed, Refusal
+from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.errors import StateError
 from laps_wire.moqt.control import encode_subscribe_body
@@ -20,6 +21,7 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     RelayType,
     SnsRefusal,
+    SubscribeCode,
     SubscribeData,
     SubscribeInfo,
 )
@@ -299,3 +301,40 @@ def test_a_control_server_has_rules_of_its_own_even_when_it_is_empty() -> None:
     # Namespaces are for everybody to discover; tracks are too many.
     assert [row.source for row in net.relays[9].announce_rows()] == [A]
     assert net.relays[2].announce_rows() == []
+
+
+# Who gets nothing
+
+
+def test_who_gets_nothing_is_told_why_and_when() -> None:
+    net = square()
+    net.add(5, dynamic_peering=False)
+    net.join(5, 2)
+    for number in (1, 5):
+        net.publish(number, TRACK if number == 1 else OTHER)
+    net.run()
+    for name in (TRACK, OTHER):
+        net.want(4, name)
+    net.run()
+    net.answers(4)
+    key, other = key_of(TRACK), key_of(OTHER)
+    denied = Unserved(SnsRefusal.POLICY, "not through CA", net.now)
+    # 4 could be dialled by 1, if policy is not against that; and not by 5.
+    net.relays[1].led(net.now, key, frozenset((D,)), "", {D: denied})
+    net.relays[5].led(net.now, other, frozenset((D,)), "", {D: denied})
+    net.run(1)
+    assert net.clients[4].answers == [(other, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
+    net.answers(4)
+    net.run(2)
+    assert net.clients[4].answers == [(key, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
+    net.answers(4)
+    for number, each in ((1, key), (5, other)):
+        net.relays[number].led(net.now, each, frozenset((D,)), "", {})
+    net.run(2)
+    assert [code for _, code in net.answers(4)] == [SubscribeCode.ACCEPTED] * 2
+    away = Unserved(SnsRefusal.NOT_ADVERTISED, "no way", net.now)
+    net.relays[1].led(net.now, key, frozenset((D,)), "", {D: away})
+    net.run(4)
+    assert net.answers(4) == []
+    net.run(2)
+    assert net.answers(4) == [(Answer.ENDED, SubscribeCode.UNREACHABLE)]

@@ -379,10 +379,122 @@ def test_another_filter_is_as_if_it_had_always_been_there() -> None:
     assert net.clients[1].known == [OTHER]
     assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
     net.relays[2].set_policy(net.now, Deaf())
+    # Who is served is told, once nobody says that another way leads there.
+    net.run(2)
+    assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
+    assert net.clients[3].reasons[-1] == "not of 3"
     # Another peer could still give them.
-    net.run(6)
+    net.run(4)
     assert net.clients[1].known == []
     assert (net.relays[1].subscribe_rows(), net.relays[1].sets()) == ([], [])
+    # However long it takes: who still wants it has it as soon as that is allowed.
+    net.run(200)
+    assert net.answers(3) == []
+    net.relays[2].set_policy(net.now, OpenPolicy())
+    net.run()
+    assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+
+
+def test_a_filter_on_one_of_two_ways_ends_nothing() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3, 4):
+        net.add(number, RelayType.VIA if number in (2, 4) else RelayType.EDGE)
+    for ends in ((1, 2), (2, 3), (1, 4), (4, 3)):
+        net.join(*ends)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+    for number in (2, 4):
+        net.relays[number].set_policy(net.now, Deaf())
+        net.run(20)
+        if number == 2:
+            assert net.answers(3) == []
+            net.send(1, b"still")
+            net.run()
+            assert net.got(3) == [[b"still"]]
+    assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
+
+
+class NotToThree(OpenPolicy):
+    """The link to node 3 passes where data must not."""
+
+    __slots__ = ()
+
+    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+        ends = nodes[0].node_id, nodes[-1].node_id
+        return Refusal("transit", "it passes CA") if ends[0] != 3 and ends[1] == 3 else None
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_who_no_allowed_way_leads_to_is_told_at_once_and_when_one_does(reloaded: bool) -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        policy = OpenPolicy() if reloaded else NotToThree()
+        net.add(number, RelayType.VIA if number == 2 else RelayType.EDGE, policy=policy)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run(0.5)
+    if reloaded:
+        assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+        for relay in net.relays.values():
+            relay.set_policy(net.now, NotToThree())
+        net.run(0.5)
+    answer = Answer.ENDED if reloaded else Answer.REFUSED
+    assert net.answers(3) == [(answer, SubscribeCode.POLICY)]
+    assert net.clients[3].reasons[-1] == "it passes CA"
+    net.send(1, b"not for 3")
+    net.run(200)
+    assert (net.got(3), net.answers(3)) == ([[]], [])
+    for relay in net.relays.values():
+        relay.set_policy(net.now, OpenPolicy())
+    net.run(2)
+    assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+    net.send(1, b"for 3")
+    net.run()
+    assert net.got(3) == [[b"for 3"]]
+
+
+def test_a_relay_on_the_way_with_other_rules_is_believed() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        policy = NotToThree() if number == 2 else OpenPolicy()
+        kind = RelayType.VIA if number == 2 else RelayType.EDGE
+        net.add(number, kind, policy=policy, dynamic_peering=False)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    told = [code for _, code in net.answers(3)]
+    assert told[-1] is SubscribeCode.POLICY
+    # It is tried again now and then, and nobody is told about that.
+    net.run(100)
+    assert net.answers(3) == []
+
+
+def test_who_can_be_dialled_instead_has_a_moment_for_that() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number, RelayType.VIA if number == 2 else RelayType.EDGE, policy=Gold())
+    net.join(1, 2)
+    net.join(2, 3)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run(5)
+    assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
+    net.cut_off.update((1, 3))
+    net.cut(1, net.session(1, 3))
+    net.run(1)
+    assert net.answers(3) == []
+    net.run(5)
+    assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
 
 
 class Gold(OpenPolicy):

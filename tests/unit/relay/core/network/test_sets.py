@@ -370,10 +370,16 @@ def test_without_a_way_a_feed_waits_for_a_route() -> None:
     (row,) = net[1].sets.rows()
     assert row.unserved == ((NodeId(2), "no way to 0.0:0.2"), (NodeId(3), "no way to 0.0:0.3"))
     assert net[1].sets.poll_timeout() is None
+    # Who wants it is told so by the relay.
+    assert [item.reason for item in net[1].leads[KEY].values()] == [
+        "no way to 0.0:0.2",
+        "no way to 0.0:0.3",
+    ]
     net.links[9] = (NodeId(1), NodeId(2))
     net[1].sets.reroute(net.now, [NodeId(2), NodeId(3)])
     net.drain()
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(3): 1}
+    assert net[1].leads == {KEY: {}}
 
 
 def test_a_target_that_is_kept_and_told_when_its_session_dies() -> None:

@@ -13,8 +13,10 @@ def test_the_refusal_that_says_most_is_told() -> None:
     assert want.worst() == No(SubscribeCode.NO_PUBLISHER, "nobody answered")
     want.refusals[NodeId(1)] = nobody = No(SubscribeCode.NO_PUBLISHER, "nobody")
     assert want.worst() is nobody
+    assert not want.excluded
     want.refusals[NodeId(2)] = policy = No(SubscribeCode.POLICY, "not you")
     assert want.worst() is policy
+    assert want.excluded
 
 
 def test_a_code_of_a_later_protocol_is_a_refusal() -> None:

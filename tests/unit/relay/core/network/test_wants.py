@@ -505,3 +505,64 @@ def test_without_node_information_of_our_own_there_is_no_policy() -> None:
     case.rig.rules.names = {NAME}
     case.want()
     assert case.asked() is not None
+
+
+def test_who_is_served_asks_again_when_a_relay_lets_the_subscribe_pass_no_more() -> None:
+    case = Case(1, 2)
+    case.want()
+    case.answer(1)
+    case.answer(2)
+    case.rig.taken()
+    first = case.asked()
+    case.answer(9, SubscribeCode.POLICY, "not in the EU")
+    entry = case.asked()
+    assert entry.stamp > first.stamp
+    # It says the same of the new stamp, and so does another one: nothing follows from that.
+    case.answer(9, SubscribeCode.POLICY, "not in the EU")
+    case.answer(8, SubscribeCode.POLICY, "not at all")
+    assert case.asked() is entry
+    # Another way leads to 1, none to 2.
+    case.answer(1)
+    case.at(1.0)
+    assert (case.rig.taken(), case.wants.poll_timeout()) == ([], None)
+    case.answer(2, SubscribeCode.ENDED, "late")
+    assert case.rig.taken() == []
+    # Once more, and now there is no other way.
+    case.answer(9, SubscribeCode.POLICY, "not in the EU")
+    assert case.asked().stamp > entry.stamp
+    # What else is asked meanwhile has its time, too.
+    message = Subscribe(0, NAME, Parameters(new_group_request=7))
+    case.at(1.5)
+    case.want(data=SubscribeData(18, encode_subscribe_body(message, Draft.D18)))
+    assert case.rig.taken() == [YES]
+    case.answer(9, SubscribeCode.POLICY, "not in the EU")
+    case.at(2.0)
+    assert case.rig.taken() == []
+    case.at(2.5)
+    assert case.rig.taken() == [(Answer.ENDED, SubscribeCode.POLICY, "not in the EU", OK.body)]
+    # It stays advertised: when policy changes, whoever serves it says so.
+    case.at(1000.0)
+    case.answer(1)
+    assert case.rig.taken() == [YES]
+
+
+def test_other_refusals_say_nothing_about_what_is_served() -> None:
+    case = Case(1, 2)
+    case.want()
+    case.answer(1)
+    entry = case.asked()
+    case.answer(2, SubscribeCode.PUBLISHER_REFUSED, "not you")
+    assert case.asked() is entry
+    case.wants.unwant(0.0, NAME)
+    case.at(6.0)
+    assert case.wants.poll_timeout() is None
+
+
+def test_a_doubt_ends_with_the_want() -> None:
+    case = Case(1)
+    case.want()
+    case.answer(1)
+    case.answer(9, SubscribeCode.POLICY, "no")
+    case.rig.rules.names = {NAME}
+    case.wants.reconsider(0.5)
+    assert case.wants.poll_timeout() is None

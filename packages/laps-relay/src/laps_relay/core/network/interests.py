@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Identity, NetworkSettings
 from laps_relay.core.network.origins import Origins
+from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import way_back
 from laps_relay.core.network.wants import Wants
 from laps_wire.hashing import KeyedHasher
@@ -128,6 +129,12 @@ class Interests:
     ) -> None:
         """What ``take_changes`` of the subscribes gave."""
         self._origins.subscribes_changed(now, changes)
+
+    def led(
+        self, now: float, key: int, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]
+    ) -> None:
+        """Ways were looked for: these are all that should get a track of ours, and those do not."""
+        self._origins.led(now, key, wanted, lacks)
 
     def response(self, now: float, session: int, response: SubscribeResponse) -> None:
         """An answer to a subscribe came: for us, or on its way to another relay."""

@@ -7,6 +7,7 @@
                                  (not ours)        HASH_COLLISION         POLICY       pull, once
                                                                                          |
               the publisher's answer, or its end, goes to every taker  <-----------------'
+              that a way leads to; the others are told why none does
 
 A track is pulled from its publisher once, however many s-relays want it. Each of them is answered
 over the session on which its subscribe was heard, for every stamp that it asks with.
@@ -14,13 +15,14 @@ over the session on which its subscribe was heard, for every stamp that it asks 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from laps_relay.core.network.bodies import bounded, bounded_reason, name_in
 from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Identity, NetworkSettings
+from laps_relay.core.network.pulls import Lack, Pull
 from laps_relay.core.network.subscribe_index import SubscribeIndex
 from laps_relay.core.timers import Timers
 from laps_wire.hashing import KeyedHasher
@@ -47,20 +49,6 @@ _AGAIN: Final = 0.25
 """How often an answer without a way back is tried, in seconds."""
 
 
-class _Pull:
-    """A track that somebody in the network gets from us."""
-
-    __slots__ = ("answer", "name", "takers", "targets")
-
-    def __init__(self, name: FullTrackName) -> None:
-        self.name = name
-        self.answer: SubscribeData | None = None
-        """The publisher's own answer; None until it has accepted."""
-        self.takers: dict[NodeId, SubscribeInfo] = {}
-        """s-relays."""
-        self.targets = _NOBODY
-
-
 class Origins:
     """All that our publishers announce."""
 
@@ -74,6 +62,7 @@ class Origins:
         "_settings",
         "_subscribes",
         "_timers",
+        "_unsaid",
         "_unsent",
         "collisions",
     )
@@ -92,9 +81,11 @@ class Origins:
         self._announced: dict[tuple[AnnounceKind, int], tuple[FullTrackName, AnnounceInfo]] = {}
         self._index: AnnounceIndex[int, tuple[AnnounceKind, int]] = AnnounceIndex()
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
-        self._pulls: dict[int, _Pull] = {}
+        self._pulls: dict[int, Pull] = {}
         self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
         self._timers: Timers[SubscribeIdentity] = Timers()
+        self._unsaid: Timers[SubscribeIdentity] = Timers()
+        """Takers of whom it must be seen whether a way comes, or lasts."""
         self.collisions = 0
         """Subscribes whose hashes fit and whose names do not, and announces with a known hash."""
 
@@ -201,23 +192,23 @@ class Origins:
             if newcomer or (taken is not None and taken.data != entry.data):
                 # What the publisher has now is told a newcomer, not what it had for the first one.
                 self._host.pull_again(now, key, pull.name, entry.data)
-            if pull.answer is not None and pull.takers.get(source) is entry:
-                self._respond(now, entry, SubscribeCode.ACCEPTED, "", pull.answer)
+            if pull.takers.get(source) is entry:
+                self._answer(now, pull, entry)
             return
         name = name_in(entry.data)
         if name is not None:
-            pull = self._pulls[key] = _Pull(name)
+            pull = self._pulls[key] = Pull(name)
             self._take(now, pull, entry)
             self._host.pull(now, key, name, entry.data)
 
-    def _take(self, now: float, pull: _Pull, entry: SubscribeInfo) -> None:
+    def _take(self, now: float, pull: Pull, entry: SubscribeInfo) -> None:
         pull.takers[entry.source] = entry
         if entry.source not in pull.targets:
             pull.targets = frozenset(pull.takers)
             self._host.targets_changed(now, entry.full_name_hash)
 
     def _refusal(
-        self, entry: SubscribeInfo, offers: list[tuple[AnnounceKind, int]], pull: _Pull | None
+        self, entry: SubscribeInfo, offers: list[tuple[AnnounceKind, int]], pull: Pull | None
     ) -> tuple[SubscribeCode, str] | None:
         name = name_in(entry.data)
         if name is None:
@@ -236,7 +227,7 @@ class Origins:
         entry: SubscribeInfo,
         name: FullTrackName,
         offers: list[tuple[AnnounceKind, int]],
-        pull: _Pull | None,
+        pull: Pull | None,
     ) -> bool:
         """Whether names fit as the hashes do."""
         if self._hasher.full_name(name.namespace.fields, name.name) != entry.full_name_hash:
@@ -254,14 +245,44 @@ class Origins:
 
     def _leave(self, now: float, key: int, source: NodeId) -> None:
         pull = self._pulls.get(key)
-        if pull is None or pull.takers.pop(source, None) is None:
+        if pull is None or not pull.remove(source):
             return
+        self._unsaid.cancel((source, key))
         pull.targets = frozenset(pull.takers)
         if not pull.takers:
             del self._pulls[key]
         self._host.targets_changed(now, key)
         if not pull.takers:
             self._host.release(now, key)
+
+    # Answers
+
+    def led(
+        self, now: float, key: int, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]
+    ) -> None:
+        """Ways were looked for: these are all that should get a track, and those do not."""
+        pull = self._pulls.get(key)
+        if pull is None:
+            return
+        pull.led(now, wanted, lacks)
+        for entry in list(pull.takers.values()):
+            self._answer(now, pull, entry)
+
+    def _answer(self, now: float, pull: Pull, entry: SubscribeInfo) -> None:
+        """Tell a taker whether it gets the track, if that is known and it was not told."""
+        key, source = entry.full_name_hash, entry.source
+        word = pull.word(now, source)
+        if isinstance(word, float):
+            self._unsaid.set((source, key), word)
+            return
+        self._unsaid.cancel((source, key))
+        if word is None:
+            return
+        if word.code is SubscribeCode.ACCEPTED:
+            self._respond(now, entry, *word, pull.answer or NO_DATA)
+        else:
+            self._respond(now, entry, *word)
+            self._host.refused(now, key, source, *word)
 
     def _respond(
         self,
@@ -306,10 +327,14 @@ class Origins:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return self._timers.next()
+        times = (self._timers.next(), self._unsaid.next())
+        return min((when for when in times if when is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
-        """Try again to send what had no way back."""
+        """Say what has waited long enough, and try again to send what had no way back."""
+        while (taker := self._unsaid.pop(now)) is not None:
+            pull = self._pulls[taker[1]]
+            self._answer(now, pull, pull.takers[taker[0]])
         due: list[SubscribeResponse] = []
         while (identity := self._timers.pop(now)) is not None:
             due.append(self._unsent.pop(identity))
@@ -326,7 +351,7 @@ class Origins:
         first, pull.answer = pull.answer is None, data
         if first:
             for entry in list(pull.takers.values()):
-                self._respond(now, entry, SubscribeCode.ACCEPTED, "", data)
+                self._answer(now, pull, entry)
 
     def pull_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
@@ -346,6 +371,7 @@ class Origins:
             return
         takers, pull.takers = pull.takers, {}
         for entry in takers.values():
+            self._unsaid.cancel((entry.source, key))
             self._respond(now, entry, code, reason, data)
         self._host.targets_changed(now, key)
 

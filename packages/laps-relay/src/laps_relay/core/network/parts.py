@@ -7,7 +7,7 @@ happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -38,8 +38,10 @@ from laps_relay.core.network.own_node import OwnNode
 from laps_relay.core.network.passed import PassedResponses
 from laps_relay.core.network.peers import PeerAuthenticator, Peers
 from laps_relay.core.network.probing import Prober
+from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import RecentResponses
 from laps_relay.core.network.set_log import SetLog
+from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.sharding import Sharding
 from laps_relay.core.network.steering import Steering
@@ -66,6 +68,8 @@ from laps_wire.peering.laps2 import (
 from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
+_DIAL_TIME: Final = 2.0
+"""How long a relay may take to be a peer before it is said that no other way is allowed."""
 
 __all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
 
@@ -335,6 +339,31 @@ class NetworkParts:
             if way.peer not in shut and (arrived_on is None or arrived_on not in way.relays):
                 return way.peer
         return self._ways.why_none(target, scope, arrived_on)
+
+    def led(
+        self,
+        now: float,
+        key: int,
+        wanted: frozenset[NodeId],
+        scope: str,
+        unserved: Mapping[NodeId, Unserved],
+    ) -> None:
+        """Ways were looked for, for a track of ours: tell those who do not get it."""
+        lacks = {target: self._lack(target, scope, item) for target, item in unserved.items()}
+        self._interests.led(now, key, wanted, lacks)
+
+    def _lack(self, target: NodeId, scope: str, item: Unserved) -> Lack:
+        if item.code is not SnsRefusal.POLICY:
+            return Lack(SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace)
+        node = self.node(target)
+        dialled = (
+            self._settings.dynamic_peering
+            and node is not None
+            and bool(node.contacts)
+            and self._links.session_to(target, 0) is None
+            and self._ways.refusal_of(scope, target) is None
+        )
+        return Lack(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
 
     def session_to(self, node: NodeId, key: int) -> int | None:
         """The session that takes data to a peer."""

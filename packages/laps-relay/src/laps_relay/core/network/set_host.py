@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from laps_relay.core.network.interfaces import Assignment, Refusal
+from laps_relay.core.network.set_records import Unserved
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 
@@ -51,6 +52,16 @@ class SetHost(Protocol):
 
     def may_serve(self, session: int, target: NodeId) -> bool:
         """Whether that peer may send us data for a target: we have advertised it there."""
+
+    def led(
+        self,
+        now: float,
+        key: int,
+        wanted: frozenset[NodeId],
+        scope: str,
+        unserved: Mapping[NodeId, Unserved],
+    ) -> None:
+        """Ways were looked for, for a track that enters the network here: who gets it, who not."""
 
     # Sets
 

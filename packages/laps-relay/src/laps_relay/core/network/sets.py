@@ -338,6 +338,8 @@ class Sets:
     def _tell(self, now: float, record: IngressRecord) -> None:
         """Tell the sender of a set which targets get nothing, so that it finds another way."""
         if record.ingress.session == LOCAL:
+            if record.key is not None:
+                self._host.led(now, record.key, record.wanted, record.scope, record.unserved)
             return
         due: dict[SnsRefusal, list[NodeId]] = {}
         for target in sorted(record.unserved.keys() - record.told):

@@ -44,6 +44,7 @@ class Want:
         "ok",
         "patience",
         "refusals",
+        "renewed",
         "state",
         "wanted",
     )
@@ -64,6 +65,8 @@ class Want:
         """What is advertised."""
         self.accepted: dict[NodeId, int | None] = {}
         """The o-relays that serve it, with their epochs."""
+        self.renewed: set[NodeId] = set()
+        """Those of them that have said so of what is advertised now."""
         self.refusals: dict[NodeId, No] = {}
         """Those that said no to what is advertised."""
         self.state: Answer | None = None
@@ -73,6 +76,11 @@ class Want:
         self.patience = 0.0
         self.asked = 0.0
         """When it was advertised last."""
+
+    @property
+    def excluded(self) -> bool:
+        """Whether policy is against it somewhere: when that changes, we are told."""
+        return any(no.code is SubscribeCode.POLICY for no in self.refusals.values())
 
     def worst(self) -> No:
         """The refusal that says most: anything but that nobody is there."""

@@ -6,12 +6,16 @@
        |           |                         ^                                           |
        |           |                         | later                                     |
        |           '--> all who could serve it say no: REFUSED --> want_linger --> withdrawn, and
-       '--> policy: REFUSED, not advertised                                        remembered
+       |                                               | policy says it        remembered
+       |                                               '--> stays: policy may change
+       '--> policy: REFUSED, not advertised
     unwant() --> unsubscribe_delay --> withdrawn and forgotten
 
 There is one subscribe in the network for a track, however many clients want it. It is answered with
 its stamp; an answer that got lost with a session on its way is asked for again, with a new stamp.
-So is a track of which clients want something else now: a new group, another priority.
+So is a track of which clients want something else now: a new group, another priority; and one that
+is served, when a relay says that its policy does not let the subscribe pass any more: who serves it
+says so again if another way leads there, and who does not has lost the subscribe.
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ class _Due(Enum):
     LINGER = "linger"
     RETRY = "retry"
     VERDICT = "verdict"
+    DOUBT = "doubt"
     LOST = "lost"
     REFRESH = "refresh"
 
@@ -207,6 +212,7 @@ class Wants:
 
     def _advertise(self, now: float, want: Want) -> None:
         want.refusals.clear()
+        want.renewed.clear()
         want.asked = now
         want.entry = SubscribeInfo(
             self._identity.node_id,
@@ -227,7 +233,7 @@ class Wants:
         want.entry = None
         for node in list(want.accepted):
             self._release(want, node)
-        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT, _Due.REFRESH):
+        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT, _Due.REFRESH, _Due.DOUBT):
             self._timers.cancel((due, want.key, None))
         withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
         self._host.subscribes.retract(now, withdrawal)
@@ -279,7 +285,11 @@ class Wants:
     def _accept(self, now: float, want: Want, node: NodeId, data: SubscribeData) -> None:
         known = self._host.node(node)
         want.accepted[node] = None if known is None else known.stamp.epoch
+        want.renewed.add(node)
         want.refusals.pop(node, None)
+        if self._timers.when((_Due.DOUBT, want.key, None)) is None:
+            # Who says no from now on says something new.
+            want.refusals.clear()
         self._by_responder.setdefault(node, {})[want.key] = None
         for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT):
             self._timers.cancel((due, want.key, None))
@@ -301,17 +311,51 @@ class Wants:
         ):
             self.dropped += 1
             return
+        known = node in want.refusals
         want.refusals[node] = no
-        if want.accepted or want.state is Answer.REFUSED:
+        if want.accepted:
+            if no.code is SubscribeCode.POLICY and not known:
+                self._doubt(now, want)
+            return
+        if want.state is Answer.REFUSED:
             return
         if self._outstanding(want):
             verdict = (_Due.VERDICT, want.key, None)
             if self._timers.when(verdict) is None:
                 # Another way may lead past a filter; but before it is asked for again, or the
                 # refusal that was said would be forgotten.
-                self._timers.set(verdict, now + min(PAUSE, self._settings.origin_grace / 2))
+                self._timers.set(verdict, now + self._verdict_time)
         else:
             self._refuse(now, want, want.worst())
+
+    @property
+    def _verdict_time(self) -> float:
+        """How long others may take to say yes after a relay has said no, in seconds."""
+        return min(PAUSE, self._settings.origin_grace / 2)
+
+    def _doubt(self, now: float, want: Want) -> None:
+        """A relay does not let pass what is served: perhaps it was on the only way."""
+        doubt = (_Due.DOUBT, want.key, None)
+        if self._timers.when(doubt) is not None:
+            return
+        refusals = dict(want.refusals)
+        want.patience = self._settings.origin_grace
+        self._advertise(now, want)
+        # They will say the same of the new stamp, and that is nothing new.
+        want.refusals.update(refusals)
+        self._timers.set(doubt, now + self._verdict_time)
+
+    def _settle_doubt(self, now: float, want: Want) -> None:
+        """Who serves it has said so again by now, or is not asked any more."""
+        due = want.asked + self._verdict_time
+        if now < due:
+            # It was asked with another stamp meanwhile.
+            self._timers.set((_Due.DOUBT, want.key, None), due)
+            return
+        no = want.worst()
+        want.refusals.clear()
+        for node in [each for each in want.accepted if each not in want.renewed]:
+            self._lose(now, want, node, no)
 
     def _outstanding(self, want: Want) -> bool:
         """Whether somebody who has not answered yet could still say yes."""
@@ -324,6 +368,8 @@ class Wants:
     def _lose(self, now: float, want: Want, node: NodeId, no: No) -> None:
         """An o-relay does not serve it any more."""
         self._release(want, node)
+        if no.code is SubscribeCode.POLICY:
+            want.refusals[node] = no
         if not want.accepted:
             self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
             self._tell(now, want, Answer.ENDED, no)
@@ -378,9 +424,12 @@ class Wants:
             if due is _Due.UNSUBSCRIBE:
                 self._forget(now, want)
             elif due is _Due.LINGER:
-                self._withdraw(now, want)
+                if not want.excluded:
+                    self._withdraw(now, want)
                 if want.state is None:
                     self._refuse(now, want, want.worst())
+            elif due is _Due.DOUBT:
+                self._settle_doubt(now, want)
             elif due is _Due.VERDICT:
                 if want.state is not Answer.REFUSED:
                     self._refuse(now, want, want.worst())
