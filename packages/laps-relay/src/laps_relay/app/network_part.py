@@ -204,6 +204,7 @@ class NetworkPart:
                 directory=None if self._cpp is None else self._cpp.directory,
             )
             self.relay.attach(up, up)
+        relay.set_policy(self.relay.against)
         self._edge = _Edge(server, relay, plane, up, {BRIDGE_SESSION: up})
         self.relay.set_guests(self._guest)
 
@@ -314,6 +315,10 @@ class NetworkPart:
         """Another policy, at once."""
         self._policy_file = file
         self.relay.set_policy(self.server.now, policy)
+        if self._edge is not None:
+            # Before the network takes away what it gives: so clients hear the reason.
+            self._edge.relay.reauthorize(self._edge.server.now)
+            self._edge.server.settle()
         self.server.settle()
 
     # Turns

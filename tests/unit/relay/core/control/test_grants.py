@@ -27,7 +27,7 @@ from laps_wire.moqt.session.events import (
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
-from laps_wire.names import Namespace
+from laps_wire.names import FullTrackName, Namespace
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, RuleBook
 from testkit.upstream import Upstream
 
@@ -400,3 +400,40 @@ def test_our_own_network_is_trusted() -> None:
     net.settle()
     assert [row.namespace for row in net.relay.namespaces()] == [NAMESPACE]
     assert book.asked == []
+
+
+@both
+def test_policy_keeps_a_track_from_everybody_here_whoever_publishes_it(draft: Draft) -> None:
+    net = EdgeNet(authorizer=RuleBook())
+    denied: list[FullTrackName] = [TRACK]
+    net.relay.set_policy(lambda name: "only in the US" if name in denied else None)
+    publisher = net.publisher(draft)
+    assert len(publisher.take(RequestAccepted)) == 1
+    for action in (Action.SUBSCRIBE, Action.FETCH, Action.TRACK_STATUS):
+        peer = net.connect(draft)
+        make_request(peer, action)
+        net.settle()
+        error = peer.one(RequestRejected).message
+        assert (error.error_code, error.reason) == (RequestErrorCode.UNAUTHORIZED, "only in the US")
+    # A track that it would be pushed is not, and our own network is not asked: others decide there.
+    watcher = net.connect(draft)
+    network = Upstream(net)
+    if draft is Draft.D18:
+        watcher.session.subscribe_tracks(NAMESPACE)
+    else:
+        watcher.session.subscribe_namespace(NAMESPACE, SubscribeOptions.BOTH)
+    network.session.subscribe(TRACK)
+    net.settle()
+    assert watcher.take(RequestReceived) == []
+    assert isinstance(network.one(RequestAccepted).message, SubscribeOk)
+
+    denied.clear()
+    subscriber = net.subscriber(draft)
+    assert len(subscriber.take(RequestAccepted)) == 1
+    denied.append(TRACK)
+    net.relay.reauthorize(net.now)
+    net.settle()
+    done = subscriber.one(PublishEnded).message
+    assert done.status_code == PUBLISH_DONE_CODES[draft].UNAUTHORIZED
+    assert done.reason == "only in the US"
+    assert len(net.plane.egress) == 1

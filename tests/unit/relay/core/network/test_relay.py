@@ -556,3 +556,20 @@ def test_a_connection_on_demand_ends_when_it_has_no_use() -> None:
     net.run(15)
     assert [row.node for row in net.relays[1].peers()] == [9]
     net.relays[1].measured(net.now, 999, 5)
+
+
+class NoTrack(OpenPolicy):
+    """Our own clients may not have the track."""
+
+    __slots__ = ()
+
+    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+        return Refusal("track", f"not at {local.node_id}") if name == TRACK else None
+
+
+def test_what_our_own_clients_may_not_have() -> None:
+    net = RelayNet()
+    relay = net.add(1)
+    assert relay.against(TRACK) is None
+    relay.set_policy(net.now, NoTrack())
+    assert (relay.against(TRACK), relay.against(OTHER)) == ("not at 0.0:0.1", None)

@@ -4,10 +4,14 @@ Every request is put to the authorizer, those that the cache answers too. What i
 a :class:`Grant` beside the request: when the grant ends, or the keys change, the authorizer is
 asked again with the same tokens, and what is allowed no longer is ended in its own way. Tokens stay
 here: nothing that the relay sends upstream carries one (moq-transport-18, 10.2.2).
+
+The network's policy may keep tracks from everybody at this relay, whatever their tokens say and
+wherever the publisher is: it is asked first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from laps_relay.core.control.codes import reset_code, shorten
@@ -27,22 +31,25 @@ from laps_relay.core.interfaces import Action, Authorizer, Decision
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.versions import Draft
-from laps_wire.names import Namespace
+from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["Grants"]
 
 _TRUSTED: Final = Decision(allowed=True)
 """Of a session with our own network: its clients were asked at their own relays."""
+_RECEIVING: Final = frozenset((Action.SUBSCRIBE, Action.FETCH, Action.TRACK_STATUS))
 
 
 class Grants:
     """Asks the authorizer, keeps its answers, and acts when they end."""
 
-    __slots__ = ("_authorizer", "_context")
+    __slots__ = ("_authorizer", "_context", "against")
 
     def __init__(self, context: Context, authorizer: Authorizer) -> None:
         self._context = context
         self._authorizer = authorizer
+        self.against: Callable[[FullTrackName], str | None] | None = None
+        """What policy has against a track for those who receive here."""
 
     # Asking
 
@@ -50,6 +57,10 @@ class Grants:
         """What the authorizer says about a grant now."""
         if client.info.upstream:
             return _TRUSTED
+        reason = self._policy(grant)
+        if reason is not None:
+            code = int(RequestErrorCode.UNAUTHORIZED)
+            return Decision(allowed=False, reason=reason, code=code)
         decision = self._authorizer.authorize(
             now, grant.action, grant.namespace, grant.name, grant.tokens, client.tokens
         )
@@ -57,6 +68,17 @@ class Grants:
             code = int(RequestErrorCode.EXPIRED_AUTH_TOKEN)
             return Decision(allowed=False, reason="the token has expired", code=code)
         return decision
+
+    def _policy(self, grant: Grant) -> str | None:
+        namespace, name = grant.namespace, grant.name
+        if (
+            self.against is None
+            or namespace is None
+            or name is None
+            or grant.action not in _RECEIVING
+        ):
+            return None
+        return self.against(FullTrackName(namespace, name))
 
     def request(
         self,

@@ -290,8 +290,15 @@ class EdgeRelay:
         """Change the settings; what is there already stays."""
         self._context.settings = settings
 
+    def set_policy(self, against: Callable[[FullTrackName], str | None] | None) -> None:
+        """Keep tracks from those who receive here: ``against`` gives the reason, or None.
+
+        What is there already is asked about by :meth:`reauthorize`, also when answers change.
+        """
+        self._context.grants.against = against
+
     def reauthorize(self, now: float) -> None:
-        """The keys have changed: ask again about everything that was allowed."""
+        """The keys, or the policy, have changed: ask again about everything that was allowed."""
         self._context.grants.check_all(now)
 
     def largest(self, track: FullTrackName) -> Location | None:

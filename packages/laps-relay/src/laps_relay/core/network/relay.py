@@ -226,6 +226,11 @@ class NetworkRelay(NetworkTables):
         self._interests.pull_ended(now, key, reason)
         self._settle(now)
 
+    def against(self, name: FullTrackName) -> str | None:
+        """What policy has against a track for our own clients, wherever its publisher is."""
+        refusal = self._policy.want(name, self._own.info.node)
+        return None if refusal is None else refusal.reason
+
     def key(self, name: FullTrackName) -> int:
         """The full-name hash of a track."""
         return self._hasher.full_name(name.namespace.fields, name.name)
