@@ -149,8 +149,10 @@ class PeeringRelay:
         self._settle(now)
         self.dialler.ended(now, session)
 
-    def measured(self, now: float, session: int, srtt_us: int, loss: float) -> None:
-        del now
+    def measured(
+        self, now: float, session: int, srtt_us: int, loss: float, congested: bool
+    ) -> None:
+        del now, congested
         assert 0 <= loss <= 1
         self.rtts[session] = srtt_us
 

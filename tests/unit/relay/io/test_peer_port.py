@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -269,9 +269,61 @@ def test_round_trip_and_loss_since_the_last_look(monkeypatch: pytest.MonkeyPatch
     stats(300, None, 0.02)
     stats(310, 1000, 0.02)
     assert rig.relay.take() == [
-        ("measured", 12346, 0.1),
-        ("measured", 20000, 0.0),
-        ("measured", 20000, 0.0),
-        ("measured", 20000, 0.0),
-        ("measured", 20000, 1.0),
+        ("measured", 12346, 0.1, False),
+        ("measured", 20000, 0.0, False),
+        ("measured", 20000, 0.0, False),
+        ("measured", 20000, 0.0, False),
+        ("measured", 20000, 1.0, False),
     ]
+
+
+class Look(NamedTuple):
+    """What a connection says of itself; the bytes are those sent since the last look."""
+
+    sent: int = 0
+    queued: int = 0
+    full: bool = False
+    dropped: int = 0
+    datagrams: int = 0
+
+
+CALM = Look(sent=1_000_000, queued=900_000)
+
+
+@pytest.mark.parametrize(
+    "strained",
+    [
+        Look(sent=1_000_000, queued=1_100_000),
+        Look(sent=9_000_000, queued=1, full=True),
+        Look(sent=1_000, dropped=1),
+        Look(sent=1_000, datagrams=3),
+    ],
+    ids=["slow", "full", "streams dropped", "datagrams dropped"],
+)
+def test_a_queue_that_lasts_is_congestion(strained: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    total = Look()
+
+    def look(*looks: Look) -> list[bool]:
+        nonlocal total
+        for each in looks:
+            total = Look(
+                total.sent + each.sent,
+                each.queued,
+                each.full,
+                total.dropped + each.dropped,
+                total.datagrams + each.datagrams,
+            )
+            sent, queued, rig.connection.is_congested, streams, datagrams = total
+            figures = ConnectionStats(
+                sent, 0, 1, 0, 0, 0.01, None, None, None, queued, streams, 0, datagrams
+            )
+            monkeypatch.setattr(rig.connection, "stats", lambda figures=figures: figures)
+            rig.port.measure()
+        return [call[-1] for call in rig.relay.take()]
+
+    assert look(CALM, Look(queued=60_000)) == [False] * 2, "little is nothing"
+    assert look(strained, strained, CALM) == [False] * 3, "a burst is not"
+    assert look(*[strained] * 4) == [False, False, True, True]
+    assert look(CALM, CALM, strained) == [True] * 3
+    assert look(*[CALM] * 4) == [True, True, False, False]

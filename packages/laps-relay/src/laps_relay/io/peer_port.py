@@ -48,6 +48,10 @@ MAX_REASON: Final = 200
 """Characters of a reason that go to the peer."""
 MAX_OLD_STREAMS: Final = 16
 """Control streams that are remembered: an old one may still have to be reset."""
+LASTING: Final = 3
+"""Looks in a row, one a second, after which a queue is more than a burst, or the burst over."""
+LITTLE: Final = 64 * 1024
+"""Bytes that may wait on any connection: not worth a thought."""
 
 
 class PeerRelay(Protocol):
@@ -96,8 +100,13 @@ class PeerRelay(Protocol):
     def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
         """The connection is gone."""
 
-    def measured(self, now: float, session: int, srtt_us: int, loss: float) -> None:
-        """The round trip, and the share of packets lost since the last time."""
+    def measured(
+        self, now: float, session: int, srtt_us: int, loss: float, congested: bool
+    ) -> None:
+        """The round trip, the share of packets lost since the last time, and more than it carries.
+
+        ``congested``: for some time now more waits for the peer than the connection takes away.
+        """
 
     # Polls
 
@@ -141,11 +150,12 @@ class PeerPort:
     __slots__ = (
         "_alone",
         "_blocked",
+        "_congested",
         "_control",
-        "_lost",
+        "_looks",
         "_owner",
         "_relay",
-        "_sent",
+        "_seen",
         "_waiting",
         "connection",
         "dial",
@@ -164,7 +174,11 @@ class PeerPort:
         self._blocked: list[Transmit] = []
         self._alone: deque[tuple[OutStream, bytes]] = deque()
         self._waiting = False
-        self._sent = self._lost = 0
+        self._seen: ConnectionStats | None = None
+        """The figures of the last look."""
+        self._congested = False
+        self._looks = 0
+        """Looks in a row that spoke against ``_congested``."""
 
     def open(self) -> None:
         """Introduce the connection to the relay; who dialled begins to speak."""
@@ -303,12 +317,35 @@ class PeerPort:
     # Figures
 
     def measure(self) -> None:
-        """Tell the relay how far away the peer is, and how much is lost on the way."""
-        stats: ConnectionStats = self.connection.stats()
+        """Tell the relay how far away the peer is, what is lost, and what does not get through."""
+        stats = self.connection.stats()
         if stats.rtt is None:
             return
-        sent, lost = stats.packets_sent, stats.packets_lost or 0
-        fresh = sent - self._sent
-        share = min(1.0, max(0.0, (lost - self._lost) / fresh)) if fresh > 0 else 0.0
-        self._sent, self._lost = sent, lost
-        self._relay.measured(self.connection.now, self.number, round(stats.rtt * 1_000_000), share)
+        seen, self._seen = self._seen or _NOTHING, stats
+        fresh = stats.packets_sent - seen.packets_sent
+        lost = (stats.packets_lost or 0) - (seen.packets_lost or 0)
+        share = min(1.0, max(0.0, lost / fresh)) if fresh > 0 else 0.0
+        if self._is_strained(seen, stats) is self._congested:
+            self._looks = 0
+        else:
+            self._looks += 1
+            if self._looks >= LASTING:
+                self._congested, self._looks = not self._congested, 0
+        srtt_us = round(stats.rtt * 1_000_000)
+        self._relay.measured(self.connection.now, self.number, srtt_us, share, self._congested)
+
+    def _is_strained(self, seen: ConnectionStats, stats: ConnectionStats) -> bool:
+        """Whether more waits than went out since the last look, or more than may, or some is lost.
+
+        What is dropped for its deadline never makes a long queue.
+        """
+        if self.connection.congested or _dropped(stats) > _dropped(seen):
+            return True
+        return stats.queued_bytes > max(LITTLE, stats.bytes_sent - seen.bytes_sent)
+
+
+_NOTHING: Final = ConnectionStats(0, 0, 0, 0, None, None, None, None, None, 0, 0, 0, 0)
+
+
+def _dropped(stats: ConnectionStats) -> int:
+    return stats.dropped_streams + stats.dropped_datagrams

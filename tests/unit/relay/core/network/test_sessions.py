@@ -370,6 +370,9 @@ def test_the_best_of_several_connections_counts() -> None:
     assert (state.srtt_us, state.loss, state.congested) == (80_000, 0.1, False)
     net.relays[1].measured(net.now, second, 80_000, 0.1, congested=True)
     assert net.relays[1]._steering._links[NodeId(2)].congested
+    net.relays[1]._links.by_session[first].sends = False
+    net.relays[1].measured(net.now, first, 90_000)
+    assert net.relays[1]._steering._links[NodeId(2)].congested, "no data goes over the first one"
     net.run(2)
     assert [each.rtt_us for each in net.relays[1].info.node.reachable] == [80_000]
     net.relays[1].measured(net.now, 999, 5)

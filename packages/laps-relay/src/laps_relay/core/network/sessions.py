@@ -212,11 +212,13 @@ class NetworkSessions(NetworkTold):
         else:
             self._nib.remove_neighbour(now, node)
         state = None
-        if links:
+        # What carries control alone says nothing of those that take data there.
+        carriers = [link for link in links if link.sends] or links
+        if carriers:
             state = LinkState(
-                loss=min(link.loss for link in links),
+                loss=min(link.loss for link in carriers),
                 srtt_us=srtt_us,
-                congested=all(link.congested for link in links),
+                congested=all(link.congested for link in carriers),
             )
         self._steering.links(node, state)
         # Sessions that come together are told together: each time costs the network a flood.
