@@ -512,7 +512,7 @@ async def test_an_epoch_that_was_invented(tmp_path: Path) -> None:
         )
         await mallory.echo()
         await show.more()
-        assert show.left.network.subscribes() == [row]
+        assert list(show.left.network.subscribes()) == [row]
         assert {each.source for each in show.via.network.subscribes()} == {source}
         assert all(each.source != source for each in show.via.network.announces())
 

@@ -79,8 +79,9 @@ class FakeNetwork:
     def announces(self) -> Sequence[AnnounceRow]:
         return [AnnounceRow(A, "track", 0xAB, NAME, 7, 4, None)]
 
-    def subscribes(self) -> Sequence[SubscribeRow]:
-        return [SubscribeRow(B, 0xAB, None, 7, 5, 3), SubscribeRow(B, 0xCD, None, 7, 6, 3)]
+    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
+        rows = [SubscribeRow(B, 0xAB, None, 7, 5, 3), SubscribeRow(B, 0xCD, None, 7, 6, 3)]
+        return [row for row in rows if key in (None, row.key)]
 
     def sets(self) -> Sequence[SetRow]:
         return [SetRow(3, 1, False, (B,), "gold", 0, 0xAB, False)]

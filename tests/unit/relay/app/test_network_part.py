@@ -16,6 +16,8 @@ from laps_relay.app.network_part import NetworkPart
 from laps_relay.certificates import obtain
 from laps_relay.config import Loaded, RelayConfig
 from laps_relay.core.network.load import LoadMeter
+from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.rows import ALL
 from laps_relay.observe.logs import configure
 from laps_relay.peer_auth import PeerKeyRing
 from laps_wire.nodeid import NodeId
@@ -201,6 +203,37 @@ def test_a_peer_port_that_is_taken(tmp_path: Path) -> None:
 
 
 # Redirects
+
+
+def test_figures_and_pages_make_no_rows_that_nobody_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = part(config(tmp_path))
+    asked: list[slice] = []
+
+    def rows(name: str) -> Callable[..., list[Any]]:
+        before = getattr(NetworkRelay, name)
+
+        def noted(self: NetworkRelay, part: slice = ALL) -> list[Any]:
+            asked.append(part)
+            found: list[Any] = before(self, part)
+            return found
+
+        return noted
+
+    for name in ("nodes", "announce_rows", "subscribe_rows"):
+        monkeypatch.setattr(NetworkRelay, name, rows(name))
+    for name in ("sets", "fib"):
+        monkeypatch.setattr(NetworkRelay, name, lambda _self: pytest.fail("all rows are made"))
+    assert made.sample().sizes == (1, 0, 0, 0, 0, 0)
+    assert asked == []
+    assert (list(made.nodes()[:1]), len(made.announces()), list(made.subscribes()[:7])) == (
+        made.relay.nodes(),
+        0,
+        [],
+    )
+    assert asked[:2] == [slice(0, 1), slice(0, 0)]
+    assert made.subscribes(7) == []
 
 
 def goaway_of(relay: RunningRelay) -> str:

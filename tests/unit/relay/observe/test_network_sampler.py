@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from laps_relay.core.network.interfaces import PeerPlaneCounters
+from laps_relay.core.network.views import TableSizes
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.network_sampler import NetworkSample, NetworkSampler
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
@@ -18,11 +19,7 @@ def sample(counters: PeerPlaneCounters) -> NetworkSample:
     network = FakeNetwork()
     return NetworkSample(
         peers=network.peers(),
-        sets=network.sets(),
-        nodes=3,
-        announces=1,
-        subscribes=2,
-        fib_entries=4,
+        sizes=TableSizes(nodes=3, announces=1, subscribes=2, sets_in=0, sets_out=1, fib=4),
         counters=counters,
         connections={3: STATS, 4: STATS._replace(rtt=None)},
     )

@@ -50,8 +50,8 @@ class NetworkView(Protocol):
     def announces(self) -> Sequence[AnnounceRow]:
         """All announces."""
 
-    def subscribes(self) -> Sequence[SubscribeRow]:
-        """All subscribes."""
+    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
+        """All subscribes, or those of one track."""
 
     def sets(self) -> Sequence[SetRow]:
         """All subscriber node sets."""
@@ -283,9 +283,7 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
         limit: Limit = None, offset: Offset = 0, key: Key = None
     ) -> dict[str, Any]:
         """Subscribes of all relays."""
-        rows = view().subscribes()
-        if key is not None:
-            rows = [row for row in rows if row.key == int(key, 16)]
+        rows = view().subscribes(None if key is None else int(key, 16))
         return paged(rows, limit, offset, page_limit, _interest_item)
 
     @app.get("/v1/network/sets", response_model=Page[SetItem], tags=["network"])

@@ -23,6 +23,7 @@ from socket import socket
 from typing import Final, Protocol
 
 from laps_relay.admin.network_api import PolicyState
+from laps_relay.admin.paging import LazyRows
 from laps_relay.app.cpp_guests import CppGuests
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
 from laps_relay.app.redirects import Redirects
@@ -405,15 +406,17 @@ class NetworkPart:
 
     def nodes(self) -> Sequence[NodeRow]:
         """The NIB."""
-        return self.relay.nodes()
+        return LazyRows(self.relay.sizes().nodes, self.relay.nodes)
 
     def announces(self) -> Sequence[AnnounceRow]:
         """All announces."""
-        return self.relay.announce_rows()
+        return LazyRows(self.relay.announces.size, self.relay.announce_rows)
 
-    def subscribes(self) -> Sequence[SubscribeRow]:
-        """All subscribes."""
-        return self.relay.subscribe_rows()
+    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
+        """All subscribes, or those of one track."""
+        if key is not None:
+            return self.relay.subscribe_rows_of(key)
+        return LazyRows(self.relay.subscribes.size, self.relay.subscribe_rows)
 
     def sets(self) -> Sequence[SetRow]:
         """All subscriber node sets."""
@@ -428,15 +431,11 @@ class NetworkPart:
         return self.relay.counters()
 
     def sample(self) -> NetworkSample:
-        """Everything at once, for the sampler."""
+        """Figures for the sampler; makes rows of peers only, however large the tables are."""
         peers = self.peers()
         return NetworkSample(
             peers=peers,
-            sets=self.sets(),
-            nodes=len(self.nodes()),
-            announces=len(self.announces()),
-            subscribes=len(self.subscribes()),
-            fib_entries=len(self.fib()),
+            sizes=self.relay.sizes(),
             counters=self.counters(),
             connections={
                 row.session: stats

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from laps_relay.core.network.interfaces import PeerPlaneCounters
-from laps_relay.core.network.views import PeerRow, SetRow
+from laps_relay.core.network.views import PeerRow, TableSizes
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.network import peer_session
 from laps_relay.observe.sampler import quic_sample
@@ -21,11 +21,7 @@ class NetworkSample(NamedTuple):
     """What was read at one time."""
 
     peers: Sequence[PeerRow]
-    sets: Sequence[SetRow]
-    nodes: int
-    announces: int
-    subscribes: int
-    fib_entries: int
+    sizes: TableSizes
     counters: PeerPlaneCounters
     connections: Mapping[int, ConnectionStats]
 
@@ -48,13 +44,13 @@ class NetworkSampler:
         kinds = Counter(row.relay_type for row in sample.peers if row.node is not None)
         for kind, count in kinds.items():
             m.peers.labels(kind).set(count)
-        incoming = sum(row.incoming for row in sample.sets)
-        m.sets.labels("in").set(incoming)
-        m.sets.labels("out").set(len(sample.sets) - incoming)
-        m.nodes.set(sample.nodes)
-        m.network_announces.set(sample.announces)
-        m.network_subscribes.set(sample.subscribes)
-        m.fib_entries.set(sample.fib_entries)
+        sizes = sample.sizes
+        m.sets.labels("in").set(sizes.sets_in)
+        m.sets.labels("out").set(sizes.sets_out)
+        m.nodes.set(sizes.nodes)
+        m.network_announces.set(sizes.announces)
+        m.network_subscribes.set(sizes.subscribes)
+        m.fib_entries.set(sizes.fib)
         m.held_bytes.set(sample.counters.held_bytes)
         now, before = sample.counters, self._before
         self._before = now

@@ -82,6 +82,16 @@ class FloodMachine(RuleBasedStateMachine):
         for node in self.net.nodes:
             assert all(entry.stamp.epoch >= 1 for entry in node.table.live())
 
+    @invariant()
+    def the_size_is_what_a_count_gives(self) -> None:
+        for node in self.net.nodes:
+            live = list(node.table.live())
+            assert node.table.size == len(live)
+            assert list(node.table.live(2)) == live[2:]
+            for key in range(3):
+                found = [entry for entry in live if entry.full_name_hash == key]
+                assert list(node.table.of_key(key)) == found
+
     def teardown(self) -> None:
         net = self.net
         net.settle()

@@ -124,6 +124,7 @@ def test_a_peer_that_connects_again_is_told_everything_again() -> None:
     told(nib, P)
     nib.add_peer(0.0, P, node_info(P, epoch=2), srtt_us=10_000, forwards=True)
     assert nib.nodes() == [P, Q]
+    assert nib.size == 2
     assert nib.epoch(P) == 2
     assert told(nib, P) == ({WE: (), Q: (WE,)}, [])
 

@@ -9,6 +9,7 @@ from laps_relay.core.network.rows import (
     peer_rows,
     set_rows,
     subscribe_rows,
+    subscribe_rows_of,
 )
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -69,6 +70,19 @@ def test_announces_and_subscribes() -> None:
     # A Via does not know names.
     (subscribe,) = net.relays[2].subscribe_rows()
     assert (subscribe.name, subscribe.key) == (None, key_of(TRACK))
+
+
+def test_some_rows_of_a_table() -> None:
+    net = chain()
+    relay = net.relays[1]
+    everything = node_rows(relay._own.info, relay._nib)
+    assert node_rows(relay._own.info, relay._nib, slice(1, 2)) == everything[1:2]
+    assert len(announce_rows(relay.announces, slice(0, 1))) == 1
+    assert announce_rows(relay.announces, slice(1, 9)) == []
+    every = (relay.subscribes, relay._interests)
+    assert subscribe_rows(*every, slice(0, 9)) == subscribe_rows(*every)
+    assert subscribe_rows_of(*every, key_of(TRACK)) == subscribe_rows(*every)
+    assert subscribe_rows_of(*every, 1) == []
 
 
 def test_sets_and_the_fib() -> None:

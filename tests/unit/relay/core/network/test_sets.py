@@ -83,6 +83,7 @@ def test_along_a_line() -> None:
     net.drain()
     assert got(net, "s") == [2, 3]
     (row,) = net[2].sets.rows()
+    assert net[2].sets.incoming == 1
     assert (row.local, row.hops, row.scope, row.key) == (True, 1, "gold", None)
     assert [net[number].sets.uses(1) for number in (1, 2, 3)] == [1, 1, 0]
     assert net[2].sets.uses(2) == 1

@@ -22,6 +22,7 @@ def test_entries_of_sessions_and_feeds() -> None:
     fib.install(0.0, FROM, [EgressSet(2, 4), EgressSet(3, 4), EgressSet(2, 4)], sink)
     fib.install(0.0, Ingress(LOCAL, 1), [EgressSet(2, 5)], None)
     feed, entry = fib.entries()
+    assert len(fib) == 2
     assert entry is sessions[1].entries[7]
     assert feed is fib.local[1]
     assert entry.egress == (EgressSet(2, 4), EgressSet(3, 4))

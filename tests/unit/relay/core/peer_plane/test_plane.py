@@ -20,6 +20,7 @@ def test_it_is_the_plane_of_the_network() -> None:
     assert plane.poll_timeout() is None
     assert plane.poll_notices() == []
     assert plane.entries() == {}
+    assert plane.fib_size() == 0
     assert set(plane.counters()) == {0}
 
 

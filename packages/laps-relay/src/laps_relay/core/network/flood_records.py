@@ -104,7 +104,7 @@ class Record(Generic[E, W]):
 class Source(Generic[E, W]):
     """A node, and what it says."""
 
-    __slots__ = ("epoch", "known", "records", "since")
+    __slots__ = ("epoch", "known", "live", "records", "since")
 
     def __init__(self, epoch: int, *, known: bool) -> None:
         self.epoch = epoch
@@ -113,6 +113,8 @@ class Source(Generic[E, W]):
         """Whether the node information base has it now."""
         self.since = 0.0
         """If not: since when."""
+        self.live = 0
+        """How many of the records are no withdrawals."""
         self.records: dict[Hashable, Record[E, W]] = {}
         """By key; all with the epoch above."""
 

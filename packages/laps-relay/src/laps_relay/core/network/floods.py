@@ -61,6 +61,7 @@ class FloodTable(Generic[E, W, I]):
         "_changes",
         "_kind",
         "_limit",
+        "_live",
         "_settings",
         "_state",
         "_telling",
@@ -89,6 +90,7 @@ class FloodTable(Generic[E, W, I]):
         self._waiting: Waiting[E, W] = Waiting(self._state)
         self._timers: Timers[Record[E, W] | NodeId] = Timers()
         self._changes: dict[I, E | None] = {}
+        self._live = 0
 
     # Sessions
 
@@ -230,7 +232,7 @@ class FloodTable(Generic[E, W, I]):
             told = told | record.given if self._settings.reflect else slots.active
         for other in self._state.peers_of(record.given):
             other.count(record, -1)
-        record.item, record.dead = item, dead
+        self._put(source, record, item, dead=dead)
         record.given, record.primary = slots.shared(peer.bit), peer.slot
         record.sent, record.stale = 0, slots.shared(told & ~peer.bit)
         peer.count(record, 1)
@@ -285,7 +287,7 @@ class FloodTable(Generic[E, W, I]):
         if record is None:
             record = source.records[self._kind.key(item)] = Record(item, dead=True)
         self._note(source, record)
-        record.item, record.dead = item, dead
+        self._put(source, record, item, dead=dead)
         record.stale = self._state.slots.shared(record.stale | record.sent)
         record.sent = 0
         self._timers.cancel(record)
@@ -322,6 +324,7 @@ class FloodTable(Generic[E, W, I]):
         for record in source.records.values():
             self._note(source, record)
         source.known, source.since = False, now
+        self._live -= source.live
         if source.records:
             self._timers.set(node, now + self._settings.convergence)
         else:
@@ -338,6 +341,7 @@ class FloodTable(Generic[E, W, I]):
                 record.sent = 0
             self._telling.mark(record)
         source.known = True
+        self._live += source.live
 
     # Losing
 
@@ -363,6 +367,8 @@ class FloodTable(Generic[E, W, I]):
         node = record.item.source
         source = self._state.sources[node]
         self._note(source, record)
+        if not record.dead:
+            self._count(source, -1)
         del source.records[self._kind.key(record.item)]
         if not source.records and not source.known:
             self._timers.cancel(node)
@@ -393,13 +399,33 @@ class FloodTable(Generic[E, W, I]):
         record = self._record(identity)
         return None if record is None else self._state.slots.by_slot.get(record.primary)
 
-    def live(self) -> Iterator[E]:
-        """All entries that can be used now, our own too."""
+    def live(self, start: int = 0) -> Iterator[E]:
+        """All entries that can be used now, our own too; without the first ``start`` of them."""
         for source in self._state.sources.values():
-            if source.known:
-                for record in source.records.values():
-                    if not record.dead:
-                        yield cast("E", record.item)
+            if not source.known:
+                continue
+            if start >= source.live:
+                start -= source.live
+                continue
+            for record in source.records.values():
+                if record.dead:
+                    continue
+                if start:
+                    start -= 1
+                else:
+                    yield cast("E", record.item)
+
+    def of_key(self, key: Hashable) -> Iterator[E]:
+        """The entries of one key that can be used now; asks each source once."""
+        for source in self._state.sources.values():
+            record = source.records.get(key) if source.known else None
+            if record is not None and not record.dead:
+                yield cast("E", record.item)
+
+    @property
+    def size(self) -> int:
+        """How many entries can be used now; costs nothing."""
+        return self._live
 
     def sizes(self) -> FloodSizes:
         """How much is held; looks at everything."""
@@ -424,6 +450,16 @@ class FloodTable(Generic[E, W, I]):
         node, key = self._kind.split(identity)
         source = self._state.sources.get(node)
         return None if source is None else source.records.get(key)
+
+    def _put(self, source: Source[E, W], record: Record[E, W], item: E | W, *, dead: bool) -> None:
+        if record.dead != dead:
+            self._count(source, -1 if dead else 1)
+        record.item, record.dead = item, dead
+
+    def _count(self, source: Source[E, W], by: int) -> None:
+        source.live += by
+        if source.known:
+            self._live += by
 
     def _note(self, source: Source[E, W], record: Record[E, W]) -> None:
         """Before a record changes: what its users know of it."""

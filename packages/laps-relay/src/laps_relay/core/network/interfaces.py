@@ -479,6 +479,9 @@ class PeerForwarding(Protocol):
     def entries(self) -> Mapping[Ingress, tuple[tuple[EgressSet, ...], bool, SetCounters]]:
         """The FIB: egress sets, whether our own clients get it, counters."""
 
+    def fib_size(self) -> int:
+        """How many entries the FIB has."""
+
 
 # The local side: this relay's own clients
 

@@ -288,6 +288,12 @@ class Nib:
         self._table.refresh()
         return sorted(self._table.records)
 
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        self._table.refresh()
+        return len(self._table.records)
+
     def take_changes(self) -> Changes:
         """What changed since the last time."""
         self._imports.reconsider()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Final
+
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.core.network.interests import Interests
 from laps_relay.core.network.interfaces import LOCAL, PeerForwarding
@@ -16,16 +19,22 @@ from laps_relay.core.network.views import (
     SetRow,
     SubscribeRow,
 )
-from laps_wire.peering.laps2 import NodeInfo
+from laps_wire.peering.laps2 import NodeInfo, SubscribeInfo
 
 __all__ = [
+    "ALL",
     "announce_rows",
     "fib_rows",
     "node_rows",
     "peer_rows",
     "set_rows",
     "subscribe_rows",
+    "subscribe_rows_of",
 ]
+
+ALL: Final = slice(0, None)
+"""A table as a whole. Of a large one only some rows are made at a time, or the relay would stand
+still for seconds."""
 
 
 def peer_rows(links: Links) -> list[PeerRow]:
@@ -52,11 +61,11 @@ def peer_rows(links: Links) -> list[PeerRow]:
     ]
 
 
-def node_rows(own: NodeInfo, nib: Nib) -> list[NodeRow]:
+def node_rows(own: NodeInfo, nib: Nib, part: slice = ALL) -> list[NodeRow]:
     """Ourselves first, then all others."""
-    rows = [_node_row(own, nib)]
-    for node in nib.nodes():
-        info = nib.info(node)
+    rows = []
+    for node in [own.node.node_id, *nib.nodes()][part]:
+        info = own if node == own.node.node_id else nib.info(node)
         if info is not None:
             rows.append(_node_row(info, nib))
     return rows
@@ -84,8 +93,8 @@ def _node_row(info: NodeInfo, nib: Nib) -> NodeRow:
     )
 
 
-def announce_rows(announces: AnnounceTable) -> list[AnnounceRow]:
-    """All announces that are in use."""
+def announce_rows(announces: AnnounceTable, part: slice = ALL) -> list[AnnounceRow]:
+    """Announces that are in use."""
     return [
         AnnounceRow(
             source=entry.source,
@@ -96,23 +105,42 @@ def announce_rows(announces: AnnounceTable) -> list[AnnounceRow]:
             sequence=entry.stamp.sequence,
             session=announces.heard_on(entry.identity),
         )
-        for entry in announces.live()
+        for entry in islice(announces.live(part.start), _length(part))
     ]
 
 
-def subscribe_rows(subscribes: SubscribeTable, interests: Interests) -> list[SubscribeRow]:
-    """All subscribes that are in use."""
+def subscribe_rows(
+    subscribes: SubscribeTable, interests: Interests, part: slice = ALL
+) -> list[SubscribeRow]:
+    """Subscribes that are in use."""
     return [
-        SubscribeRow(
-            source=entry.source,
-            key=entry.full_name_hash,
-            name=interests.name(entry.full_name_hash),
-            epoch=entry.stamp.epoch,
-            sequence=entry.stamp.sequence,
-            session=subscribes.heard_on(entry.identity),
-        )
-        for entry in subscribes.live()
+        _subscribe_row(entry, subscribes, interests)
+        for entry in islice(subscribes.live(part.start), _length(part))
     ]
+
+
+def subscribe_rows_of(
+    subscribes: SubscribeTable, interests: Interests, key: int
+) -> list[SubscribeRow]:
+    """Those of one track; looks at each source once, not at each entry."""
+    return [_subscribe_row(entry, subscribes, interests) for entry in subscribes.of_key(key)]
+
+
+def _subscribe_row(
+    entry: SubscribeInfo, subscribes: SubscribeTable, interests: Interests
+) -> SubscribeRow:
+    return SubscribeRow(
+        source=entry.source,
+        key=entry.full_name_hash,
+        name=interests.name(entry.full_name_hash),
+        epoch=entry.stamp.epoch,
+        sequence=entry.stamp.sequence,
+        session=subscribes.heard_on(entry.identity),
+    )
+
+
+def _length(part: slice) -> int | None:
+    return None if part.stop is None else max(0, part.stop - part.start)
 
 
 def set_rows(sets: Sets) -> list[SetRow]:

@@ -220,6 +220,11 @@ class Sets:
         ]
 
     @property
+    def incoming(self) -> int:
+        """How many sets of peers there are."""
+        return sum(len(sets) for session, sets in self._records.items() if session != LOCAL)
+
+    @property
     def living(self) -> int:
         """How many sets of ours are not withdrawn, retired ones too."""
         return len(self._egress)

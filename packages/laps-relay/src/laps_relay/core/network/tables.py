@@ -5,12 +5,14 @@ from __future__ import annotations
 from laps_relay.core.network.core import NetworkCore
 from laps_relay.core.network.interfaces import PeerPlaneCounters
 from laps_relay.core.network.rows import (
+    ALL,
     announce_rows,
     fib_rows,
     node_rows,
     peer_rows,
     set_rows,
     subscribe_rows,
+    subscribe_rows_of,
 )
 from laps_relay.core.network.views import (
     AnnounceRow,
@@ -19,6 +21,7 @@ from laps_relay.core.network.views import (
     PeerRow,
     SetRow,
     SubscribeRow,
+    TableSizes,
 )
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo
@@ -49,17 +52,32 @@ class NetworkTables(NetworkCore):
         """All connections."""
         return peer_rows(self._links)
 
-    def nodes(self) -> list[NodeRow]:
+    def sizes(self) -> TableSizes:
+        """How much there is, without making a row."""
+        return TableSizes(
+            nodes=1 + self._nib.size,
+            announces=self.announces.size,
+            subscribes=self.subscribes.size,
+            sets_in=self._sets.incoming,
+            sets_out=self._sets.living,
+            fib=self._plane.fib_size(),
+        )
+
+    def nodes(self, part: slice = ALL) -> list[NodeRow]:
         """The node information base."""
-        return node_rows(self._own.info, self._nib)
+        return node_rows(self._own.info, self._nib, part)
 
-    def announce_rows(self) -> list[AnnounceRow]:
-        """All announces."""
-        return announce_rows(self.announces)
+    def announce_rows(self, part: slice = ALL) -> list[AnnounceRow]:
+        """Announces."""
+        return announce_rows(self.announces, part)
 
-    def subscribe_rows(self) -> list[SubscribeRow]:
-        """All subscribes."""
-        return subscribe_rows(self.subscribes, self._interests)
+    def subscribe_rows(self, part: slice = ALL) -> list[SubscribeRow]:
+        """Subscribes."""
+        return subscribe_rows(self.subscribes, self._interests, part)
+
+    def subscribe_rows_of(self, key: int) -> list[SubscribeRow]:
+        """The subscribes for one track."""
+        return subscribe_rows_of(self.subscribes, self._interests, key)
 
     def sets(self) -> list[SetRow]:
         """All subscriber node sets."""

@@ -7,7 +7,19 @@ from typing import NamedTuple
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 
-__all__ = ["AnnounceRow", "FibRow", "NodeRow", "PeerRow", "SetRow", "SubscribeRow"]
+__all__ = ["AnnounceRow", "FibRow", "NodeRow", "PeerRow", "SetRow", "SubscribeRow", "TableSizes"]
+
+
+class TableSizes(NamedTuple):
+    """How much there is of everything."""
+
+    nodes: int
+    """With ourselves."""
+    announces: int
+    subscribes: int
+    sets_in: int
+    sets_out: int
+    fib: int
 
 
 class PeerRow(NamedTuple):

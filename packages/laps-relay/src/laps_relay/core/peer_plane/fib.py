@@ -28,6 +28,10 @@ class Fib:
             found += session.entries.values()
         return found
 
+    def __len__(self) -> int:
+        """How many they are."""
+        return len(self.local) + sum(len(each.entries) for each in self._sessions.values())
+
     def install(
         self, now: float, ingress: Ingress, egress: Sequence[EgressSet], sink: DataSink | None
     ) -> None:

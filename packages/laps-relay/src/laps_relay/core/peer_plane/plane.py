@@ -267,6 +267,10 @@ class PeerPlane:
             found[entry.ingress] = (entry.egress, entry.sink is not None, counters)
         return found
 
+    def fib_size(self) -> int:
+        """How many entries the FIB has."""
+        return len(self._fib)
+
     def _under_way(self) -> dict[Fan, int]:
         """Everything that has not ended, and how many legs it has."""
         found: dict[Fan, int] = {}
