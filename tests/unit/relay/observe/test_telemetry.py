@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -82,6 +84,47 @@ def test_what_a_dead_relay_left_is_finished(tmp_path: Path) -> None:
     writer.start()
     writer.stop()
     assert [path.name for path in tmp_path.iterdir()] == ["telemetry-x-1-left.jsonl"]
+
+
+@pytest.mark.parametrize("torn", ['{"b":', "x" * 200_000])
+def test_a_line_that_a_dead_relay_did_not_finish_is_left_out(tmp_path: Path, torn: str) -> None:
+    (tmp_path / ".telemetry-x-1.part").write_text('{"a":1}\n' + torn, encoding="ascii")
+    (tmp_path / ".telemetry-x-2.part").write_text(torn, encoding="ascii")
+    TelemetryWriter(settings(tmp_path))._recover()
+    (left,) = tmp_path.iterdir()
+    assert left.read_text(encoding="ascii") == '{"a":1}\n'
+
+
+def test_a_file_that_another_relay_has_finished_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".telemetry-x-2.part").write_text("{}\n", encoding="ascii")
+    found = [tmp_path / ".telemetry-x-1.part", tmp_path / ".telemetry-x-2.part"]
+    monkeypatch.setattr(Path, "glob", lambda _self, _pattern: iter(found))
+    writer = TelemetryWriter(settings(tmp_path))
+    writer.start()
+    writer.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["telemetry-x-2-left.jsonl"]
+
+
+def test_a_file_that_another_relay_took_before_it_was_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    neighbour = TelemetryWriter(settings(tmp_path))
+
+    def late(file: IO[str], how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        neighbour._recover()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    writer = TelemetryWriter(settings(tmp_path))
+    writer._write("one")
+    writer._finish()
+    assert writer.counters[:4] == (1, 0, 0, 1)
+    (file,) = tmp_path.iterdir()
+    assert file.read_text(encoding="ascii") == "one\n"
 
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from laps_wire.errors import LapsError
 from laps_wire.telemetry import Body, Event, dump_line
@@ -30,6 +30,7 @@ __all__ = ["TelemetryCounters", "TelemetrySettings", "TelemetryWriter"]
 
 _POLL: Final = 1.0
 """Seconds after which the thread looks at the age of its file even if nothing comes."""
+_BLOCK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,9 +222,10 @@ class TelemetryWriter:
         self._safe = (0, 0)
 
     def _open(self) -> None:
-        self._opened += 1
-        self._file = self._open_path().open("w", encoding="utf-8")
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = None
+        while self._file is None:
+            self._opened += 1
+            self._file = _locked(self._open_path())
         self._size = 0
         self._since = self._monotonic()
 
@@ -244,12 +246,44 @@ class TelemetryWriter:
     def _recover(self) -> None:
         """What a relay that died left behind is finished now."""
         for left in self.settings.directory.glob(".telemetry-*.part"):
-            with left.open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
+            # Another relay that starts now may have finished it first.
+            with contextlib.suppress(FileNotFoundError), left.open("r+b") as file:
+                if not _lock(file, left):
                     continue  # its relay lives
-                if os.fstat(file.fileno()).st_size == 0:
-                    left.unlink()
-                else:
+                size = _whole_lines(file)
+                if size:
+                    file.truncate(size)
                     left.rename(left.with_name(f"{left.name[1:].removesuffix('.part')}-left.jsonl"))
+                else:
+                    left.unlink()
+
+
+def _locked(path: Path) -> IO[str] | None:
+    """A new file that is ours; None: another relay took it for one that was left behind."""
+    file = path.open("w", encoding="utf-8")
+    if _lock(file, path):
+        return file
+    file.close()
+    return None
+
+
+def _lock(file: IO[Any], path: Path) -> bool:
+    """Lock a file, if it is free and still the one that has this name."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _whole_lines(file: IO[bytes]) -> int:
+    """How many bytes there are up to the last end of a line: a relay may die within one."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
