@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,6 +80,34 @@ async def test_dials_that_lead_nowhere_are_told(tmp_path: Path) -> None:
         a.dial(Contact(address="no contact at all"), Contact(address="127.0.0.1:x"))
         await eventually(lambda: len(a.relay.reports) == 2)
         assert all("is no contact" in report.reason for report in a.relay.reports)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "\udc80"])
+async def test_names_that_nobody_can_have_are_told(tmp_path: Path, host: str) -> None:
+    async with two(tmp_path) as (a, _):
+        a.dial(Contact(address=f"{host}:1"))
+        await eventually(lambda: a.relay.reports)
+        assert "no host has such a name" in a.relay.reports[0].reason
+
+
+async def test_a_dial_that_breaks_is_told_and_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(tmp_path) as (a, _):
+        broken: list[BaseException | None] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: broken.append(context.get("exception")))
+
+        async def connect(*_: object, **__: object) -> None:
+            raise RuntimeError("a fault of ours")
+
+        monkeypatch.setattr(a.server._endpoint, "connect", connect)
+        a.dial(Contact(address="127.0.0.1:9"))
+        await eventually(lambda: a.relay.reports)
+        assert a.relay.reports[0].reason == "a fault of ours"
+        a.relay.reports.clear()
+        await eventually(lambda: (gc.collect(), broken)[1])
+        assert str(broken[0]) == "a fault of ours"
 
 
 async def test_who_does_not_answer_in_time_is_told(tmp_path: Path) -> None:

@@ -31,6 +31,35 @@ async def test_an_unknown_backend_names_the_known_ones() -> None:
         await open_endpoint(backend="odd", options=EngineOptions())  # type: ignore[arg-type]  # on purpose
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "\udc80"])
+async def test_a_name_that_nobody_can_have(host: str) -> None:
+    endpoint = await open_endpoint(options=EngineOptions())
+    try:
+        with pytest.raises(ConnectError, match="no host has such a name"):
+            await endpoint.connect((host, 1), handler=lambda _: Side(), alpn=[ALPN])
+    finally:
+        await endpoint.close()
+
+
+async def test_names_are_asked_for_as_the_dns_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def getaddrinfo(name: str, port: int, **_: object) -> list[object]:
+        asked.append((name, port))
+        raise OSError(0, "not today")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    endpoint = await open_endpoint(host="127.0.0.1", options=EngineOptions())
+    try:
+        with pytest.raises(ConnectError, match=r"cher\.example:7: not today"):
+            await endpoint.connect(
+                ("b\u00fccher.example", 7), handler=lambda _: Side(), alpn=[ALPN]
+            )
+    finally:
+        await endpoint.close()
+    assert asked[-1] == ("xn--bcher-kva.example", 7)
+
+
 async def test_who_listens_needs_a_certificate() -> None:
     with pytest.raises(StateError, match="needs a certificate"):
         await open_endpoint(options=EngineOptions(alpn=(ALPN,)), listener=Side())

@@ -175,10 +175,13 @@ class PeerServer(TurnServer):
                 alpn=(dial.alpn,) if dial.alpn else self.config.alpns,
                 timeout=self.config.dial_timeout,
             )
-        except (ConnectError, ContactError, OSError) as error:
+        except Exception as error:
+            # Whatever it was: who dials waits for an answer, and would not try again without it.
             if self._endpoint is not None:
                 self.relay.dial_failed(self.now, dial.number, str(error))
                 self.settle()
+            if not isinstance(error, (ConnectError, ContactError, OSError)):
+                raise
 
     # Turns
 

@@ -35,8 +35,9 @@ async def resolve(address: Address, port: DatagramPort) -> list[Address]:
         found = [address]
     except ValueError:
         loop = asyncio.get_running_loop()
+        name = _ascii(address)
         try:
-            answers = await loop.getaddrinfo(host, number, type=socket.SOCK_DGRAM)
+            answers = await loop.getaddrinfo(name, number, type=socket.SOCK_DGRAM)
         except OSError as error:
             raise ConnectError(f"cannot connect to {show(address)}: {error.strerror}") from error
         found = [(str(answer[4][0]), number) for answer in answers]
@@ -66,7 +67,7 @@ async def dial(
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
     targets = await resolve(address, port)
-    name = server_name if server_name is not None else _name(address[0])
+    name = server_name if server_name is not None else _name(address)
     failures: list[str] = []
     for index, target in enumerate(targets):
         share = max(0.0, end - loop.time()) / (len(targets) - index)
@@ -88,13 +89,24 @@ async def dial(
     raise ConnectError(f"cannot connect to {show(address)}: {'; '.join(failures)}")
 
 
-def _name(host: str) -> str | None:
+def _name(address: Address) -> str | None:
     """The name to ask for: addresses are not sent as server names (RFC 6066, 3)."""
     try:
-        ip_address(host.partition("%")[0])
+        ip_address(address[0].partition("%")[0])
     except ValueError:
-        return host
+        return _ascii(address)
     return None
+
+
+def _ascii(address: Address) -> str:
+    """The name as the DNS and TLS have it; one that can be nobody's is told like any failure."""
+    try:
+        return address[0].encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise ConnectError(
+            f"cannot connect to {show(address)[:80]!a}: no host has such a name (its parts are of "
+            f"1 to 63 letters, digits and hyphens)"
+        ) from error
 
 
 class _Attempt:
