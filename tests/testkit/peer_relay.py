@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.network.contacts import show_contact
 from laps_relay.core.network.dialling import Contact, Dialler, DialReport
 from laps_relay.core.network.interfaces import Dial, Identity, NetworkSettings
 from laps_relay.core.network.peers import PeerAuthenticator, PeerEvent, Peers, PeerUp
-from laps_relay.io.contacts import show_contact
 from laps_relay.io.peer_server import PeerServer, PeerServerConfig
 from laps_relay.peer_auth import AuthMethod, open_key_ring
 from laps_sdk.transport.admission import AdmissionLimits

@@ -370,7 +370,10 @@ def test_a_taken_port(tmp_path: Path) -> None:
             with pytest.raises(StartError, match=f"port {port}/udp: .*in use.*--port"):
                 await second.app.start()
             third = Relay(loaded(tmp_path, admin={"port": admin}))
-            with pytest.raises(StartError, match=f"port {admin}/tcp .*in use.*--admin-port"):
+            with pytest.raises(
+                StartError,
+                match=f"port {admin}/tcp for the admin: Address already in use; .*--admin-port",
+            ):
                 await third.app.start()
 
     in_loop(test)

@@ -163,3 +163,17 @@ def test_no_way_at_all(tmp_path: Path) -> None:
     ended = ask("--from", "sea", "--to", "alone", "--topology", network)
     assert ended.exit_code == 2
     assert "no way from 100.1:0.1 to 0.7:0.7 in the topology; give --via" in ended.stderr
+
+
+def test_the_policy_of_a_relays_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAPS_CONFIG", raising=False)
+    config = tmp_path / "relay.toml"
+    config.write_text(f'[network]\npolicy = "{EXAMPLE}"\n', encoding="utf-8")
+    assert "is good" in run("check", "--config", config).stdout
+    assert "verdict" in run("explain", "--config", config, "--from", "1:1", "--to", "1:2").stdout
+    for command in (("check",), ("explain", "--from", "1:1", "--to", "1:2")):
+        missing = run(*command)
+        assert missing.exit_code == 2
+        assert "no policy file: name one" in missing.stderr

@@ -77,8 +77,48 @@ anonymous = ["dance:*"]
 
 def test_a_table_that_does_not_fit_together(tmp_path: Path) -> None:
     path = write(tmp_path / "r.toml", '[admin]\nhost = "0.0.0.0"\n')
-    with pytest.raises(ConfigError, match=r"r\.toml:2: admin: host 0\.0\.0\.0 is not loopback"):
+    with pytest.raises(ConfigError, match=r"r\.toml:2: admin\.host: '0\.0\.0\.0': it is not loop"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "flag", "value", "words"),
+    [
+        ("network.type", "--type", "stub", "set network.peers"),
+        ("network.auth", "--auth", "certificate", "set network.ca"),
+        ("network.longitude", "--longitude", 7.0, "set both"),
+        ("network.latitude", "--latitude", 7.0, "set both"),
+        ("network.node_certificate", "--node-certificate", "a.pem", "set network.node_key"),
+        ("network.cpp_contacts", "--cpp-contact", ["a:1"], "network.cpp_peers"),
+        ("network.peers", "--peer", ["127.0.0.1:99999"], "'127.0.0.1:99999' is no contact"),
+        ("network.peers", "--peer", [":33434"], "is no contact"),
+        ("network.contacts", "--contact", ["a..b:1"], "is no contact"),
+        ("network.cpp_contacts", "--cpp-contact", ["a:b"], "is no contact"),
+        ("network.labels", "--label", ["x"], "name=value"),
+        ("network.pins", "--pin", ["x"], "is no pin"),
+        ("network.cpp_peers", "--cpp-peer", ["x:y"], ""),
+        ("auth.issuers", "--issuer", ["me"], "set auth.keys"),
+        ("admin.host", "--admin-host", "192.0.2.1", "set admin.token_file"),
+        ("admin.token", "--admin-token", "short", "shorter than 16"),
+        ("tls.private_key", "--private-key", "a.pem", "set both"),
+        ("limits.egress.low_water", "--low-water", "1GiB", "above high_water"),
+    ],
+)
+def test_the_key_that_is_wrong_is_named(key: str, flag: str, value: object, words: str) -> None:
+    """Not one that happens to be in the same table."""
+    others = {"network.port": ("--peer-port", 7)}
+    with pytest.raises(ConfigError) as caught:
+        load(None, {}, {key: (flag, value), **others})
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.where) == (key, f"flag {flag}")
+    assert words in str(problem)
+    assert "\n" not in str(problem)
+
+
+def test_workers_that_are_no_edges() -> None:
+    flags = {"network.type": ("--type", "via"), "network.workers": ("--workers", 2)}
+    with pytest.raises(ConfigError, match=r"^flag --workers: network\.workers: '2': "):
+        load(None, {}, flags)
 
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ async def test_names_that_nobody_can_have_are_told(tmp_path: Path, host: str) ->
     async with two(tmp_path) as (a, _):
         a.dial(Contact(address=f"{host}:1"))
         await eventually(lambda: a.relay.reports)
-        assert "no host has such a name" in a.relay.reports[0].reason
+        assert "is no contact" in a.relay.reports[0].reason
 
 
 async def test_a_dial_that_breaks_is_told_and_not_hidden(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -47,7 +48,9 @@ async def start_admin(
     except OSError as error:
         raise StartError(
             f"cannot listen on {admin.host} port {admin.port}/tcp for the admin:"
-            f" {error.strerror or error}; choose another one with --admin-port"
+            # Some texts of the library repeat the address.
+            f" {os.strerror(error.errno) if error.errno else error}; choose another one with"
+            " --admin-port"
         ) from None
     return server
 

@@ -37,6 +37,7 @@ from laps_relay.core.bridge.stub_uplink import StubUplink
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.network.contacts import show_contact
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.interfaces import LOCAL, Identity, PeerPlaneCounters, Policy
@@ -55,7 +56,6 @@ from laps_relay.core.network.views import (
     SubscribeRow,
 )
 from laps_relay.core.policy import RulePolicy
-from laps_relay.io.contacts import show_contact
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.io.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_relay.observe.network_sampler import NetworkSample

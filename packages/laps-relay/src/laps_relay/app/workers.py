@@ -32,7 +32,7 @@ from laps_relay.app.membership import key_ring, node_id_of, worker_node_id
 from laps_relay.app.parts import StartError
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import RelayConfig
-from laps_relay.io.contacts import show_contact
+from laps_relay.core.network.contacts import show_contact
 from laps_relay.observe.logs import Logger
 from laps_sdk.transport.udp import bind_udp
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from laps_relay.cli.common import one_line_errors
+from laps_relay.cli.common import ConfigFile, load_or_exit, one_line_errors
 from laps_relay.config import ConfigError
 from laps_relay.config.policy import namespace_of
 from laps_relay.config.policy_file import load_policy
@@ -33,13 +33,17 @@ _KEY: Final = bytes(16)
 
 app = typer.Typer(help="Check a policy file, and ask it why.", no_args_is_help=True)
 
-PolicyFile = Annotated[Path, typer.Argument(help="TOML file.", metavar="FILE")]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Argument(help="TOML file; none: network.policy of --config.", metavar="FILE"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
 
 
 @app.command()
-def check(file: PolicyFile, as_json: AsJson = False) -> None:
+def check(file: PolicyFile = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Say everything that is wrong, with its line and what would be right."""
+    file = _policy_file(file, config)
     with one_line_errors():
         try:
             rules = load_policy(file)
@@ -66,7 +70,8 @@ def check(file: PolicyFile, as_json: AsJson = False) -> None:
 @app.command("explain")
 def explain_(
     *,
-    file: PolicyFile,
+    file: PolicyFile = None,
+    config: ConfigFile = None,
     source: Annotated[
         str, typer.Option("--from", help="Relay of the publisher: node ID, or name.")
     ],
@@ -88,7 +93,7 @@ def explain_(
     All relays on the way are taken to have this policy. Ends with 1 if something is denied.
     """
     with one_line_errors():
-        rules = load_policy(file)
+        rules = load_policy(_policy_file(file, config))
         known = _Network(None if topology is None else read_topology(topology))
         ends = [known.node(source), known.node(target)]
         policy = RulePolicy(rules, KeyedHasher(_KEY), local=ends[0].node_id)
@@ -108,6 +113,18 @@ def explain_(
         _show(facts, found, allowed=allowed)
     if not allowed:
         raise typer.Exit(_REFUSED)
+
+
+def _policy_file(file: Path | None, config: Path | None) -> Path:
+    """The one that was named, or that of the relay's configuration."""
+    if file is None:
+        file = load_or_exit(config).config.network.policy
+    with one_line_errors():
+        if file is None:
+            raise LapsError(
+                "no policy file: name one, or give --config of a relay that has network.policy"
+            )
+    return file
 
 
 def _track(text: str) -> FullTrackName:

@@ -13,9 +13,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-__all__ = ["Lifecycle", "Section", "key", "lifecycle_of"]
+__all__ = ["Lifecycle", "MisfitError", "Section", "key", "lifecycle_of"]
 
 Lifecycle = Literal["static", "new-connections", "at-once"]
+
+
+class MisfitError(ValueError):
+    """A value that does not fit the others of its table; ``key`` names it, the words say why."""
+
+    def __init__(self, key: str, words: str) -> None:
+        super().__init__(words)
+        self.key = key
 
 
 class Section(BaseModel):

@@ -10,7 +10,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from laps_relay.config.base import Section, key
+from laps_relay.config.base import MisfitError, Section, key
 from laps_relay.config.units import Duration, Size
 
 __all__ = ["Admission", "Cache", "Connection", "Egress", "Limits", "Plane"]
@@ -50,7 +50,7 @@ class Egress(Section):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.low_water > self.high_water:
-            raise ValueError("low_water is above high_water")
+            raise MisfitError("low_water", "low_water is above high_water")
         return self
 
 

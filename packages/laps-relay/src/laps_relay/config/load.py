@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from laps_relay.config.base import Lifecycle, lifecycle_of
+from laps_relay.config.base import Lifecycle, MisfitError, lifecycle_of
 from laps_relay.config.model import RelayConfig
 from laps_relay.config.sources import (
     ConfigError,
@@ -103,13 +103,18 @@ def _invalid(
     dotted = ".".join(parts)
     while dotted and dotted not in settings and dotted not in sections:
         dotted = dotted.rpartition(".")[0]
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, MisfitError):
+        dotted = f"{dotted}.{cause.key}".lstrip(".")
     setting = settings.get(dotted)
     where = setting.place if setting else _place_of_table(dotted, settings)
     wrong = error["msg"].removeprefix("Value error, ")
     wrong = wrong[:1].lower() + wrong[1:]
     if setting is not None and not _is_secret(dotted, sections):
         wrong = f"{str(setting.value)[:60]!a}: {wrong}"
-    return Problem(where=where, key=dotted, wrong=wrong, right=_right(dotted, sections))
+    # What does not fit says itself what would; the key alone may be as it should be.
+    right = "" if isinstance(cause, MisfitError) else _right(dotted, sections)
+    return Problem(where=where, key=dotted, wrong=wrong, right=right)
 
 
 def _place_of_table(dotted: str, settings: Mapping[str, Setting]) -> str:

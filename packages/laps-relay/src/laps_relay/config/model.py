@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from laps_relay.config.base import Section, key
+from laps_relay.config.base import MisfitError, Section, key
 from laps_relay.config.fields import LOOPBACK, FilePath, Numbers, Paths, Words, words
 from laps_relay.config.limits import Cache, Limits
 from laps_relay.config.network import Network
@@ -84,7 +84,7 @@ class TlsFiles(Section):
     @model_validator(mode="after")
     def _together(self) -> Self:
         if self.private_key is not None and self.certificate is None:
-            raise ValueError("private_key without certificate: set both, or neither")
+            raise MisfitError("private_key", "private_key without certificate: set both")
         return self
 
 
@@ -116,12 +116,15 @@ class Admin(Section):
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         if self.token is not None and self.token_file is not None:
-            raise ValueError("token and token_file: set one of them")
+            raise MisfitError("token_file", "token and token_file: set one of them")
         if self.token is not None:
-            check_admin_token(self.token.get_secret_value())
+            try:
+                check_admin_token(self.token.get_secret_value())
+            except ValueError as error:
+                raise MisfitError("token", str(error)) from None
         if self.enabled and not self.is_loopback and self.token is None and self.token_file is None:
-            raise ValueError(
-                f"host {self.host} is not loopback, so a token is needed: set admin.token_file"
+            raise MisfitError(
+                "host", "it is not loopback, so a token is needed: set admin.token_file"
             )
         return self
 
@@ -147,8 +150,9 @@ class Auth(Section):
         meant = ("audience", "issuers", "anonymous", "setup_required")
         found = [name for name in meant if getattr(self, name)]
         if found and not self.keys:
-            raise ValueError(
-                f"{', '.join(found)} without keys: everything would be allowed; set auth.keys"
+            raise MisfitError(
+                found[0],
+                f"{', '.join(found)} without keys: everything would be allowed; set auth.keys",
             )
         return self
 

@@ -6,9 +6,10 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from laps_relay.config.base import Section, key
+from laps_relay.config.base import MisfitError, Section, key
 from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
 from laps_relay.config.units import Duration, Size
+from laps_relay.core.network.contacts import parse_contact
 from laps_relay.core.network.redirect import is_place
 from laps_wire.hashing import endpoint_node_id
 from laps_wire.nodeid import NodeId
@@ -46,8 +47,32 @@ def _pin(text: str) -> tuple[NodeId, bytes]:
     return NodeId.parse(node), fingerprint
 
 
+def _pins(items: list[str]) -> list[str]:
+    for item in items:
+        _pin(item)
+    return items
+
+
 def _cpp_node(text: str) -> NodeId:
     return NodeId.parse(text) if ":" in text else NodeId(endpoint_node_id(text))
+
+
+def _cpp_nodes(items: list[str]) -> list[str]:
+    for item in items:
+        _cpp_node(item)
+    return items
+
+
+def _contacts(items: list[str]) -> list[str]:
+    for item in items:
+        parse_contact(item)
+    return items
+
+
+Contacts = Annotated[Words, AfterValidator(_contacts)]
+CppNodes = Annotated[Words, AfterValidator(_cpp_nodes)]
+Labels = Annotated[Words, AfterValidator(_pairs)]
+Pins = Annotated[Words, AfterValidator(_pins)]
 
 
 class NetworkLimits(Section):
@@ -81,16 +106,16 @@ class Network(Section):
     region: Label = key("", "The operator's name of where it stands.")
     longitude: float | None = key(None, "Degrees east.", ge=-180, le=180)
     latitude: float | None = key(None, "Degrees north.", ge=-90, le=90)
-    labels: Words = key([], "For policies, each name=value, such as country=DE.")
+    labels: Labels = key([], "For policies, each name=value, such as country=DE.")
     host: str = key("", "Address to bind for peers; none: that of clients.")
     port: int = key(33434, "UDP port for peers; 0: any free one.", ge=0, le=65535)
-    contacts: Words = key([], "How others reach it, host:port; none: where it listens.")
+    contacts: Contacts = key([], "How others reach it, host:port; none: where it listens.")
     client_url: ClientUrl = key(
         "",
         "Where clients of other relays are sent to, moqt://host:port; none: where it listens, if"
         " that is one address.",
     )
-    peers: Words = key([], "Relays to connect to, host:port.")
+    peers: Contacts = key([], "Relays to connect to, host:port.")
     parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
     auth: Literal["shared-key", "certificate", "none"] = key(
         "shared-key", "How peers prove who they are; none: on loopback only."
@@ -107,15 +132,15 @@ class Network(Section):
     node_certificate: FilePath | None = key(
         None, "PEM file: the certificates of that key, its own first."
     )
-    pins: Words = key(
+    pins: Pins = key(
         [], "Keys that are trusted without a certificate, each node id=SHA-256 in hexadecimal."
     )
-    cpp_peers: Words = key(
+    cpp_peers: CppNodes = key(
         [],
         "C++ relays that may peer although they prove nothing: node ids, or endpoint ids (their"
         " option -e). With any, the peer port speaks their protocol, too.",
     )
-    cpp_contacts: Words = key([], "C++ relays to connect to, host:port.")
+    cpp_contacts: Contacts = key([], "C++ relays to connect to, host:port.")
     policy: FilePath | None = key(None, "Policy file; none: everything is allowed.", "at-once")
     reflect: bool = key(
         True, "Via: keep announces and subscribes and give them to new peers.", "static"
@@ -171,19 +196,29 @@ class Network(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.longitude is None) != (self.latitude is None):
-            raise ValueError("longitude and latitude: set both, or neither")
+            given = "latitude" if self.longitude is None else "longitude"
+            raise MisfitError(given, "longitude and latitude: set both, or neither")
         if self.type == "stub" and not self.peers:
-            raise ValueError("a stub needs an Edge to be a child of: set network.peers")
+            raise MisfitError(
+                "type", "a stub needs an Edge to be a child of: set network.peers, or give --peer"
+            )
         if self.workers > 1 and self.type != "edge":
-            raise ValueError(f"workers are Edges, and the type is {self.type}: set workers = 1")
+            raise MisfitError(
+                "workers", f"workers are Edges, and the type is {self.type}: set workers = 1"
+            )
         if self.auth == "certificate" and self.ca is None and not self.pins:
-            raise ValueError("auth is certificate, but nobody is trusted: set network.ca")
+            raise MisfitError(
+                "auth", "nobody's certificate would be trusted: set network.ca, or network.pins"
+            )
         if self.node_certificate is not None and self.node_key is None:
-            raise ValueError("node_certificate is of a key of your own: set network.node_key")
+            raise MisfitError(
+                "node_certificate", "it is of a key of your own: set network.node_key"
+            )
         if self.meets_cpp and self.type != "edge":
-            raise ValueError("only an edge peers with C++ relays")
+            given = "cpp_peers" if self.cpp_peers else "cpp_contacts"
+            raise MisfitError(given, "only an edge peers with C++ relays")
         if self.cpp_contacts and not self.cpp_peers and self.auth != "none":
-            raise ValueError("C++ relays prove nothing: say whom you trust in network.cpp_peers")
-        _pairs(self.labels)
-        _ = self.cpp_nodes, self.pinned_keys
+            raise MisfitError(
+                "cpp_contacts", "C++ relays prove nothing: say whom you trust in network.cpp_peers"
+            )
         return self

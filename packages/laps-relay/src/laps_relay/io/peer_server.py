@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
 
+from laps_relay.core.network.contacts import ContactError, parse_contact
 from laps_relay.core.network.interfaces import Dial
-from laps_relay.io.contacts import ContactError, parse_contact
 from laps_relay.io.peer_port import PeerPort, PeerRelay
 from laps_relay.io.turns import Deaf, TurnServer
 from laps_sdk.errors import ConnectError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.io.contacts import ContactError, parse_contact, show_contact
+from laps_relay.core.network.contacts import ContactError, parse_contact, show_contact
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,10 @@ def test_forms(text: str, address: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":1", "a:", "a:0", "a:65536", "a:x", "a:1e3", "a:٣", "[::1", "[::1]x", "[::1]:", "a b:1"],
+    [
+        *("", ":1", "a:", "a:0", "a:65536", "a:x", "a:1e3", "a:٣", "[::1", "[::1]x", "[::1]:"),
+        *("a b:1", "a..b:1", "x" * 70, "\udc80:1"),
+    ],
 )
 def test_what_is_no_contact(text: str) -> None:
     with pytest.raises(ContactError, match="is no contact"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_sdk.transport.base import Address
 from laps_wire.errors import LocalError
 
 __all__ = ["PEER_PORT", "ContactError", "parse_contact", "show_contact"]
@@ -17,7 +16,7 @@ class ContactError(LocalError, ValueError):
     """A text that is no contact."""
 
 
-def parse_contact(text: str) -> Address:
+def parse_contact(text: str) -> tuple[str, int]:
     """Read ``host``, ``host:port``, ``IPv6`` or ``[IPv6]:port``."""
     rest = text.strip()
     if rest.startswith("["):
@@ -35,14 +34,23 @@ def parse_contact(text: str) -> Address:
         number = int(port)
     else:
         number = 0
-    if not good or not host or any(c.isspace() for c in host) or not 0 < number <= 65535:
+    if not good or not _can_be_a_name(host) or not 0 < number <= 65535:
         raise ContactError(
             f"{text[:80]!a} is no contact: host, host:port or [IPv6]:port with a port of 1 to 65535"
         )
     return host, number
 
 
-def show_contact(address: Address) -> str:
+def _can_be_a_name(host: str) -> bool:
+    """Whether the host is an address, or a name that somebody can have."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return bool(host) and not any(c.isspace() for c in host)
+
+
+def show_contact(address: tuple[str, int]) -> str:
     """A contact that :func:`parse_contact` reads as this address."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
