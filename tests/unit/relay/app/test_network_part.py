@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -132,6 +133,7 @@ def test_contacts_and_the_address_of_clients_are_told(tmp_path: Path) -> None:
             await silent.start()
             silent.takes_clients("")
             assert silent.relay.info.node.contacts == ()
+            assert silent.untold is not silent._hidden
             assert labels(silent) == {}
             await silent.stop()
 
@@ -140,6 +142,19 @@ def test_contacts_and_the_address_of_clients_are_told(tmp_path: Path) -> None:
         via.takes_clients("moqt://127.0.0.1:5")
         assert labels(via) == {}
         await via.stop()
+
+    in_loop(test)
+
+
+def test_a_relay_that_nobody_is_told_of_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        for contacts in ([], ["relay.example:7"]):
+            text = io.StringIO()
+            given = config(tmp_path, host=EVERYWHERE, contacts=contacts)
+            app = RelayApp(Loaded(given), configure("json", "warning", text))
+            await app.start()
+            await app.stop()
+            assert ("set network.contacts" in text.getvalue()) is not bool(contacts)
 
     in_loop(test)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -141,3 +142,57 @@ def test_nobody_fills_the_log() -> None:
 
 def test_sessions_of_peers_are_not_taken_for_clients() -> None:
     assert peer_session(12) == "p12"
+
+
+def lines_of(*events: core.NetworkEvent) -> list[dict[str, object]]:
+    """What is logged at the default level."""
+    text = io.StringIO()
+    with restored_logging():
+        observer = NetworkObserver(configure("json", "info", text), Names(None), Metrics())
+        for event in events:
+            observer.observe(0.0, [event], lambda _session: (0, 0))
+    return [json.loads(line) for line in text.getvalue().splitlines()]
+
+
+def failed(reason: str, *, dynamic: bool = False, contact: str = "a:1") -> core.Dialled:
+    return core.Dialled(contact=contact, node=None, dynamic=dynamic, failed=reason)
+
+
+def test_a_configured_relay_that_is_not_reached_is_said_once_for_each_reason() -> None:
+    lines = lines_of(
+        *[failed("nobody answers")] * 3,
+        failed("no protocol in common (ALPN)"),
+        failed("nobody answers", dynamic=True, contact="b:1"),
+        failed("nobody answers"),
+    )
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("relay not reached", "nobody answers"),
+        ("relay not reached", "no protocol in common (ALPN)"),
+        ("relay not reached", "nobody answers"),
+    ]
+    assert {line["contact"] for line in lines} == {"a:1"}
+    assert "--peer-port" in str(lines[1]["advice"])
+
+
+def test_a_relay_that_was_reached_meanwhile_is_news_again() -> None:
+    added = EVENTS[0]
+    assert isinstance(added, core.PeerAdded)
+    up = replace(added, contact="a:1")
+    lines = lines_of(failed("nobody answers"), up, failed("nobody answers"))
+    assert [line["event"] for line in lines].count("relay not reached") == 2
+
+
+def test_who_refuses_us_is_named_with_what_to_do() -> None:
+    refused = core.PeerTurnedDown(
+        session=2, node=None, code=7, reason="names are hashed with another key", contact="a:1"
+    )
+    # The dialler tells the same again.
+    lines = lines_of(refused, failed(refused.reason), refused, failed(refused.reason))
+    (line,) = lines
+    assert (line["event"], line["contact"]) == ("peering refused", "a:1")
+    assert "network.key_file" in str(line["advice"])
+
+
+def test_who_is_refused_by_us_has_no_contact() -> None:
+    (line,) = lines_of(core.PeerTurnedDown(session=2, node=None, code=4, reason="no"))
+    assert not {"contact", "advice"} & set(line)

@@ -263,6 +263,11 @@ class NetworkPart:
         return show_contact(self.server.address)
 
     @property
+    def untold(self) -> bool:
+        """Whether others cannot be told where to dial it, though they could: nobody has said."""
+        return not self._contacts and self._is_everywhere and not self._hidden
+
+    @property
     def _is_everywhere(self) -> bool:
         return self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 

@@ -216,6 +216,12 @@ class RelayApp:
                 await self.network.start(_copy(self._peer_socket))
             except (OSError, TransportError) as error:
                 raise StartError(f"{error}; choose another one with --peer-port") from None
+            if self.network.untold:
+                self.logger.warning(
+                    "other relays are not told how to reach this one",
+                    listens=self.network.contact,
+                    advice="set network.contacts to host:port as others see it, or network.host",
+                )
         try:
             if config.network.takes_clients:
                 await self.server.start(_copy(self._quic_socket))

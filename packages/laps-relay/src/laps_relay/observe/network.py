@@ -6,12 +6,14 @@ Sessions with peers are ``p<number>`` in telemetry, so that they are not taken f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from laps_relay.core.network import events as core
 from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
+from laps_relay.observe.refusals import Refusals, advice
 from laps_relay.observe.rows import Carried, Fields, Row, TableObserver, row
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_wire.nodeid import NodeId
@@ -55,6 +57,11 @@ def _entry(
     return {"track": _hash(entry.full_name_hash), "source": str(entry.source)}
 
 
+def _advised(code: int | None, reason: str) -> Fields:
+    words = advice(code, reason)
+    return {"advice": words} if words else {}
+
+
 _TABLE: Mapping[type, Row] = {
     core.PeerAdded: row(
         core.PeerAdded,
@@ -79,7 +86,7 @@ _TABLE: Mapping[type, Row] = {
         lambda _names, e: {
             "session": e.session,
             "node": _node(e.node),
-            "code": e.code,
+            "code": int(e.code),
             "reason": safe_text(e.reason),
             "by_peer": e.by_peer,
         },
@@ -92,8 +99,10 @@ _TABLE: Mapping[type, Row] = {
         lambda _names, e: {
             "session": e.session,
             "node": _node(e.node),
-            "code": e.code,
+            **({"contact": safe_text(e.contact)} if e.contact else {}),
+            "code": int(e.code),
             "reason": safe_text(e.reason),
+            **_advised(e.code, e.reason),
         },
         lambda m, e: m.peers_refused.labels(f"{e.code:#x}").inc(),
         about=lambda _e: None,
@@ -105,7 +114,7 @@ _TABLE: Mapping[type, Row] = {
         lambda _names, e: {
             "session": e.session,
             "node": _node(e.node),
-            "code": e.code,
+            "code": int(e.code),
             "reason": safe_text(e.reason),
         },
         lambda m, e: m.peers_faulted.labels(f"{e.code:#x}").inc(),
@@ -181,7 +190,7 @@ _TABLE: Mapping[type, Row] = {
         lambda _names, e: {
             "track": _hash(e.key),
             "source": str(e.source),
-            "code": e.code,
+            "code": int(e.code),
             "reason": safe_text(e.reason),
         },
         lambda m, e: m.subscribes_refused.labels(str(e.code)).inc(),
@@ -221,6 +230,20 @@ _TABLE: Mapping[type, Row] = {
 }
 
 
+_UNREACHED: Final = row(
+    core.Dialled,
+    "warning",
+    "relay not reached",
+    lambda _names, e: {
+        "contact": safe_text(e.contact),
+        "reason": safe_text(e.failed),
+        **_advised(None, e.failed),
+    },
+    lambda m, _e: m.dials.labels("failed").inc(),
+)
+"""For the log a :class:`Dialled` that is news to an operator."""
+
+
 class NetworkObserver(TableObserver[core.NetworkEvent]):
     """Carries the network core's events to logs, telemetry and metrics."""
 
@@ -232,6 +255,21 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
         telemetry: TelemetryWriter | None = None,
     ) -> None:
         super().__init__(_TABLE, logger, names, metrics, telemetry)
+        self._refusals = Refusals()
+
+    def shown(self, event: core.NetworkEvent) -> Row:
+        """As the table says; what fails again and again is said once for each reason."""
+        found = super().shown(event)
+        match event:
+            case core.PeerAdded():
+                self._refusals.reached(event.contact)
+            case core.PeerTurnedDown() if event.contact:
+                if not self._refusals.news(event.contact, event.reason):
+                    return replace(found, level="debug")
+            case core.Dialled() if event.failed and not event.dynamic:
+                if self._refusals.news(event.contact, event.failed):
+                    return _UNREACHED
+        return found
 
     def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
         """Sessions, nodes, interest and sets that come, change and go."""
@@ -243,7 +281,7 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
                     kind="peer",
                     direction="out" if event.dialled else "in",
                     alpn=event.alpn,
-                    handshake_ms=0.0,
+                    handshake_ms=event.handshake * 1000.0,
                     peer=str(event.node),
                 )
             case core.PeerGone():

@@ -85,7 +85,7 @@ class TableObserver(ABC, Generic[_E]):
     def observe(self, now: float, events: Iterable[_E], carried: Carried) -> None:
         """Take what happened in a turn."""
         for event in events:
-            shown = self._table[type(event)]
+            shown = self.shown(event)
             lines = 1 if shown.about is None else self._line(now, shown, shown.about(event))
             if lines <= MOST_LINES:
                 fields = dict(shown.fields(self._names, event))
@@ -97,6 +97,10 @@ class TableObserver(ABC, Generic[_E]):
             body = self.body(now, event, carried)
             if body is not None and self._telemetry is not None:
                 self._telemetry.put(body)
+
+    def shown(self, event: _E) -> Row:
+        """How an event is shown."""
+        return self._table[type(event)]
 
     def _line(self, now: float, shown: Row, doer: Hashable) -> int:
         """How many lines this one would make in this minute."""

@@ -57,6 +57,10 @@ class PeerAdded:
     control: bool
     dialled: bool
     implementation: str = ""
+    contact: str = ""
+    """Where it was dialled; empty if it came by itself."""
+    handshake: float = 0.0
+    """Seconds from the connection to the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,8 @@ class PeerTurnedDown:
     node: NodeId | None
     code: int
     reason: str
+    contact: str = ""
+    """As of :class:`PeerAdded`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

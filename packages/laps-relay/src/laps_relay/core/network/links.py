@@ -85,8 +85,14 @@ class Link:
     asked: Bases = NO_BASES
     """Bases that it has asked for, until it is time."""
     opened: float = 0.0
+    """When the connection was made, and when the session was, as soon as there is one."""
     early: EarlyData | None = None
     """Data that came before the handshake was over."""
+
+    @property
+    def contact(self) -> str:
+        """Where it was dialled; empty if it was not."""
+        return "" if self.dial is None else self.dial.contact
 
     @property
     def up(self) -> bool:

@@ -71,7 +71,7 @@ class NetworkRelay(NetworkTables):
         dial: Dial | None = None,
     ) -> None:
         """A connection stands; ``spki_hash`` is of the listener's TLS key, on both sides."""
-        self._links.add(Link(session, egress, alpn, dial))
+        self._links.add(Link(session, egress, alpn, dial, opened=now))
         if dial is not None:
             self._dialler.made(now, dial.number, session)
         self._peers.opened(now, session, role=role, alpn=alpn, spki_hash=spki_hash, dial=dial)

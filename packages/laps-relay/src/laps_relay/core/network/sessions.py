@@ -64,10 +64,14 @@ class NetworkSessions(NetworkTold):
             case PeerDown():
                 self._down(now, session, event)
             case PeerRefused():
-                self._links.remove(session)
+                refused = self._links.remove(session)
                 self._events.append(
                     events.PeerTurnedDown(
-                        session=session, node=event.node, code=event.code, reason=event.reason
+                        session=session,
+                        node=event.node,
+                        code=event.code,
+                        reason=event.reason,
+                        contact="" if refused is None else refused.contact,
                     )
                 )
             case NodeIdConflict():
@@ -91,7 +95,7 @@ class NetworkSessions(NetworkTold):
         link.info = up.node
         link.control, link.features = up.control, up.features
         link.sends, link.receives = up.sends_data, up.receives_data
-        link.opened = now
+        begun, link.opened = link.opened, now
         self._events.append(
             events.PeerAdded(
                 session=session,
@@ -102,6 +106,8 @@ class NetworkSessions(NetworkTold):
                 control=up.control,
                 dialled=up.dial is not None,
                 implementation=up.settings.implementation,
+                contact=link.contact,
+                handshake=now - begun,
             )
         )
         if self._guests is not None:
