@@ -250,6 +250,19 @@ def test_what_waits_ends_with_the_connection() -> None:
     assert rig.stream(0).written == b"1"
 
 
+def test_who_does_not_take_what_waits_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_port, "MAX_ALONE_BYTES", 5)
+    rig = Rig()
+    rig.port.carry_out(alone(b"12", b"345", b"67"))
+    assert rig.connection.closes == []
+    rig.port.send_alone()  # there is room again for what has left
+    rig.port.carry_out(alone(b"890"))
+    assert rig.connection.closes == []
+    rig.port.carry_out(alone(b"x", b"y"))
+    assert [code for code, _ in rig.connection.closes] == [CloseCode.OVERLOADED]
+    assert (len(rig.port._alone), rig.port._alone_bytes) == (0, 0)
+
+
 # Figures
 
 

@@ -44,6 +44,9 @@ __all__ = ["PeerPort", "PeerRelay", "PortOwner"]
 ALONE_RETRY: Final = 0.005
 """Seconds until it is looked again whether a message for the C++ relay has left."""
 
+MAX_ALONE_BYTES: Final = 64 * 1024 * 1024
+"""Messages that wait to leave one by one; who takes them more slowly than they come is let go."""
+
 MAX_REASON: Final = 200
 """Characters of a reason that go to the peer."""
 MAX_OLD_STREAMS: Final = 16
@@ -149,6 +152,7 @@ class PeerPort:
 
     __slots__ = (
         "_alone",
+        "_alone_bytes",
         "_blocked",
         "_congested",
         "_control",
@@ -173,6 +177,7 @@ class PeerPort:
         self._control: dict[int, OutStream] = {}
         self._blocked: list[Transmit] = []
         self._alone: deque[tuple[OutStream, bytes]] = deque()
+        self._alone_bytes = 0
         self._waiting = False
         self._seen: ConnectionStats | None = None
         """The figures of the last look."""
@@ -242,7 +247,7 @@ class PeerPort:
             case Connected():
                 self.measure()
             case Closed():
-                self._alone.clear()
+                self._drop_alone()
                 code = event.code
                 if not event.application:
                     # QUIC has codes of its own; an idle timeout is an end like any other.
@@ -274,15 +279,29 @@ class PeerPort:
         stream = self._stream(stream_id)
         if isinstance(item, ControlData):
             if item.alone:
-                self._alone.append((stream, item.data))
-                if not self._waiting:
-                    self.send_alone()
+                self._queue_alone(stream, item.data)
             else:
                 stream.write(item.data)
         elif item.ending is Ending.FINISH:
             stream.write(b"", fin=True)
         else:
             stream.reset(item.code)
+
+    def _queue_alone(self, stream: OutStream, data: bytes) -> None:
+        if self.connection.closed:
+            return
+        self._alone.append((stream, data))
+        self._alone_bytes += len(data)
+        if self._alone_bytes > MAX_ALONE_BYTES:
+            self._drop_alone()
+            words = f"more than {MAX_ALONE_BYTES} bytes of control messages wait for the peer"
+            self.connection.close(CloseCode.OVERLOADED, words)
+        elif not self._waiting:
+            self.send_alone()
+
+    def _drop_alone(self) -> None:
+        self._alone.clear()
+        self._alone_bytes = 0
 
     def send_alone(self) -> None:
         """Write the next message for the C++ relay once the one before has left.
@@ -292,12 +311,13 @@ class PeerPort:
         """
         self._waiting = False
         if not self._alone or self.connection.closed:
-            self._alone.clear()
+            self._drop_alone()
             return
         stream, data = self._alone[0]
         delay = ALONE_RETRY
         if not stream.unsent:
             self._alone.popleft()
+            self._alone_bytes -= len(data)
             stream.write(data)
             delay = 0.0
         self._waiting = True

@@ -58,9 +58,10 @@ def test_claims_are_a_relation(steps: list[tuple[str, str, NodeId]]) -> None:
         elif step == "remove":
             assert claims.remove(thing, node) is ((thing, node) in pairs)
             pairs.discard((thing, node))
+            gone &= {who for _, who in pairs}
         elif step == "hide":
             assert set(claims.hide(node)) == {each for each, who in pairs if who == node}
-            gone.add(node)
+            gone |= {node} & {who for _, who in pairs}
         else:
             shown = {each for each, who in pairs if who == node and node in gone}
             assert set(claims.show(node)) == shown
@@ -69,3 +70,15 @@ def test_claims_are_a_relation(steps: list[tuple[str, str, NodeId]]) -> None:
         for each in "xy":
             there = sorted(who for what, who in pairs if what == each and who not in gone)
             assert claims.of(each) == tuple(there)
+        assert claims._gone == gone
+
+
+def test_nodes_that_claim_nothing_leave_nothing() -> None:
+    claims: Claims[str] = Claims()
+    for number in range(1, 1000):
+        assert claims.hide(NodeId(number)) == []
+    claims.add("x", A)
+    claims.hide(A)
+    claims.remove("x", A)
+    assert not claims._gone
+    assert not claims._by_node

@@ -188,6 +188,16 @@ def test_nodes_that_are_lost_want_and_have_nothing() -> None:
     assert ("announced", AnnounceKind.TRACK, TRACK) in rig.take()
 
 
+def test_nodes_that_come_and_go_leave_nothing() -> None:
+    """Or a peer with ever new ones would fill the memory, below its limit all the time."""
+    rig = Rig(max_nodes=2)
+    for number in range(1000, 2000):
+        rig.link.event(1.0, NodesAdvertised(nodes=(node(NodeId(number)),)))
+        rig.link.event(1.0, NodesWithdrawn(nodes=(NodeId(number),)))
+    link = rig.link
+    assert not any((link._nodes, link._heard._gone, link._takers._gone, link._sequences))
+
+
 def test_sets_say_whether_data_is_for_us() -> None:
     rig = Rig()
     assert rig.link.takes(2)

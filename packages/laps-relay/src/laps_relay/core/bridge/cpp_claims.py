@@ -17,13 +17,18 @@ K = TypeVar("K")
 
 
 class Claims(Generic[K]):
-    """Things, each with the nodes that claim it."""
+    """Things, each with the nodes that claim it.
 
-    __slots__ = ("_claims", "_gone", "_size")
+    Of a node that claims nothing nothing is kept, however often it comes and goes.
+    """
+
+    __slots__ = ("_by_node", "_claims", "_gone", "_size")
 
     def __init__(self) -> None:
         self._claims: dict[K, set[NodeId]] = {}
+        self._by_node: dict[NodeId, dict[K, None]] = {}
         self._gone: set[NodeId] = set()
+        """Those that claim something and are not there."""
         self._size = 0
 
     def __len__(self) -> int:
@@ -35,6 +40,7 @@ class Claims(Generic[K]):
         nodes = self._claims.setdefault(thing, set())
         if node not in nodes:
             nodes.add(node)
+            self._by_node.setdefault(node, {})[thing] = None
             self._size += 1
 
     def remove(self, thing: K, node: NodeId) -> bool:
@@ -46,19 +52,26 @@ class Claims(Generic[K]):
         self._size -= 1
         if not nodes:
             del self._claims[thing]
+        of_node = self._by_node[node]
+        del of_node[thing]
+        if not of_node:
+            del self._by_node[node]
+            self._gone.discard(node)
         return True
 
     def hide(self, node: NodeId) -> list[K]:
         """A node is gone; gives what it claims."""
+        if node not in self._by_node:
+            return []
         self._gone.add(node)
-        return self._of(node)
+        return list(self._by_node[node])
 
     def show(self, node: NodeId) -> list[K]:
         """It is back; gives what it claims, if it was gone."""
         if node not in self._gone:
             return []
         self._gone.discard(node)
-        return self._of(node)
+        return list(self._by_node[node])
 
     def of(self, thing: K) -> tuple[NodeId, ...]:
         """The nodes that claim something and are there, lowest first."""
@@ -67,6 +80,3 @@ class Claims(Generic[K]):
     def __contains__(self, thing: K) -> bool:
         """Whether somebody claims it, there or not."""
         return thing in self._claims
-
-    def _of(self, node: NodeId) -> list[K]:
-        return [thing for thing, nodes in self._claims.items() if node in nodes]
