@@ -19,6 +19,9 @@ from laps_relay.sim.runner import run_seeds, simulate_seed
 
 SEEDS = 100
 BATCH = 25
+REGRESSIONS = (
+    272,  # a relay on the way moves before the o-relay: copies for different targets meet
+)
 
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +51,13 @@ def test_everything_holds_whatever_happens(first: int) -> None:
     assert figures["seeds"] == BATCH
     assert figures["deliveries"] > 1000
     assert figures["faults"] > 0
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_what_broke_once_holds(seed: int) -> None:
+    outcome = simulate_seed(seed)
+    assert outcome.ok, outcome.problem
 
 
 @pytest.mark.seeds

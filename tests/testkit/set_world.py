@@ -1,14 +1,14 @@
 """Relays with subscriber node sets, links between them, and time: everything else is brute force.
 
-A world has relays, links (one session each) and a next hop for every relay and target. Control
-messages go in order on each link. Streams are on their own: their headers arrive whenever the test
-says so, before or after the sets that they need.
+A world has relays, links (one session each, or several) and a next hop for every relay and target.
+Control messages go in order on each session. Streams are on their own: their headers arrive
+whenever the test says so, before or after the sets that they need.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from laps_relay.core.network.interfaces import (
     Refusal,
     SetIdle,
 )
+from laps_relay.core.network.mixing import mixed
 from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
 from laps_wire.errors import StateError
@@ -179,8 +180,10 @@ class SetRelay:
         assert unserved.keys() <= wanted
         self.leads[key] = dict(unserved)
 
-    def session_to(self, node: NodeId, key: int) -> int | None:
-        return self.world.link(self.node, node)
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
+        found = self.world.between(self.node, node)
+        found = [session for session in found if session in used] or found
+        return max(found, key=lambda session: (mixed(key ^ session << 32), session), default=None)
 
     def node_of(self, session: int) -> NodeId:
         return self.world.other(session, self.node)
@@ -323,14 +326,17 @@ class SetWorld:
     # Topology
 
     def link(self, a: NodeId, b: NodeId) -> int | None:
-        return next((n for n, ends in self.links.items() if {a, b} == set(ends)), None)
+        return next(iter(self.between(a, b)), None)
+
+    def between(self, a: NodeId, b: NodeId) -> list[int]:
+        return [n for n, ends in self.links.items() if {a, b} == set(ends)]
 
     def other(self, session: int, node: NodeId) -> NodeId:
         a, b = self.links[session]
         return b if node == a else a
 
     def neighbours(self, node: NodeId) -> list[NodeId]:
-        return sorted(self.other(n, node) for n, ends in self.links.items() if node in ends)
+        return sorted({self.other(n, node) for n, ends in self.links.items() if node in ends})
 
     def shortest(self, node: NodeId) -> dict[NodeId, NodeId]:
         """The next hop to every other node: fewest hops, then the lowest."""
@@ -463,6 +469,8 @@ class SetWorld:
                     tuple(each.egress for each in current),
                     row.local,
                 )
+                peers = [self.other(each.egress.session, relay.node) for each in current]
+                assert len(set(peers)) == len(peers), "a stream would cross a link twice"
                 served = Counter(target for each in current for target in each.targets)
                 assert all(count == 1 for count in served.values())
                 rest = set(row.targets) - {relay.node}

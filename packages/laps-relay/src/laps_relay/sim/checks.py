@@ -290,6 +290,9 @@ class Checks:
         for own, of_node in flows.items():
             for flow in of_node:
                 seen: set[NodeId] = set()
+                peers = [out.peer for out in flow.egress]
+                if len(set(peers)) < len(peers):
+                    raise self._fail("sets", f"{own} has two sets at one peer: {flow}")
                 for out in flow.egress:
                     if out.targets & seen:
                         raise self._fail("sets", f"{own} has a target twice: {flow}")

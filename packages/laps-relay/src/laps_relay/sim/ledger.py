@@ -2,7 +2,10 @@
 
 Each object carries who published it, its group, its number and when it was made, so every relay on
 its way can be asked about it. A group is one stream; so "each object at most once over each link"
-is "each group's stream at most once over each link", looked at when the stream begins.
+is "each group's stream at most once over each link", looked at when the stream begins. While routes
+change, copies for different targets that went different ways from a relay may meet again further
+on: each relay knows only its own ways. But no relay makes two of one: it never sends an object to a
+peer more often than it got it.
 
 ::
 
@@ -11,11 +14,13 @@ is "each group's stream at most once over each link", looked at when the stream 
     +---------------+-------------+-----------+----------+----------+------------+
 
 A *flow* is one publication of one track in one life of its publisher. Windows in which something
-unplanned happened are exempt from "nothing is lost"; nothing is exempt from "nothing twice".
+unplanned happened are exempt from "nothing is lost"; nothing is exempt from "nothing twice to a
+client" and "no relay makes two of one".
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -101,7 +106,18 @@ class Interval:
 class Group:
     """One stream's worth of objects, or of datagrams."""
 
-    __slots__ = ("began", "datagrams", "ended", "flow", "got", "links", "number", "sent", "whole")
+    __slots__ = (
+        "began",
+        "came",
+        "datagrams",
+        "ended",
+        "flow",
+        "got",
+        "links",
+        "number",
+        "sent",
+        "whole",
+    )
 
     def __init__(self, flow: Flow, number: int, began: float, datagrams: bool) -> None:
         self.flow = flow
@@ -115,8 +131,10 @@ class Group:
         """Whether its publisher finished it."""
         self.got: dict[str, int] = {}
         """By contact of the receiver: a bit for each object."""
-        self.links: dict[tuple[str, str, int], None] = {}
-        """Where it went: sender, receiver, object (datagrams) or 0."""
+        self.links: dict[tuple[str, str, int], int] = {}
+        """Where it went, and how often: sender, receiver, object (datagrams) or 0."""
+        self.came: dict[tuple[str, int], int] = {}
+        """How often it was sent to a relay: receiver, object or 0."""
 
 
 class Flow:
@@ -159,6 +177,7 @@ class Ledger:
         "loops",
         "lossy",
         "lost",
+        "moved",
         "published",
     )
 
@@ -170,6 +189,8 @@ class Ledger:
         self.crossings = 0
         self.loops = 0
         """Streams that crossed a link twice while the network was not converged."""
+        self.moved = -math.inf
+        """When the last route changed."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float]] = []
@@ -216,17 +237,22 @@ class Ledger:
     def crossed(self, now: float, sender: str, receiver: str, item: Object, stream: bool) -> Group:
         """A stream began on a link, or a datagram went over it."""
         group = self.group(item.flow, item.group, now)
-        link = (sender, receiver, 0 if stream else item.number)
+        number = 0 if stream else item.number
+        link = (sender, receiver, number)
         self.crossings += 1
-        if link in group.links:
-            if not self.exempted(now, now):
+        sent = group.links.get(link, 0)
+        if sent:
+            name = f"{item.flow}/{item.group}/{item.number}"
+            came = group.came.get((sender, number), 0) + (sender == group.flow.contact)
+            if sent >= came:
                 raise BreakError(
-                    "link twice",
-                    f"{item.flow}/{item.group}/{item.number} crossed {sender} -> {receiver} twice",
-                    now,
+                    "copied", f"{sender} got {name} {came} times, {receiver} more often", now
                 )
+            if group.began > self.moved + FLIGHT and not self.exempted(now, now):
+                raise BreakError("link twice", f"{name} crossed {sender} -> {receiver} twice", now)
             self.loops += 1
-        group.links[link] = None
+        group.links[link] = sent + 1
+        group.came[receiver, number] = group.came.get((receiver, number), 0) + 1
         return group
 
     # What must have arrived

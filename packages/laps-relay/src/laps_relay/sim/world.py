@@ -167,7 +167,7 @@ class World:
         now = self.clock.now
         if isinstance(event, RouteChanged):
             self.route_events += 1
-            self.quiet_since = now
+            self.quiet_since = self.ledger.moved = now
         elif isinstance(event, PeerAdded | PeerGone):
             if now > self.unsettled and self.quiet_since >= self.unsettled:
                 self.convergence.append(self.quiet_since - self.unsettled)

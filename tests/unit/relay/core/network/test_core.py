@@ -190,6 +190,35 @@ def test_two_edges_publish_the_same_track() -> None:
 # Moves
 
 
+def test_a_transit_relay_does_not_split_a_set_over_parallel_connections() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3, 4, 5):
+        net.add(number, RelayType.VIA if number == 2 else RelayType.EDGE)
+    net.join(1, 2)
+    net.relays[2].set_contacts(net.now, [Contact(address="relay-3:33434", parallel=4)])
+    net.join(3, 4)
+    net.join(3, 5)
+    net.run(3)
+    names = [FullTrackName.parse(f"example-room--v{number}") for number in range(16)]
+    for name in names:
+        net.publish(1, name)
+        net.want(4, name)
+    net.run(2)
+    rows = net.relays[2].peers()
+    net.cut(2, next(row.session for row in rows if row.node == 3 and not row.control))
+    net.run(40)  # it was dialled again
+    assert len([row for row in net.relays[2].peers() if row.node == 3]) == 4
+    for name in names:
+        net.want(5, name)
+    net.run(2)
+    for name in names:
+        net.send(1, b"object", name)
+    net.run(2)
+    counters = net.relays[2].counters()
+    assert (counters.streams_in, counters.streams_out) == (16, 16)
+    assert net.got(4, 5) == [[b"object"] * 16] * 2
+
+
 def test_a_parallel_connection_that_dies_gives_its_tracks_to_the_others() -> None:
     net = RelayNet()
     net.add(1)

@@ -68,6 +68,8 @@ def test_parallel_connections_share_the_tracks_and_a_lost_one_moves_only_its_own
     for key, chosen in before.items():
         if chosen != 5:
             assert links.session_to(A, key) == chosen
+    assert {links.session_to(A, key, {4, 5}) for key in range(20)} == {4}
+    assert {links.session_to(A, key, {5}) for key in range(20)} == {4, 6}
     links.remove(6)
     assert {links.session_to(A, key) for key in range(20)} == {4}
 

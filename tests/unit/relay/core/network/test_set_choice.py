@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import pytest
 
-from laps_relay.core.network.interfaces import LOCAL, Assignment, Ingress, NetworkSettings, Refusal
+from laps_relay.core.network.interfaces import (
+    LOCAL,
+    Assignment,
+    EgressSet,
+    Ingress,
+    NetworkSettings,
+    Refusal,
+)
 from laps_relay.core.network.set_choice import Choice, Chooser
-from laps_relay.core.network.set_records import Block, IngressRecord, Unserved
+from laps_relay.core.network.set_records import Block, IngressRecord, OutSet, Unserved
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from testkit.set_world import SetRelay, SetWorld
@@ -39,8 +48,8 @@ class Host(SetRelay):
             return self.ways
         return super().assign(now, key, targets, scope, arrived_on=arrived_on)
 
-    def session_to(self, node: NodeId, key: int) -> int | None:
-        return None if node in self.closed else super().session_to(node, key)
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
+        return None if node in self.closed else super().session_to(node, key, used)
 
 
 @pytest.fixture
@@ -65,6 +74,41 @@ def test_sessions_by_next_hop(chooser: Chooser) -> None:
     assert chooser.choose(NOW, feed(), [TWO, THREE, FOUR]) == Choice(
         {TWO: 1, THREE: 2, FOUR: 1}, {1: TWO, 2: THREE}, {}
     )
+
+
+def test_targets_of_a_set_follow_those_that_have_a_session_already(
+    host: Host, chooser: Chooser
+) -> None:
+    record = transit()
+    record.current[1] = OutSet(EgressSet(1, 1), frozenset({TWO}), record)
+    before = [number for number in range(20) if _homes(chooser, number, record) == {FOUR: 1}]
+    assert len(before) == 20
+    host.world.links[9] = (ONE, TWO)  # a parallel one, which would be better for some
+    assert all(_homes(chooser, number, record) == {FOUR: 1} for number in range(20))
+    del record.current[1]
+    assert {_homes(chooser, number, record)[FOUR] for number in range(20)} == {1, 9}
+    record.current[9] = OutSet(EgressSet(9, 1), frozenset({TWO}), record)
+    assert all(_homes(chooser, number, record) == {FOUR: 9} for number in range(20))
+    del host.world.links[9]
+    assert _homes(chooser, 1, record) == {FOUR: 1}
+
+
+def _homes(chooser: Chooser, number: int, record: IngressRecord) -> dict[NodeId, int]:
+    """The same record as if its set had this number."""
+    record.ingress = Ingress(2, number)
+    return chooser.choose(NOW, record, [FOUR]).homes
+
+
+def test_all_targets_of_a_feed_are_chosen_for_together(host: Host, chooser: Chooser) -> None:
+    host.world.links[9] = (ONE, TWO)
+    record = feed()
+    homes = []
+    for key in range(20):
+        record.key = key
+        homes.append(chooser.choose(NOW, record, [TWO, FOUR]).homes)
+        record.current = {1: OutSet(EgressSet(1, 1), frozenset({TWO}), record)}
+    assert all(each[TWO] == each[FOUR] for each in homes)
+    assert {each[TWO] for each in homes} == {1, 9}
 
 
 def test_nobody_to_choose_for(host: Host, chooser: Chooser) -> None:

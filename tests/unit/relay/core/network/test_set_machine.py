@@ -38,6 +38,8 @@ class Network(RuleBasedStateMachine):
         """Name to feed, and who must get it, whole and once."""
         self.lossy: set[NodeId] = set()
         """Targets that somebody denies: what becomes of them is not certain."""
+        self.widened: set[int] = set()
+        """Relays with a new parallel session: feeds take their share of it when they look again."""
 
     @initialize(one=NODES, two=NODES)
     def begin_feeds(self, one: list[int], two: list[int]) -> None:
@@ -98,12 +100,20 @@ class Network(RuleBasedStateMachine):
         if node == goal or not hops:
             return
         for peer in net.neighbours(node):
-            session = net.link(node, peer)
-            assert session is not None
-            while (peer, session) in net.control:
-                net.deliver(peer, session)
+            for session in net.between(node, peer):
+                while (peer, session) in net.control:
+                    net.deliver(peer, session)
         net[relay].hop[goal] = hops[choice % len(hops)]
         net[relay].sets.reroute(net.now, [goal])
+
+    @precondition(lambda self: len(self.net.links) < 2 * len(RING))
+    @rule(choice=CHOICE)
+    def parallel(self, choice: int) -> None:
+        """One more session between two relays: what comes later may take it."""
+        self.net.sessions += 1
+        a, b = RING[choice % len(RING)]
+        self.net.links[self.net.sessions] = (NodeId(a), NodeId(b))
+        self.widened |= {a, b}
 
     @rule(relay=NUMBERS)
     def metrics(self, relay: int) -> None:
@@ -111,8 +121,9 @@ class Network(RuleBasedStateMachine):
         sets = self.net[relay].sets
         before = sets.counters.made
         sets.reroute(self.net.now, sorted(self.net.relays))
-        if not self.lossy:
+        if not self.lossy and relay not in self.widened:
             assert sets.counters.made == before
+        self.widened.discard(relay)
 
     @rule(seconds=st.sampled_from([0.01, 0.05, 0.5, 5.0, 31.0]))
     def wait(self, seconds: float) -> None:

@@ -159,6 +159,21 @@ def test_a_move_is_made_before_it_breaks() -> None:
     assert not net.truncated
 
 
+@pytest.mark.parametrize("number", range(1, 9))
+def test_targets_behind_one_peer_are_in_one_set_whatever_sessions_lead_there(number: int) -> None:
+    """Otherwise the data would cross the link twice."""
+    net = SetWorld(5, [(1, 2), (2, 3), (3, 4), (3, 5)])
+    sets = net[1].sets
+    for each in range(1, number + 1):  # sets are spread by their numbers
+        sets.set_feed(net.now, feed(each), each, frozenset({NodeId(4)}), "")
+    net.drain()
+    net.links[9] = (NodeId(2), NodeId(3))
+    sets.set_feed(net.now, feed(number), number, frozenset({NodeId(4), NodeId(5)}), "")
+    net.drain()
+    net.check()
+    assert net.reached(NodeId(1), feed(number)) == {NodeId(4): 1, NodeId(5): 1}
+
+
 def test_figures_do_not_move_anything() -> None:
     net = SetWorld(4, DIAMOND)
     want(net, 2, 3, 4)

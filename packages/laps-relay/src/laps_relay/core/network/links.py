@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -167,12 +167,13 @@ class Links:
         """Whether data can be sent to a node."""
         return any(link.sends for link in self.of(node))
 
-    def session_to(self, node: NodeId, key: int) -> int | None:
-        """The connection that carries a track's data to a node.
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
+        """The connection that carries a track's data to a node; one that is ``used``, if any is.
 
         The choice among several is by rendezvous: one that comes or goes moves only its own share.
         """
         found = [link.session for link in self.of(node) if link.sends]
         if len(found) <= 1:
             return found[0] if found else None
+        found = [session for session in found if session in used] or found
         return max(found, key=lambda session: (mixed(key ^ session * _MIX), session))

@@ -7,7 +7,7 @@ happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -365,9 +365,9 @@ class NetworkParts:
         )
         return Lack(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
 
-    def session_to(self, node: NodeId, key: int) -> int | None:
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         """The session that takes data to a peer."""
-        return self._links.session_to(node, key)
+        return self._links.session_to(node, key, used)
 
     def node_of(self, session: int) -> NodeId:
         """The peer at the other end."""

@@ -145,7 +145,7 @@ class Chooser:
         elif hop == record.arrived_on:
             # Steering does not do this; but a loop would be too expensive to trust in it.
             reason = f"the way leads back to {hop}"
-        elif (session := self._host.session_to(hop, record.spread)) is None:
+        elif (session := self._session_to(hop, record)) is None:
             reason = f"no session for data to {hop}"
         else:
             choice.homes[target] = session
@@ -154,6 +154,15 @@ class Chooser:
         self._keep(record, target, choice)
         later = now + _BATCHES * self._settings.batch
         choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, reason, later)
+
+    def _session_to(self, hop: NodeId, record: IngressRecord) -> int | None:
+        """One of the sessions to a peer, the same for all targets of an ingress.
+
+        Of a peer's set only some targets are asked for at a time, and sessions come and go between.
+        So they follow the others: in two sets the data would cross the link twice.
+        """
+        used = () if record.is_feed else record.current
+        return self._host.session_to(hop, record.spread, used)
 
     def _keep(self, record: IngressRecord, target: NodeId, choice: Choice) -> None:
         """Let a target of a peer's set keep its place, unless that very peer has refused it."""

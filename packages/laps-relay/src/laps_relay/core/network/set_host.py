@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from laps_relay.core.network.interfaces import Assignment, Refusal
@@ -44,8 +44,11 @@ class SetHost(Protocol):
     ) -> NodeId | Refusal:
         """The next hop of the best way that does not begin with any of those peers."""
 
-    def session_to(self, node: NodeId, key: int) -> int | None:
-        """The session that takes data to a peer; flows are spread over several of them by key."""
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
+        """The session that takes data to a peer; flows are spread over several of them by key.
+
+        If some of them are ``used``, it is one of those.
+        """
 
     def node_of(self, session: int) -> NodeId:
         """The peer at the other end."""
