@@ -20,6 +20,7 @@ from laps_relay.sim.runner import run_seeds, simulate_seed
 SEEDS = 100
 BATCH = 25
 REGRESSIONS = (
+    119,  # a node is back just before its entries are forgotten, and just after others forgot them
     272,  # a relay on the way moves before the o-relay: copies for different targets meet
 )
 

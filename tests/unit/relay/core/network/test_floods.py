@@ -322,6 +322,77 @@ def test_nothing_of_an_unknown_node_is_used_and_it_comes_back_with_it() -> None:
     assert made.heard(61.0, 2, subscribe(1, 1)) is Verdict.WAITING
 
 
+def away(made: Table, start: float, end: float) -> None:
+    """Node 9 is out of reach for a while."""
+    made.node_changed(start, NodeId(9), None)
+    made.node_changed(end, NodeId(9), 1)
+    made.node_changed(end, NodeId(9), 1)
+
+
+def test_what_a_giver_may_have_forgotten_must_be_said_again() -> None:
+    """Who gave it forgot it, and told nobody, a moment before we would have done the same."""
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1, sequence=4))
+    made.heard(0.0, 1, subscribe(9, 2, sequence=5))
+    made.heard(0.0, 2, subscribe(9, 2, sequence=5))
+    told(made)
+    away(made, 1.0, 1.0 + 29.9)
+    assert made.get((NodeId(9), 1)) is not None
+    made.heard(31.0, 2, subscribe(9, 2, sequence=5))
+    told(made)
+    made.handle_timeout(36.0)
+    # The first is given by nobody now; the second has one giver less.
+    assert told(made) == {1: ([5], []), 2: ([], [4, 5]), 3: ([], [4])}
+    assert made.heard_on((NodeId(9), 2)) == 2
+    made.handle_timeout(41.0)
+    assert [entry.full_name_hash for entry in made.live()] == [2]
+    assert made.poll_timeout() is None
+
+
+def test_what_is_said_again_before_the_node_is_back_counts() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    made.node_changed(1.0, NodeId(9), None)
+    assert made.heard(30.0, 1, subscribe(9, 1)) is Verdict.REPEATED
+    made.node_changed(30.5, NodeId(9), 1)
+    assert made.poll_timeout() is None
+
+
+def test_nothing_is_doubted_after_a_short_time() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    away(made, 1.0, 20.0)
+    assert made.poll_timeout() is None
+    assert list(made.live()) == [subscribe(9, 1)]
+
+
+def test_a_doubt_outlives_another_short_absence() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    away(made, 1.0, 30.0)
+    away(made, 32.0, 33.0)
+    assert made.poll_timeout() == 38.0
+    made.handle_timeout(38.0)
+    made.handle_timeout(43.0)
+    assert list(made.live()) == []
+
+
+def test_a_doubt_ends_with_its_entry_and_with_its_source() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    away(made, 1.0, 30.0)
+    made.heard_withdrawal(31.0, 1, unsubscribe(9, 1, sequence=2))
+    made.node_changed(32.0, NodeId(9), 2)
+    assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), None)
+    made.heard(33.0, 1, subscribe(9, 1, epoch=2))
+    away(made, 34.0, 60.0)
+    made.remove_session(61.0, 1)
+    made.handle_timeout(66.0)
+    assert made.sizes() == (0, 0, 0)
+    made.node_changed(67.0, NodeId(9), None)
+    assert made.poll_timeout() is None
+
+
 def test_what_a_session_alone_gave_goes_with_it_after_a_grace() -> None:
     made = table()
     made.heard(0.0, 1, subscribe(9, 1, sequence=5))

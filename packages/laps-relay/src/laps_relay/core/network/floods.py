@@ -28,6 +28,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar, cast
 
 from laps_relay.core.network.entries import Flooded, Kind
+from laps_relay.core.network.flood_doubts import DOUBTED, TOLD_AGAIN, Doubts
 from laps_relay.core.network.flood_records import (
     NOBODY,
     Change,
@@ -59,6 +60,7 @@ class FloodTable(Generic[E, W, I]):
 
     __slots__ = (
         "_changes",
+        "_doubts",
         "_kind",
         "_limit",
         "_live",
@@ -88,6 +90,7 @@ class FloodTable(Generic[E, W, I]):
         self._state: FloodState[E, W] = FloodState()
         self._telling: Telling[E, W, I] = Telling(kind, self._state, exports, audience)
         self._waiting: Waiting[E, W] = Waiting(self._state)
+        self._doubts: Doubts[E, W] = Doubts()
         self._timers: Timers[Record[E, W] | NodeId] = Timers()
         self._changes: dict[I, E | None] = {}
         self._live = 0
@@ -224,6 +227,7 @@ class FloodTable(Generic[E, W, I]):
     ) -> None:
         """What a peer said is the truth now."""
         self._note(source, record)
+        self._doubts.confirm(record, record.given)
         slots = self._state.slots
         told = record.sent | record.stale
         if dead:
@@ -245,7 +249,8 @@ class FloodTable(Generic[E, W, I]):
         self._telling.mark(record)
 
     def _repeat(self, now: float, peer: FloodPeer[E, W], record: Record[E, W]) -> None:
-        """One more session gives what is known."""
+        """One more session gives what is known, or says so again."""
+        self._doubts.confirm(record, peer.bit)
         if not self._settings.reflect and not record.dead:
             self._timers.set(record, now + self._settings.convergence)
         if not record.given & peer.bit and not record.dead:
@@ -305,7 +310,8 @@ class FloodTable(Generic[E, W, I]):
             if source is not None and source.known:
                 self._suspend(now, node, source)
             return
-        self._timers.cancel(node)
+        if source is None or not source.known or source.epoch != epoch:
+            self._timers.cancel(node)
         if source is not None and source.epoch != epoch:
             # What a node said before a restart dies with its old epoch, everywhere by itself.
             for record in list(source.records.values()):
@@ -314,26 +320,32 @@ class FloodTable(Generic[E, W, I]):
         if source is None:
             self._state.sources[node] = Source(epoch, known=True)
         elif not source.known:
-            self._resume(now, source)
+            self._resume(now, node, source)
         for early, givers in self._waiting.take(node, epoch):
             for peer in givers:
                 self._heard(now, peer, early.item, dead=early.dead)
 
     def _suspend(self, now: float, node: NodeId, source: Source[E, W]) -> None:
         """Nothing of it is used until it is known again, and nothing is kept for long."""
+        if not self._doubts.of(node):  # else the last time is not over for those
+            source.since = now
         for record in source.records.values():
             self._note(source, record)
-        source.known, source.since = False, now
+            if self._settings.reflect and not record.dead:
+                self._doubts.add(record)
+        source.known = False
         self._live -= source.live
         if source.records:
             self._timers.set(node, now + self._settings.convergence)
         else:
+            self._timers.cancel(node)
             del self._state.sources[node]
 
-    def _resume(self, now: float, source: Source[E, W]) -> None:
+    def _resume(self, now: float, node: NodeId, source: Source[E, W]) -> None:
         """A node is known again, in the same life."""
         # After so long somebody who gave it up a little earlier may need to be told again.
-        long = now - source.since > self._settings.convergence / 2
+        away = (now - source.since) / self._settings.convergence
+        long = away > TOLD_AGAIN
         for record in source.records.values():
             self._note(source, record)
             if long and not record.dead:
@@ -342,11 +354,22 @@ class FloodTable(Generic[E, W, I]):
             self._telling.mark(record)
         source.known = True
         self._live += source.live
+        if away <= DOUBTED:
+            self._doubts.take(node)
+        elif self._doubts.of(node):
+            self._timers.set(node, now + self._settings.origin_grace)
+
+    def _settle_doubts(self, now: float, node: NodeId) -> None:
+        """Who has not said again what it gave does not give it any more."""
+        for record, bits in self._doubts.take(node).items():
+            for peer in self._state.peers_of(record.given & bits):
+                self._ungive(now, peer, record)
 
     # Losing
 
     def _ungive(self, now: float, peer: FloodPeer[E, W], record: Record[E, W]) -> None:
         """A session does not give this any more."""
+        self._doubts.confirm(record, peer.bit)
         peer.count(record, -1)
         record.given = self._state.slots.shared(record.given & ~peer.bit)
         if record.primary != peer.slot:
@@ -376,6 +399,7 @@ class FloodTable(Generic[E, W, I]):
         for peer in self._state.peers_of(record.given):
             peer.count(record, -1)
         self._timers.cancel(record)
+        self._doubts.confirm(record, record.given)
         self._telling.ended.pop(record, None)
         record.given, record.primary = 0, NOBODY
         if quiet:
@@ -510,6 +534,8 @@ class FloodTable(Generic[E, W, I]):
         while (due := self._timers.pop(now)) is not None:
             if isinstance(due, Record):
                 self._forget(due, quiet=not self._settings.reflect)
+            elif self._state.sources[due].known:
+                self._settle_doubts(now, due)
             else:
                 for record in list(self._state.sources[due].records.values()):
                     self._forget(record, quiet=True)

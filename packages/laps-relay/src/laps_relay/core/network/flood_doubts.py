@@ -1,0 +1,68 @@
+"""Entries of a source that was away for long: who gave them may have forgotten them meanwhile.
+
+A relay forgets what a lost node said after the convergence time, and tells nobody: everybody else
+forgets it by himself. But not at the same moment. ::
+
+    time since the node was lost    0 ......... 1/2 ....... 3/4 ....... 1 (convergence)
+    a giver: node back                  as before | tells it again       | has forgotten it
+    a receiver: node back               as before            | doubts it | has forgotten it
+
+A receiver whose giver was a little earlier would keep what nobody gives any more, for ever. So it
+doubts what it has: it uses it again, but who has not said it again after the grace does not give it
+any more. What is said again may come before the news that the node is back, so everything is noted
+that is said since the node was lost. The quarters are more than what passes between neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic, TypeVar
+
+from laps_relay.core.network.entries import Flooded
+from laps_relay.core.network.flood_records import Record
+from laps_wire.nodeid import NodeId
+
+__all__ = ["DOUBTED", "TOLD_AGAIN", "Doubts"]
+
+TOLD_AGAIN: Final = 0.5
+"""After this share of the convergence time a giver tells everything again."""
+DOUBTED: Final = 0.75
+"""After this share a receiver waits for that."""
+
+E = TypeVar("E", bound=Flooded)
+W = TypeVar("W", bound=Flooded)
+
+
+class Doubts(Generic[E, W]):
+    """What must be said again, by source: bits of the sessions that have not done so."""
+
+    __slots__ = ("_by_source",)
+
+    def __init__(self) -> None:
+        self._by_source: dict[NodeId, dict[Record[E, W], int]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(each) for each in self._by_source.values())
+
+    def of(self, node: NodeId) -> bool:
+        """Whether anything of a source is in doubt."""
+        return node in self._by_source
+
+    def add(self, record: Record[E, W]) -> None:
+        """All that give a record must say it again."""
+        if record.given:
+            self._by_source.setdefault(record.item.source, {})[record] = record.given
+
+    def confirm(self, record: Record[E, W], bits: int) -> None:
+        """These sessions have said it, or do not matter any more."""
+        of_source = self._by_source.get(record.item.source)
+        if of_source is None or record not in of_source:
+            return
+        of_source[record] &= ~bits
+        if not of_source[record]:
+            del of_source[record]
+            if not of_source:
+                del self._by_source[record.item.source]
+
+    def take(self, node: NodeId) -> dict[Record[E, W], int]:
+        """The time is over: records, and who has not said them again."""
+        return self._by_source.pop(node, {})
