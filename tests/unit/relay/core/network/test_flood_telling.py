@@ -252,3 +252,35 @@ def test_room_is_counted_when_enough_was_withdrawn() -> None:
     end(rig, rows[2])
     assert rig.told()[3] == ([], [103])
     assert rig.told() == {3: ([129, 130], [])}
+
+
+def test_what_is_over_or_may_not_be_told_waits_for_no_room() -> None:
+    rig, rows = crowd(room=1, count=4)
+    rig.told()
+    peer = rig.peer(3)
+    assert list(peer.withheld) == rows[1:]
+    rig.telling.over(rows[1])
+    rig.denied.add((3, 3))
+    rig.telling.mark(rows[2])
+    rig.told()
+    assert list(peer.withheld) == [rows[3]]
+    rig.telling.leave(peer)
+    rig.telling.leave(peer)
+    rig.telling.over(rows[3])
+    assert list(peer.withheld) == [rows[3]]  # nobody looks at a session that has ended
+
+
+def test_what_fades_makes_room_when_it_has_faded() -> None:
+    rig, rows = crowd(room=2, count=4)
+    rig.told()
+    peer = rig.peer(3)
+    del rig.state.sources[NodeId(9)].records[1]
+    assert rig.telling.fade(rows[0]) == [rig.peer(2), peer]
+    assert (rows[0].sent, peer.fading) == (0, 1)
+    peer.freed += 1  # counted again for another reason: it still has two
+    rig.telling.mark(rows[3])
+    assert rig.told() == {}
+    rig.telling.faded(peer)
+    assert peer.fading == 0
+    assert rig.told() == {3: ([3], [])}
+    assert list(peer.withheld) == [rows[3]]

@@ -316,10 +316,12 @@ def test_nothing_of_an_unknown_node_is_used_and_it_comes_back_with_it() -> None:
     made.node_changed(30.0, NodeId(9), None)
     assert made.poll_timeout() == 60.0
     made.handle_timeout(60.0)
-    assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), None)
+    assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), 65.0)
+    made.handle_timeout(65.0)  # there is room for others now
+    assert made.poll_timeout() is None
     assert told(made) == {}
-    made.node_changed(61.0, NodeId(1), None)
-    assert made.heard(61.0, 2, subscribe(1, 1)) is Verdict.WAITING
+    made.node_changed(71.0, NodeId(1), None)
+    assert made.heard(71.0, 2, subscribe(1, 1)) is Verdict.WAITING
 
 
 def away(made: Table, start: float, end: float) -> None:
@@ -514,6 +516,53 @@ def test_a_session_is_told_no_more_than_it_takes() -> None:
     assert [entry.full_name_hash for entry in made.flush(4)[0]] == [1, 2]
     assert len(made.flush(3)[0]) == 3
     assert not made.pending(4)
+
+
+def test_what_dies_with_its_source_makes_room_a_moment_later() -> None:
+    made = table(nodes=(8, 9))
+    made.add_session(4, source=NodeId(4), room=2)
+    for key in (1, 2):
+        made.heard(0.0, 1, subscribe(9, key))
+    for key in (3, 4):
+        made.heard(0.0, 1, subscribe(8, key))
+    assert [entry.full_name_hash for entry in made.flush(4)[0]] == [1, 2]
+    made.node_changed(1.0, NodeId(9), 2)  # it has started again
+    made.heard(2.0, 1, subscribe(7, 9))
+    assert made.flush(4) == ((), ())  # it may not know that yet
+    made.handle_timeout(6.0)
+    assert made.pending(4)
+    assert [entry.full_name_hash for entry in made.flush(4)[0]] == [3, 4]
+    # The same when a node is gone for good.
+    made.heard(7.0, 1, subscribe(9, 5, epoch=2))
+    assert made.flush(4) == ((), ())
+    made.node_changed(8.0, NodeId(8), None)
+    made.handle_timeout(38.0)
+    assert made.flush(4) == ((), ())
+    made.handle_timeout(43.0)
+    assert [entry.full_name_hash for entry in made.flush(4)[0]] == [5]
+    # Whoever ends waits for nothing.
+    made.node_changed(44.0, NodeId(9), 3)
+    made.remove_session(45.0, 4)
+    made.handle_timeout(50.0)
+    assert made.poll_timeout() is None
+
+
+def test_what_ends_waits_for_no_room() -> None:
+    made = table()
+    made.add_session(4, source=NodeId(4), room=1)
+    for sequence in (1, 3, 5):
+        made.heard(0.0, 1, subscribe(9, sequence, sequence=sequence))
+    made.originate(0.0, subscribe(100, 1, sequence=1))
+    made.flush(4)
+    [peer] = [each for each in made._state.peers.values() if each.session == 4]
+    assert len(peer.withheld) == 3
+    made.heard_withdrawal(1.0, 1, unsubscribe(9, 3, sequence=4))
+    made.retract(1.0, unsubscribe(100, 1, sequence=2))
+    assert len(peer.withheld) == 1
+    made.sync_began(1)
+    made.heard(2.0, 1, subscribe(9, 1, sequence=1))
+    made.sync_ended(2.0, 1)
+    assert len(peer.withheld) == 0
 
 
 def test_withdrawals_that_waited_do_not_pass_the_cap() -> None:

@@ -137,6 +137,7 @@ class FloodPeer(Generic[E, W]):
         "bit",
         "dirty",
         "early",
+        "fading",
         "freed",
         "fresh",
         "full",
@@ -159,7 +160,9 @@ class FloodPeer(Generic[E, W]):
         self.offered = 0
         """How many it has from us, at most."""
         self.freed = 0
-        """How many withdrawals it was sent since that was counted."""
+        """How many of them have ended since that was counted."""
+        self.fading = 0
+        """How many more end about now, without a word of ours."""
         self.withheld: dict[Record[E, W], None] = {}
         """Entries for which it had no room."""
         self.node = node

@@ -38,7 +38,7 @@ I = TypeVar("I", bound=Hashable)  # noqa: E741 - the identity
 class Telling(Generic[E, W, I]):
     """The outgoing side of a flood table."""
 
-    __slots__ = ("_audience", "_exports", "_kind", "_state", "ended")
+    __slots__ = ("_audience", "_crowded", "_exports", "_kind", "_state", "ended")
 
     def __init__(
         self,
@@ -53,6 +53,8 @@ class Telling(Generic[E, W, I]):
         self._audience = audience
         self.ended: dict[Record[E, W], E] = {}
         """Our own entries that are over and may still be believed somewhere."""
+        self._crowded: dict[FloodPeer[E, W], None] = {}
+        """Sessions that entries are withheld from."""
 
     # What may have to be told
 
@@ -115,6 +117,37 @@ class Telling(Generic[E, W, I]):
         for peer in self._state.peers_of(told):
             peer.dirty[record] = None
 
+    # Room
+
+    def over(self, record: Record[E, W]) -> None:
+        """A record is over: it waits for no room any more."""
+        for peer in self._crowded:
+            peer.withheld.pop(record, None)
+
+    def leave(self, peer: FloodPeer[E, W]) -> None:
+        """A session has ended."""
+        self._crowded.pop(peer, None)
+
+    def fade(self, record: Record[E, W]) -> list[FloodPeer[E, W]]:
+        """A record is out of the table, and of those of others, by themselves; gives who had it."""
+        peers = self._state.peers_of(record.sent | record.stale)
+        for peer in peers:
+            peer.fading += 1
+        record.sent = record.stale = 0
+        return peers
+
+    def faded(self, peer: FloodPeer[E, W]) -> None:
+        """Now it has forgotten that, too: there may be room for others."""
+        peer.freed += peer.fading
+        peer.fading = 0
+        self._offer_withheld(peer)
+
+    def _offer_withheld(self, peer: FloodPeer[E, W]) -> None:
+        if peer.withheld and self._has_room(peer):
+            peer.dirty.update(peer.withheld)
+            peer.withheld = {}
+            self._crowded.pop(peer, None)
+
     # Telling
 
     def flush(self, peer: FloodPeer[E, W]) -> tuple[tuple[E, ...], tuple[W, ...]]:
@@ -139,6 +172,7 @@ class Telling(Generic[E, W, I]):
                     if not told:
                         if not self._has_room(peer):
                             peer.withheld[record] = None
+                            self._crowded[peer] = None
                             continue
                         peer.offered += 1
                         peer.withheld.pop(record, None)
@@ -146,15 +180,16 @@ class Telling(Generic[E, W, I]):
                     record.sent = shared(record.sent | bit)
                     record.stale = shared(record.stale & ~bit)
                 continue
-            elif told:
-                withdraw[identity(item)] = self._kind.withdrawal(cast("E", item))
+            else:
+                peer.withheld.pop(record, None)
+                if told:
+                    withdraw[identity(item)] = self._kind.withdrawal(cast("E", item))
             if told:
                 peer.freed += 1
                 record.sent = shared(record.sent & ~bit)
                 record.stale = shared(record.stale & ~bit)
-        if peer.withheld and peer.freed and self._has_room(peer):
-            peer.dirty.update(peer.withheld)
-            peer.withheld = {}
+        if peer.freed:
+            self._offer_withheld(peer)
         for name in advertise:
             withdraw.pop(name, None)
         return tuple(advertise.values()), tuple(withdraw.values())
@@ -169,7 +204,8 @@ class Telling(Generic[E, W, I]):
         if peer.freed <= peer.room >> _COUNT_SHIFT:
             return False
         bit = peer.bit
-        peer.offered = sum(1 for each in self._state.records() if (each.sent | each.stale) & bit)
+        told = sum(1 for each in self._state.records() if (each.sent | each.stale) & bit)
+        peer.offered = told + peer.fading
         peer.freed = 0
         return peer.offered < peer.room
 

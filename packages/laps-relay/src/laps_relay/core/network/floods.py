@@ -91,7 +91,7 @@ class FloodTable(Generic[E, W, I]):
         self._telling: Telling[E, W, I] = Telling(kind, self._state, exports, audience)
         self._waiting: Waiting[E, W] = Waiting(self._state)
         self._doubts: Doubts[E, W] = Doubts()
-        self._timers: Timers[Record[E, W] | NodeId] = Timers()
+        self._timers: Timers[Record[E, W] | FloodPeer[E, W] | NodeId] = Timers()
         self._changes: dict[I, E | None] = {}
         self._live = 0
 
@@ -119,6 +119,8 @@ class FloodTable(Generic[E, W, I]):
         for record in self._given_by(peer):
             self._ungive(now, peer, record)
         self._waiting.leave(peer)
+        self._telling.leave(peer)
+        self._timers.cancel(peer)
         if full:
             active = state.slots.active
             state.slots.swept()
@@ -315,7 +317,7 @@ class FloodTable(Generic[E, W, I]):
         if source is not None and source.epoch != epoch:
             # What a node said before a restart dies with its old epoch, everywhere by itself.
             for record in list(source.records.values()):
-                self._forget(record, quiet=True)
+                self._fade(now, record)
             source = None
         if source is None:
             self._state.sources[node] = Source(epoch, known=True)
@@ -401,6 +403,7 @@ class FloodTable(Generic[E, W, I]):
         self._timers.cancel(record)
         self._doubts.confirm(record, record.given)
         self._telling.ended.pop(record, None)
+        self._telling.over(record)
         record.given, record.primary = 0, NOBODY
         if quiet:
             record.sent = record.stale = 0
@@ -408,6 +411,16 @@ class FloodTable(Generic[E, W, I]):
             self._telling.bury(record)
         # A withdrawal that is still to be told to somebody is told, though it is out of the table.
         record.dead = True
+
+    def _fade(self, now: float, record: Record[E, W]) -> None:
+        """Out of the table, as everywhere; a moment later there is room for it where it was told.
+
+        Not at once: others learn a little later what we know of a node.
+        """
+        for peer in self._telling.fade(record):
+            if self._timers.when(peer) is None:
+                self._timers.set(peer, now + self._settings.origin_grace)
+        self._forget(record, quiet=True)
 
     # Looking
 
@@ -479,6 +492,8 @@ class FloodTable(Generic[E, W, I]):
         if record.dead != dead:
             self._count(source, -1 if dead else 1)
         record.item, record.dead = item, dead
+        if dead:
+            self._telling.over(record)
 
     def _count(self, source: Source[E, W], by: int) -> None:
         source.live += by
@@ -534,8 +549,10 @@ class FloodTable(Generic[E, W, I]):
         while (due := self._timers.pop(now)) is not None:
             if isinstance(due, Record):
                 self._forget(due, quiet=not self._settings.reflect)
+            elif isinstance(due, FloodPeer):
+                self._telling.faded(due)
             elif self._state.sources[due].known:
                 self._settle_doubts(now, due)
             else:
                 for record in list(self._state.sources[due].records.values()):
-                    self._forget(record, quiet=True)
+                    self._fade(now, record)
