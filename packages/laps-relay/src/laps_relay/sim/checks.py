@@ -1,7 +1,8 @@
 """The invariants: what must hold while a network runs, and what must hold at rest.
 
 ===================  ==========================================================================
-while it runs        no forwarding loop lives longer than the convergence bound
+while it runs        all routes and the FIB are the oracle's within the bound after each change (in
+                     ``convergence``); no forwarding loop lives longer than detection and that
                      each object at most once to a client and over a link; in order; only if wanted
                      policy holds for every relay that an object passes (these: in the ledger)
 at rest              every configured link is up; every relay knows exactly the relays there are
@@ -20,11 +21,12 @@ from typing import Final
 
 from laps_relay.core.network.events import SubscribeGone
 from laps_relay.core.network.interfaces import Answer
-from laps_relay.sim.core import Flow, SetOut
+from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.routes import Routes
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -141,6 +143,7 @@ class Checks:
         self._wants(oracle)
         if world.scenario.exact:
             self._feeds(oracle)
+            Routes(world, oracle).fib(world.running())
         self._sets()
 
     def _nodes(self, process: RelayProcess, oracle: Oracle) -> None:
@@ -170,32 +173,10 @@ class Checks:
                 raise self._fail(
                     "horizon", f"{process.contact} told {peer} of {node}, which is through it"
                 )
-        for target in expected:
-            wanted = oracle.next_hop(own, target)
-            found = process.tables.next_hop(target)
-            if found == wanted or self._close_enough(process, oracle, target):
-                continue
-            raise self._fail(
-                "route",
-                f"{process.contact} sends data for {target} to {found} "
-                f"({process.tables.metric(target)}), the oracle to {wanted} "
-                f"({oracle.metric(own, target)})",
-            )
+        Routes(self._world, oracle).next_hops(process, expected)
 
     def _sources_running(self) -> list[NodeId]:
         return [node for node, process in self._sources.items() if process.running]
-
-    def _close_enough(self, process: RelayProcess, oracle: Oracle, target: NodeId) -> bool:
-        """Changes of sRTT are damped: then a way may be a little longer than the best one."""
-        if not self._world.measured_again:
-            return False
-        found = process.tables.metric(target)
-        wanted = oracle.metric(process.spec.node_id, target)
-        if found is None or wanted is None or found[0] != wanted[0]:
-            return False
-        settings = self._world.scenario.settings
-        slack = 2 * (settings.metric_ratio * wanted[1] + settings.metric_floor_us)
-        return abs(found[1] - wanted[1]) <= slack
 
     def _served(self, oracle: Oracle, origin: RelayProcess, contact: str, track: str) -> bool:
         """Whether policy lets a publisher's data reach a subscriber."""
@@ -265,22 +246,6 @@ class Checks:
                         "subscribers",
                         f"{origin.contact} sends {track} to {sorted(map(str, reached))}, wanted is "
                         f"{sorted(map(str, targets))}",
-                    )
-                for flow in () if self._world.measured_again else flows:
-                    self._next_hops(oracle, origin, flow, track)
-
-    def _next_hops(self, oracle: Oracle, process: RelayProcess, flow: Flow, track: str) -> None:
-        policy = self._world.policy
-        for out in flow.egress:
-            for node in out.targets:
-                wanted = oracle.next_hop(
-                    process.spec.node_id, node, lambda each: policy.transit(track, each)
-                )
-                if wanted != out.peer:
-                    raise self._fail(
-                        "fib",
-                        f"{process.contact} sends {track} for {node} to {out.peer}, the oracle "
-                        f"says {wanted}",
                     )
 
     def _sets(self) -> None:

@@ -156,6 +156,9 @@ class Tables(Protocol):
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
 
+    def controlled(self) -> bool:
+        """Whether every peer with a session has one for control."""
+
     def flows(self) -> Sequence[Flow]:
         """The FIB."""
 

@@ -40,8 +40,9 @@ class Figures:
     virtual: float = 0.0
     cpu: float = 0.0
     changes: int = 0
-    late: int = 0
+    proven: int = 0
     convergence: float = 0.0
+    bound: float = 0.0
     rest: float = 0.0
     memory: float = 0.0
     """MiB of this process at most."""
@@ -51,9 +52,11 @@ class Figures:
         self.seeds += 1
         self.breaks += not outcome.ok
         for name in ("relays", "deeds", "faults", "published", "deliveries", "crossings", "lost",
-                     "loops", "checks", "events", "virtual", "cpu", "changes", "late"):  # fmt: skip
+                     "loops", "checks", "events", "virtual", "cpu", "changes",
+                     "proven"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(outcome, name))
         self.convergence = max(self.convergence, outcome.convergence)
+        self.bound = max(self.bound, outcome.bound)
         self.rest = max(self.rest, outcome.rest)
         self.memory = peak_memory()
 
@@ -84,7 +87,10 @@ class Figures:
             ("events, a CPU second", f"{self.events:,}, {self.events / cpu:,.0f}"),
             ("virtual time, CPU time", f"{self.virtual:,.0f} s, {self.cpu:,.1f} s"),
             ("CPU for each relay", f"{1000 * self.cpu / max(self.relays, 1):.1f} ms"),
-            ("session changes, converged late", f"{self.changes:,}, {self.late:,}"),
-            ("longest convergence", f"{1000 * self.convergence:.0f} ms"),
+            ("session changes, bound proven", f"{self.changes:,}, {self.proven:,}"),
+            (
+                "longest convergence, bound",
+                f"{1000 * self.convergence:.0f} ms, {1000 * self.bound:.0f} ms",
+            ),
             ("memory at most", f"{self.memory:.0f} MiB"),
         ]

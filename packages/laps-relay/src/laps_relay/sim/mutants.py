@@ -23,7 +23,7 @@ from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.interfaces import SetIdle
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.node_table import NodeTable
-from laps_relay.core.network.parts import NetworkParts
+from laps_relay.core.network.parts import Due, NetworkParts
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.wants import Wants
 from laps_relay.core.network.ways import Ways
@@ -154,6 +154,18 @@ def _best_not_told(patch: Patch) -> None:
 
 def _not_resteered(patch: Patch) -> None:
     patch.set(Sets, "reroute", lambda self, now, nodes=None, *, cut=False: None)  # noqa: ARG005
+
+
+def _told_late(patch: Patch) -> None:
+    schedule = NetworkCore._schedule
+
+    def patient(self: NetworkCore, now: float) -> None:
+        waits = self._timers.when((Due.LOOK, 0)) is not None
+        schedule(self, now)
+        if not waits and self._timers.when((Due.LOOK, 0)) is not None:
+            self._timers.set((Due.LOOK, 0), now + 10 * self._settings.batch)
+
+    patch.set(NetworkCore, "_schedule", patient)
 
 
 # Announces and subscribes
@@ -307,6 +319,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="sets do not follow the best ways",
         patch=_not_resteered,
         seen=((2, 5, "ring", _FAULTS), (9, 5, "tree", _PLANNED), *_anywhere(_FAULTS)),
+    ),
+    "told-late": Mutant(
+        what="changes are collected for ten times as long",
+        patch=_told_late,
+        seen=((1, 5, "ring", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "epoch-ignored": Mutant(
         what="what a node said before its restart stays",

@@ -86,6 +86,12 @@ class Oracle:
                 best = choice
         return None if best is None else best[2]
 
+    def through(self, node: NodeId, peer: NodeId, target: NodeId) -> tuple[int, int] | None:
+        """Links and cost of the best way by that neighbour."""
+        found = self._tree(target).get(peer)
+        rtt = self._graph.get(node, {}).get(peer)
+        return None if found is None or rtt is None else (found[0] + 1, found[1] + rtt)
+
     def path(self, node: NodeId, target: NodeId) -> tuple[NodeId, ...] | None:
         """The relays on the best way, from ``node`` to the target, both included."""
         if node == target:

@@ -10,12 +10,11 @@ from typing import Final
 
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
+from laps_relay.sim.convergence import Convergence
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
 from laps_relay.sim.messages import shared_messages
-from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.scenario import Scenario, scenario
-from laps_relay.sim.wires import RETRANSMIT
 from laps_relay.sim.world import Builder, World
 from laps_wire.errors import LapsError
 
@@ -53,13 +52,12 @@ class Outcome:
     checks: int = 0
     changes: int = 0
     """Sessions that came or went, together if at once."""
-    late: int = 0
-    """Changes after which routes moved for longer than the bound."""
+    proven: int = 0
+    """Changes that no other one followed within the bound: all tables were right then."""
     convergence: float = 0.0
-    """The longest: from the last session change to the last route change."""
+    """The longest of them, from the change to the last route that moved."""
     bound: float = 0.0
-    """Diameter x (one-way delay, with a retransmission where packets are lost, + batching) and two
-    batching times more. Detection is not in it: it is over when a session is gone."""
+    """The longest that any of them was granted (:mod:`laps_relay.sim.convergence`)."""
     rest: float = 0.0
     """How long after the last deed the network was at rest."""
 
@@ -76,7 +74,7 @@ class Outcome:
 class Run:
     """One run, step by step."""
 
-    __slots__ = ("bound", "checks", "deeds", "rest", "scenario", "world")
+    __slots__ = ("checks", "convergence", "deeds", "rest", "scenario", "world")
 
     def __init__(self, made: Scenario, builder: Builder, *, tracing: bool = False) -> None:
         self.scenario = made
@@ -84,7 +82,7 @@ class Run:
         self.deeds = Deeds(self.world)
         self.checks = Checks(self.world, self.deeds)
         self.rest = 0.0
-        self.bound = 0.0
+        self.convergence = Convergence(self.world)
 
     def play(self) -> None:
         """From boot to the empty tables; raises :class:`BreakError`."""
@@ -98,7 +96,6 @@ class Run:
         self._run_to(made.healed + 0.01)
         self._come_to_rest()
         self.checks.at_rest()
-        self.bound = self._bound()
         # Proof: what is published now must reach everybody.
         proof, said = world.clock.now, world.control_messages
         self._run_to(proof + 2.5 * made.style.period + FLIGHT + 0.5)
@@ -107,6 +104,7 @@ class Run:
         self.checks.at_rest()
         self.checks.vias_forget()
         # Withdrawal.
+        world.ending = True
         self.deeds.withdraw_all()
         settings = made.settings
         linger = settings.unsubscribe_delay + settings.set_linger + settings.want_linger
@@ -137,17 +135,6 @@ class Run:
         self.rest = clock.now - made.healed
         self._run_to(clock.now + made.settle)
 
-    def _bound(self) -> float:
-        world = self.world
-        graph = world.graph()
-        diameter = Oracle(graph, lambda _: True).diameter(graph)
-        delay = max(
-            (wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter)
-            for _, _, wire in world.configured()
-        )
-        batch = self.scenario.settings.batch
-        return diameter * (delay + batch) + 2 * batch
-
     def outcome(self, cpu: float, broken: BreakError | None) -> Outcome:
         """The figures."""
         world, made = self.world, self.scenario
@@ -170,10 +157,10 @@ class Run:
             lost=world.ledger.lost,
             loops=world.ledger.loops,
             checks=self.checks.made,
-            changes=len(world.convergence),
-            late=sum(each > self.bound for each in world.convergence) if self.bound else 0,
-            convergence=max(world.convergence, default=0.0),
-            bound=self.bound,
+            changes=self.convergence.changes,
+            proven=self.convergence.proven,
+            convergence=self.convergence.longest,
+            bound=self.convergence.bound,
             rest=self.rest,
         )
 

@@ -59,6 +59,11 @@ class RelayTables:
         links = self._relay._links
         return [node for node in links.nodes() if links.control(node) is not None]
 
+    def controlled(self) -> bool:
+        """Whether every peer with a session has one for control."""
+        links = self._relay._links
+        return all(links.control(node) is not None for node in links.nodes())
+
     def flows(self) -> Sequence[Flow]:
         """The FIB, with the sets behind it."""
         relay = self._relay

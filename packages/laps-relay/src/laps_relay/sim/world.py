@@ -42,18 +42,18 @@ class World:
     __slots__ = (
         "_builder",
         "_digest",
+        "_stirred",
         "_story",
+        "_tracks",
         "_watchers",
-        "changes",
         "clock",
         "control_messages",
-        "convergence",
         "dice",
+        "ending",
         "hostiles",
         "ledger",
         "measured_again",
         "network",
-        "peer_events",
         "policy",
         "policy_since",
         "processes",
@@ -79,23 +79,22 @@ class World:
         self.processes: dict[str, RelayProcess] = {}
         self.hostiles: dict[str, object] = {}
         """Peers that mean harm, by contact: no relay may end up with them."""
-        self.changes = 0
-        """Peer sessions that came or went: what routes follow."""
         self.control_messages = 0
         """Chunks of control streams that arrived."""
         self.measured_again = False
         """Whether delays changed: what relays know of them is damped."""
-        self.peer_events = 0
         self.route_events = 0
         self.quiet_since = 0.0
         """When the last route or session changed."""
         self.unsettled = 0.0
-        """When the last session came or went."""
-        self.convergence: list[float] = []
-        """For each change: how long after it the last route moved."""
+        """Until when routes may move for another reason than a session: delays, drains, policy."""
+        self.ending = False
+        """Whether the run is over but for the tables that must become empty."""
         self._builder = builder
         self._digest = blake2b(digest_size=16)
         self._story: list[str] = []
+        self._tracks: dict[int, str] = {}
+        self._stirred: Callable[[], None] = lambda: None
         self._watchers: list[Callable[[RelayProcess, object], None]] = []
 
         if any(spec.relay_type is RelayType.CONTROL for spec in scenario.topology.relays):
@@ -122,10 +121,15 @@ class World:
 
     # Names
 
-    @staticmethod
-    def track(text: str) -> tuple[int, FullTrackName]:
+    def track(self, text: str) -> tuple[int, FullTrackName]:
         """The key and the name of a track of the simulation: its class is its first field."""
-        return track(text)
+        found = track(text)
+        self._tracks[found[0]] = text
+        return found
+
+    def scope_of(self, key: int) -> str:
+        """The word for a track, which is its class."""
+        return self._tracks.get(key, "")
 
     def node(self, contact: str) -> NodeId:
         """The node ID at a contact."""
@@ -169,10 +173,7 @@ class World:
             self.route_events += 1
             self.quiet_since = self.ledger.moved = now
         elif isinstance(event, PeerAdded | PeerGone):
-            if now > self.unsettled and self.quiet_since >= self.unsettled:
-                self.convergence.append(self.quiet_since - self.unsettled)
-            self.peer_events += 1
-            self.unsettled = self.quiet_since = now
+            self.quiet_since = now
             self.note(process.contact, event)
         elif self.tracing:
             self.note(process.contact, event)
@@ -180,8 +181,14 @@ class World:
             watcher(process, event)
 
     def disturbed(self) -> None:
-        """Routes move for another reason than a session: what follows is no convergence of one."""
-        self.unsettled = self.clock.now + self.scenario.settings.metric_interval
+        """Routes move for another reason than a session: nothing is proven of it for a while."""
+        # Each relay tells a metric again when its own interval is over.
+        self.unsettled = self.clock.now + 4 * self.scenario.settings.metric_interval
+        self._stirred()
+
+    def when_disturbed(self, call: Callable[[], None]) -> None:
+        """Be told of that."""
+        self._stirred = call
 
     def watch(self, watcher: Callable[[RelayProcess, object], None]) -> None:
         """Be told of all events."""
