@@ -125,3 +125,18 @@ def test_a_break_travels_between_processes() -> None:
     error = pickle.loads(pickle.dumps(BreakError("doubled", "twice", 1.0)))  # noqa: S301
     assert (error.rule, error.text, error.when) == ("doubled", "twice", 1.0)
     assert str(error) == "doubled: twice (at 1.000 s)"
+
+
+def test_a_fault_excuses_those_that_it_touches(ledger: Ledger) -> None:
+    ledger.exempt(10.0, 12.0, frozenset({("a", "c")}))
+    assert not ledger.exempted(11.0, 11.0, ("a", "b"))
+    assert ledger.exempted(11.0, 11.0, ("a", "c"))
+    assert ledger.exempted(11.0, 11.0)
+    with pytest.raises(BreakError, match="missed 2 of 2"):
+        ledger.settle(20.0)
+    ledger.exempt(10.0, 12.5, frozenset({("a", "b")}))
+    ledger.settle(20.0)
+    assert ledger.lost == 2
+    assert ledger.mended == 12.5
+    ledger.exempt(10.0, 99.0, frozenset())
+    assert ledger.mended == 12.5

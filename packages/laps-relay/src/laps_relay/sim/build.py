@@ -41,7 +41,7 @@ def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Table
         identity,
         replace(settings, relay_type=spec.relay_type, reflect=reflect),
         hasher=HASHER,
-        authenticator=SimAuthenticator(fingerprint),
+        authenticator=SimAuthenticator(fingerprint, world.holders),
         challenge=lambda: dice.randbytes(32),
         contexts=lambda: dice.randrange(1, 1 << 32),
         random=dice,

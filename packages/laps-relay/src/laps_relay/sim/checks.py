@@ -68,7 +68,7 @@ class Checks:
         if (
             source is None
             or not source.running
-            or world.ledger.exempted(now, now)
+            or world.ledger.exempted(now, now, (process.contact, source.contact))
             or not any(key in each.flows for each in process.clients.publications)
         ):
             return
@@ -140,6 +140,7 @@ class Checks:
         oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
         for process in world.running():
             self._nodes(process, oracle)
+        self._hostiles()
         self._wants(oracle)
         if world.scenario.exact:
             self._feeds(oracle)
@@ -174,6 +175,15 @@ class Checks:
                     "horizon", f"{process.contact} told {peer} of {node}, which is through it"
                 )
         Routes(self._world, oracle).next_hops(process, expected)
+
+    def _hostiles(self) -> None:
+        """Who came with another's node id, or sent garbage for control, was sent away."""
+        for hostile in self._deeds.hostiles:
+            refused = hostile.refused is not None or hostile.excused
+            if hostile.met and hostile.must_be_refused and not refused:
+                raise self._fail(
+                    "hostile", f"{hostile.victim} let {hostile.contact} be: {hostile.habit}"
+                )
 
     def _sources_running(self) -> list[NodeId]:
         return [node for node, process in self._sources.items() if process.running]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.rules import SimPolicy
 from laps_relay.sim.scenario import Deed
+from laps_relay.sim.touch import CONVERGED, exempt
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind
 
 __all__ = ["Deeds"]
-
-MENDING: Final = 12.0
-"""After a fault is over, data may be missing for so long at most: dialling again, converging."""
 
 
 class Deeds:
@@ -175,9 +172,8 @@ class Deeds:
 
     # Faults
 
-    def _exempt(self, deed: Deed, more: float = 0.0) -> None:
-        now = self._world.clock.now
-        self._world.ledger.exempt(now, now + deed.value + more + MENDING)
+    def _exempt(self, deed: Deed) -> None:
+        exempt(self._world, deed.who, deed.value)
 
     def _cut(self, deed: Deed) -> None:
         one, other = deed.who
@@ -239,7 +235,16 @@ class Deeds:
 
     def _hostile(self, deed: Deed) -> None:
         victim, other = deed.who
-        self._exempt(deed)
+        near = self._world.neighbours(other)
+        if deed.verb == "double" and not self._world.holders and victim not in near:
+            # Where credentials cover no node ids, only who has met a node knows its key.
+            victim = near[0]
+        if deed.verb == "liar":
+            # Whoever believes it sends data nowhere. The others do harm to nobody.
+            now = self._world.clock.now
+            self._world.ledger.exempt(
+                now, now + deed.value + 2 * self._world.scenario.idle + CONVERGED
+            )
         hostile = Hostile(self._world, deed.verb, len(self.hostiles) + 1, victim, other)
         self.hostiles.append(hostile)
         self._world.clock.after(deed.value, hostile.go)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.network.interfaces import Dial
+from laps_relay.core.network.peer_core import FLAVOURS
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.net import End
 from laps_relay.sim.tracks import HASHER
@@ -18,6 +19,7 @@ from laps_relay.sim.wires import Chunk, SimOutStream
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    ALPN,
     Evidence,
     NodeAdvertise,
     NodeInfo,
@@ -30,7 +32,6 @@ from laps_wire.peering.laps2 import (
     SubscribeInfo,
 )
 from laps_wire.peering.session import (
-    LAPS2,
     AuthenticationRequired,
     AuthenticationStep,
     ConnectionClose,
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Hostile"]
 
-_OWN: Final = NodeId(0x66_0666_0000_0001)
+_UNKNOWN: Final = bytes((0x7F, 0x2E, 0x00))
+"""A message of an even type that nobody knows: it must not be passed over (laps-2, 3.2)."""
+_OWN: Final = 0x66_0666_0000_0000
 
 
 class Hostile:
@@ -56,6 +59,7 @@ class Hostile:
         self._world = world
         self.habit = habit
         self.contact = f"x{number}"
+        self.own = NodeId(_OWN + number)
         self.victim = victim
         self.other = other
         self.spki_hash = bytes(32)
@@ -64,8 +68,15 @@ class Hostile:
         self.refused: int | None = None
         """With which code it was sent away."""
         self.established = False
+        self.must_be_refused = habit == "double"
+        """Whether it has done what ends a session, or should have been kept from having one."""
         self._dice: random.Random = world.dice.of(f"hostile {number}")
         self._keys = SimAuthenticator(fingerprint_of(self.contact))
+        self.met = False
+        """Whether the victim was there."""
+        self.excused = True
+        """Whether the victim could not send it away: it was gone, or stood still."""
+        self._life = world.processes[victim].life
         self._end: End | None = None
         self._session: PeeringSession | None = None
         world.hostiles[self.contact] = self
@@ -80,6 +91,8 @@ class Hostile:
     def go(self) -> None:
         """Leave without a word."""
         self.running = False
+        victim = self._world.processes[self.victim]
+        self.excused = victim.silent or victim.life != self._life
         if self._end is not None:
             self._world.network.vanish(self._end)
 
@@ -88,7 +101,8 @@ class Hostile:
     def opened(self, end: End, dial: Dial | None) -> None:  # noqa: ARG002
         """Begin to talk."""
         self._end = end
-        node_id = self._world.node(self.other) if self.habit == "double" else _OWN
+        self.met = True
+        node_id = self._world.node(self.other) if self.habit == "double" else self.own
         epoch = 1_000_000 if self.habit == "double" else 1
         node = NodeSelf(
             node_id,
@@ -104,7 +118,7 @@ class Hostile:
             schemes=self._keys.schemes,
             spki_hash=end.other.host.spki_hash,
         )
-        self._session = PeeringSession(config, LAPS2, self._now)
+        self._session = PeeringSession(config, FLAVOURS[ALPN], self._now)
         self._session.connect(self._now)
         self._pump()
 
@@ -188,7 +202,7 @@ class Hostile:
                 contacts=(name,),
             )
             fingerprint = fingerprint_of(self.contact if name == self.other else name)
-            path = (NodePathItem(_OWN, 1),)
+            path = (NodePathItem(self.own, 1),)
             nodes.append(NodeInfo(node, NodeSignature(fingerprint=fingerprint), path))
         session.send(self._now, NodeAdvertise(tuple(nodes)))
         self._pump()
@@ -204,7 +218,9 @@ class Hostile:
             end.open_unidirectional().write(noise)
             end.send_datagram(noise[:50])
         else:
-            end.pipe.send(None, Chunk("data", 0, noise))
+            # Noise may look like the beginning of something long, for which a relay has to wait.
+            self.must_be_refused = self._dice.random() < 0.5
+            end.pipe.send(None, Chunk("data", 0, _UNKNOWN * self.must_be_refused + noise))
 
     def _reflect(self) -> None:
         """Serve targets that were never advertised to me."""

@@ -6,11 +6,12 @@ nobody does, and what is tested is what a relay does with the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
 from laps_relay.core.network.interfaces import Refusal
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AuthScheme, Evidence, NodeInfo, NodeSelf, NodeSignature
 
 __all__ = ["SimAuthenticator", "fingerprint_of", "proof"]
@@ -29,12 +30,17 @@ def proof(fingerprint: bytes, transcript: bytes) -> bytes:
 
 
 class SimAuthenticator:
-    """Proves one fingerprint and believes all that are proved."""
+    """Proves one fingerprint and believes all that are proved.
 
-    __slots__ = ("_fingerprint",)
+    ``holders``: whose node ids credentials cover, as a CWT does with its subject. A node that is
+    not among them may come with any key.
+    """
 
-    def __init__(self, fingerprint: bytes) -> None:
+    __slots__ = ("_fingerprint", "_holders")
+
+    def __init__(self, fingerprint: bytes, holders: Mapping[NodeId, bytes] | None = None) -> None:
         self._fingerprint = fingerprint
+        self._holders: Mapping[NodeId, bytes] = holders or {}
 
     @property
     def schemes(self) -> tuple[int, ...]:
@@ -54,11 +60,14 @@ class SimAuthenticator:
         self,
         evidence: Evidence,
         transcript: bytes,
-        peer: NodeInfo,  # noqa: ARG002
+        peer: NodeInfo,
     ) -> bytes | Refusal:
-        """The fingerprint, if the digest is right."""
+        """The fingerprint, if the digest is right and the key may have that node id."""
         if evidence.signature != proof(evidence.credential, transcript):
             return Refusal("proof", "the signature is not over what was said")
+        node = peer.node.node_id
+        if self._holders.get(node, evidence.credential) != evidence.credential:
+            return Refusal("credential", f"it does not cover node {node}")
         return evidence.credential
 
     def sign_node(self, node: NodeSelf) -> NodeInfo:

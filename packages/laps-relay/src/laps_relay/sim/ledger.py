@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from laps_wire.errors import LapsError
 
@@ -38,6 +38,8 @@ __all__ = [
     "read_object",
 ]
 
+Pair: TypeAlias = tuple[str, str]
+"""Contacts of a publisher's relay and of a subscriber's."""
 OBJECT: Final = struct.Struct(">HHIIId")
 _MAGIC: Final = 0x4C41
 FLIGHT: Final = 2.0
@@ -193,19 +195,31 @@ class Ledger:
         """When the last route changed."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
-        self._exempt: list[tuple[float, float]] = []
+        self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
         self.lossy = False
         """Whether links lose packets: datagrams are gone then."""
 
     # Windows
 
-    def exempt(self, start: float, end: float) -> None:
-        """Something unplanned goes on: what is lost now is a gap, and no fault."""
-        self._exempt.append((start - FLIGHT, end))
+    def exempt(self, start: float, end: float, pairs: frozenset[Pair] | None = None) -> None:
+        """Something unplanned goes on: what is lost now is a gap, and no fault.
 
-    def exempted(self, start: float, end: float) -> bool:
-        """Whether something unplanned went on at any time between."""
-        return any(start <= last and end >= first for first, last in self._exempt)
+        ``pairs``: for which publishers and subscribers; None: for all.
+        """
+        if pairs is None or pairs:
+            self._exempt.append((start - FLIGHT, end, pairs))
+
+    def exempted(self, start: float, end: float, pair: Pair | None = None) -> bool:
+        """Whether something unplanned went on at any time between, for a pair or for anybody."""
+        return any(
+            start <= last and end >= first and (pair is None or pairs is None or pair in pairs)
+            for first, last, pairs in self._exempt
+        )
+
+    @property
+    def mended(self) -> float:
+        """When everything unplanned is over."""
+        return max((last for _, last, _ in self._exempt), default=0.0)
 
     # What happens
 
@@ -280,7 +294,8 @@ class Ledger:
                         continue
                     got = group.got.get(interval.contact, 0).bit_count()
                     if got < group.sent:
-                        excused = self.exempted(group.began, group.ended)
+                        pair = (flow.contact, interval.contact)
+                        excused = self.exempted(group.began, group.ended, pair)
                         yield group, interval, group.sent - got, not excused
 
     def settle(self, until: float) -> None:

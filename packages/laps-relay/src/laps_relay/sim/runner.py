@@ -96,7 +96,8 @@ class Run:
         self._run_to(made.healed + 0.01)
         self._come_to_rest()
         self.checks.at_rest()
-        # Proof: what is published now must reach everybody.
+        # Proof: what is published now must reach everybody, and nothing excuses a gap any more.
+        self._run_to(max(world.clock.now, world.ledger.mended + 0.01))
         proof, said = world.clock.now, world.control_messages
         self._run_to(proof + 2.5 * made.style.period + FLIGHT + 0.5)
         world.ledger.settle(world.clock.now)

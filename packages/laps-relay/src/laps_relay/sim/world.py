@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from laps_relay.core.network.events import PeerAdded, PeerGone, RouteChanged
 from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.keys import fingerprint_of
 from laps_relay.sim.ledger import BreakError, Ledger, read_object
 from laps_relay.sim.net import End, Network
 from laps_relay.sim.process import RelayProcess
@@ -50,6 +51,7 @@ class World:
         "control_messages",
         "dice",
         "ending",
+        "holders",
         "hostiles",
         "ledger",
         "measured_again",
@@ -77,6 +79,8 @@ class World:
         )
         self.network.default = self._default_wire
         self.processes: dict[str, RelayProcess] = {}
+        self.holders: dict[NodeId, bytes] = {}
+        """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
         self.hostiles: dict[str, object] = {}
         """Peers that mean harm, by contact: no relay may end up with them."""
         self.control_messages = 0
@@ -111,6 +115,8 @@ class World:
     def add(self, spec: RelaySpec, links: tuple[LinkSpec, ...]) -> None:
         """A relay that can be started."""
         dials = tuple(link.b for link in links if link.a == spec.name)
+        if self.scenario.seed % 2:
+            self.holders[spec.node_id] = fingerprint_of(spec.name)
         process = RelayProcess(self, spec, dials)
         self.processes[spec.name] = process
         self.network.add_host(process)
@@ -134,6 +140,15 @@ class World:
     def node(self, contact: str) -> NodeId:
         """The node ID at a contact."""
         return self.processes[contact].spec.node_id
+
+    def places(self, verb: str) -> list[str]:
+        """Contacts whose clients publish or subscribe at any time of the run."""
+        found = {
+            deed.who[0]: None
+            for deed in self.scenario.deeds
+            if deed.verb.startswith(verb) and deed.who
+        }
+        return list(found)
 
     def by_node(self) -> dict[NodeId, RelayProcess]:
         """Processes by their node ID."""
@@ -262,6 +277,14 @@ class World:
             ):
                 found.append((one, other, wire))
         return found
+
+    def neighbours(self, contact: str) -> list[str]:
+        """Relays with a configured link to one."""
+        links = (*self.scenario.topology.links, *self.scenario.spare_links)
+        found = [
+            link.b if link.a == contact else link.a for link in links if contact in (link.a, link.b)
+        ]
+        return [name for name in found if self.processes[name].life]
 
     def connected_without(self, missing: RelayProcess) -> bool:
         """Whether all others still reach each other if one goes."""
