@@ -76,6 +76,35 @@ async def test_a_stub_publishes(tmp_path: Path) -> None:
         show.stop()
 
 
+async def test_what_connections_carry_is_configured(tmp_path: Path) -> None:
+    """Control goes straight from Edge to Edge and data by a Via; a third Edge sends only."""
+    alone = {"dynamic": False}
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        left = await net.relay("edge", network=alone)
+        via = await net.relay("via", left, network=alone)
+        straight, round_about = left.network.contact, via.network.contact
+        right = await net.relay("edge", f"{straight}/control", round_about, network=alone)
+        await net.settled()
+        assert (left.next_hop(right), right.next_hop(left)) == (via.node, via.node)
+        show = Show(group)
+        show.publish(left)
+        ear = show.listen(right)
+        await show.more(ear)
+        assert left.sends_to() == {via.node}
+        (peer,) = (row for row in right.network.relay.peers() if str(row.node) == left.node)
+        assert (peer.control, peer.sends, peer.receives) == (True, False, False)
+        carried = [row.session for row in right.network.relay.sets()]
+        assert peer.session not in carried
+        # Data goes from who dials to who listens; the other direction has no way.
+        sender = await net.relay("edge", f"{straight}/one-way", network=alone)
+        await until(lambda: sender.next_hop(left) == left.node)
+        (peer,) = (row for row in left.network.relay.peers() if str(row.node) == sender.node)
+        assert (peer.control, peer.sends, peer.receives) == (True, False, True)
+        assert left.next_hop(sender) is None
+        await show.whole(ear)
+        show.stop()
+
+
 async def ring(net: NetworkTask) -> list[RunningRelay]:
     """Five Edges in a ring, and a chord between the first and the third."""
     relays: list[RunningRelay] = []

@@ -9,8 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from laps_relay.config import RelayConfig
+from laps_relay.config.mapping import peer_contacts
 from laps_relay.config.network import Network
+from laps_relay.core.network.dialling import Contact
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Direction, Mode
 
 PIN = "ab" * 32
 
@@ -42,8 +45,41 @@ def test_the_relays_own_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "mode", "direction"),
+    [
+        ("a:1", Mode.BOTH, Direction.BIDIRECTIONAL),
+        ("a:1/both", Mode.BOTH, Direction.BIDIRECTIONAL),
+        ("a:1/control", Mode.CONTROL, Direction.BIDIRECTIONAL),
+        ("a:1/data", Mode.DATA, Direction.BIDIRECTIONAL),
+        ("a:1/one-way", Mode.BOTH, Direction.UNIDIRECTIONAL),
+        ("a:1/data/one-way", Mode.DATA, Direction.UNIDIRECTIONAL),
+        ("a:1/one-way/data", Mode.DATA, Direction.UNIDIRECTIONAL),
+    ],
+)
+def test_what_a_connection_carries(text: str, mode: Mode, direction: Direction) -> None:
+    config = RelayConfig.model_validate({"network": {"peers": f"{text}, [::1]:2", "parallel": 2}})
+    assert peer_contacts(config) == [
+        Contact(address="a:1", mode=mode, direction=direction, parallel=2),
+        Contact(address="[::1]:2", parallel=2),
+    ]
+
+
+def test_cpp_relays_are_dialled_with_their_protocol() -> None:
+    config = RelayConfig.model_validate({"network": {"cpp_peers": "x", "cpp_contacts": "b:1"}})
+    assert peer_contacts(config) == [Contact(address="b:1", alpn="moqt-16")]
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"peers": ["/control"]}, "is no contact"),
+        ({"peers": ["a:1/"]}, "is no peer"),
+        ({"peers": ["a:1/fast"]}, "is no peer"),
+        ({"peers": ["a:1/data/control"]}, "is no peer"),
+        ({"peers": ["a:1/one-way/one-way"]}, "is no peer"),
+        ({"peers": ["a:1/control/one-way"]}, "no data: leave /one-way"),
+        ({"type": "stub", "peers": ["a:1/one-way"]}, "a stub has everything"),
+        ({"type": "control", "peers": ["a:1/data"]}, "carries no data"),
         ({"cpp_peers": ["x:y"]}, "node ID"),
         ({"cpp_contacts": ["a:1"]}, "network.cpp_peers"),
         ({"type": "via", "cpp_peers": ["1:2"]}, "only an edge"),

@@ -38,7 +38,6 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.contacts import show_contact
-from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.interfaces import LOCAL, Identity, PeerPlaneCounters, Policy
 from laps_relay.core.network.links import Guest, Link
@@ -125,9 +124,7 @@ class NetworkPart:
         self.hasher = name_hasher(keys)
         self._policy_file = network.policy
         self._contacts = tuple(network.contacts)
-        self._peers = [
-            Contact(address=address, parallel=network.parallel) for address in network.peers
-        ] + [Contact(address=address, alpn=CPP_16.alpn) for address in network.cpp_contacts]
+        self._peers = mapping.peer_contacts(config)
         self._observe = observe
         self._edge: _Edge | None = None
         self._timer: asyncio.TimerHandle | None = None

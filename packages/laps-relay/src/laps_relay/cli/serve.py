@@ -44,7 +44,11 @@ def serve(
         str | None, typer.Option("--type", help="edge, via, stub or control.")
     ] = None,
     peer: Annotated[
-        list[str] | None, typer.Option(help="A relay to peer with, host:port; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="A relay to peer with, host:port; /control, /data, /one-way behind it say what"
+            " the connection carries. May be repeated."
+        ),
     ] = None,
     peer_port: Annotated[
         int | None, typer.Option(help="UDP port for peers; 0: any. Turns peering on.")

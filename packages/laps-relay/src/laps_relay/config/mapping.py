@@ -9,11 +9,13 @@ from pydantic import BaseModel
 from laps_relay.config.model import RelayConfig
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import CacheLimits
+from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
 from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.session import CPP_16
 
 __all__ = [
     "admission_limits",
@@ -22,6 +24,7 @@ __all__ = [
     "edge_settings",
     "egress_limits",
     "network_settings",
+    "peer_contacts",
     "plane_limits",
 ]
 
@@ -66,6 +69,21 @@ def egress_limits(config: RelayConfig) -> EgressLimits:
 def admission_limits(config: RelayConfig) -> AdmissionLimits:
     """Who gets a connection."""
     return _fill(AdmissionLimits, config.limits.admission)
+
+
+def peer_contacts(config: RelayConfig) -> list[Contact]:
+    """The relays to stay connected with."""
+    network = config.network
+    peers = [
+        Contact(
+            address=peer.address,
+            mode=peer.mode,
+            direction=peer.direction,
+            parallel=network.parallel,
+        )
+        for peer in network.peer_texts
+    ]
+    return peers + [Contact(address=text, alpn=CPP_16.alpn) for text in network.cpp_contacts]
 
 
 def network_settings(config: RelayConfig, relay_type: RelayType) -> NetworkSettings:

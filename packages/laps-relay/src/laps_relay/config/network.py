@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, model_validator
 
@@ -13,10 +13,21 @@ from laps_relay.core.network.contacts import parse_contact
 from laps_relay.core.network.redirect import is_place
 from laps_wire.hashing import endpoint_node_id
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Direction, Mode
 
-__all__ = ["Network", "NetworkLimits"]
+__all__ = ["Network", "NetworkLimits", "PeerText"]
 
 _FINGERPRINT_BYTES: Final = 32
+_MODES: Final = {mode.name.lower(): mode for mode in Mode}
+_ONE_WAY: Final = "one-way"
+
+
+class PeerText(NamedTuple):
+    """One of ``network.peers``."""
+
+    address: str
+    mode: Mode
+    direction: Direction
 
 
 def _client_url(text: str) -> str:
@@ -53,6 +64,24 @@ def _pins(items: list[str]) -> list[str]:
     return items
 
 
+def _peer(text: str) -> PeerText:
+    """``host:port``, and what the connection carries behind slashes: /control, /data, /one-way."""
+    address, *words = text.split("/")
+    modes = [word for word in words if word in _MODES]
+    strange = [word for word in words if word not in _MODES and word != _ONE_WAY]
+    one_way = _ONE_WAY in words
+    parse_contact(address)
+    if strange or len(modes) > 1 or len(words) > len(modes) + one_way:
+        raise ValueError(
+            f"{text!a} is no peer; write host:port, and then /control or /data for one of the two,"
+            f" /{_ONE_WAY} for data that goes there and does not come from there"
+        )
+    mode = _MODES[modes[0]] if modes else Mode.BOTH
+    if one_way and not mode.data:
+        raise ValueError(f"{text!a} carries no data: leave /{_ONE_WAY} out")
+    return PeerText(address, mode, Direction.UNIDIRECTIONAL if one_way else Direction.BIDIRECTIONAL)
+
+
 def _cpp_node(text: str) -> NodeId:
     return NodeId.parse(text) if ":" in text else NodeId(endpoint_node_id(text))
 
@@ -69,9 +98,16 @@ def _contacts(items: list[str]) -> list[str]:
     return items
 
 
+def _peers(items: list[str]) -> list[str]:
+    for item in items:
+        _peer(item)
+    return items
+
+
 Contacts = Annotated[Words, AfterValidator(_contacts)]
 CppNodes = Annotated[Words, AfterValidator(_cpp_nodes)]
 Labels = Annotated[Words, AfterValidator(_pairs)]
+Peers = Annotated[Words, AfterValidator(_peers)]
 Pins = Annotated[Words, AfterValidator(_pins)]
 
 
@@ -115,7 +151,11 @@ class Network(Section):
         "Where clients of other relays are sent to, moqt://host:port; none: where it listens, if"
         " that is one address.",
     )
-    peers: Contacts = key([], "Relays to connect to, host:port.")
+    peers: Peers = key(
+        [],
+        "Relays to connect to, host:port; host:port/control carries no data, host:port/data no"
+        " control, and with /one-way behind it data goes there only.",
+    )
     parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
     auth: Literal["shared-key", "certificate", "none"] = key(
         "shared-key", "How peers prove who they are; none: on loopback only."
@@ -177,6 +217,11 @@ class Network(Section):
         return frozenset(_cpp_node(text) for text in self.cpp_peers)
 
     @property
+    def peer_texts(self) -> list[PeerText]:
+        """The relays to connect to, and what for."""
+        return [_peer(text) for text in self.peers]
+
+    @property
     def pinned_keys(self) -> dict[NodeId, frozenset[bytes]]:
         """Fingerprints by node."""
         pins: dict[NodeId, frozenset[bytes]] = {}
@@ -221,4 +266,14 @@ class Network(Section):
             raise MisfitError(
                 "cpp_contacts", "C++ relays prove nothing: say whom you trust in network.cpp_peers"
             )
+        for text, peer in zip(self.peers, self.peer_texts, strict=True):
+            whole = (peer.mode, peer.direction) == (Mode.BOTH, Direction.BIDIRECTIONAL)
+            if self.type == "stub" and not whole:
+                raise MisfitError(
+                    "peers", f"a stub has everything on one connection: write {peer.address}"
+                )
+            if self.type == "control" and not peer.mode.control:
+                raise MisfitError(
+                    "peers", f"a control server carries no data, and {text} nothing else"
+                )
         return self
