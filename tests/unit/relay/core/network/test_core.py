@@ -187,6 +187,34 @@ def test_two_edges_publish_the_same_track() -> None:
     assert net.got(1, 3) == [[], []]
 
 
+# Comes and goes
+
+
+def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
+    """Nobody between knows where an object ends; the pages say so, and what to do."""
+    net = RelayNet()
+    for number in (1, 2, 3, 4):
+        net.add(number, VIA if number == 2 else RelayType.EDGE)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.join(2, 4)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    long = net.begin(1, b"first, ")
+    net.run()
+    net.want(4)
+    net.run()
+    assert net.answers(4) == [ACCEPTED]
+    long.write(b"second", fin=False)
+    net.send(1, b"another stream")
+    net.run()
+    long.write(b", last", fin=True)
+    net.run()
+    assert net.got(3, 4) == [[b"another stream", b"first, second, last"], [b"another stream"]]
+
+
 # Moves
 
 
