@@ -23,10 +23,12 @@ from laps_relay.core.network.interfaces import (
     Feed,
     Identity,
     NetworkSettings,
+    Order,
     Policy,
 )
 from laps_relay.core.network.peers import PeerAuthenticator
 from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.selection import default_order
 from laps_relay.core.policy import OPEN_POLICY
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -78,6 +80,7 @@ class RelayNet:
         location: Location | None = None,
         guests: GuestFactory | None = None,
         authenticator: PeerAuthenticator | None = None,
+        order: Order = default_order,
         **settings: object,
     ) -> NetworkRelay:
         contact = f"relay-{number}:33434"
@@ -101,6 +104,7 @@ class RelayNet:
             contexts=lambda: draw.randrange(1, 1 << 32),
             random=draw,
             policy=policy,
+            order=order,
         )
         if guests is not None:
             relay.set_guests(guests)

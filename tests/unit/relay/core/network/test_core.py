@@ -18,7 +18,9 @@ from laps_relay.core.network.events import (
     SubscribeRefused,
 )
 from laps_relay.core.network.interfaces import Answer, Refusal
+from laps_relay.core.network.plans import NO_PLAN, TablePlan
 from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.selection import make_order
 from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -730,6 +732,63 @@ def test_wishes_are_looked_for_only_when_something_has_changed() -> None:
         net.run(0.5)
         assert asked
     assert hops_of(net) == [5]
+
+
+# What others decide
+
+
+def test_another_order_of_ways() -> None:
+    """By time alone the slow link is not taken, though it is one hop."""
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number, order=make_order(lambda way: way.cost_us))
+    net.join(1, 2)
+    net.join(2, 3)
+    net.join(1, 3, delay=0.5)
+    net.run(5)
+    assert (net.way(1, 3), net.way(3, 1)) == ((2, 3), (2, 1))
+    net.publish(1)
+    net.want(3)
+    net.run(3)
+    net.send(1, b"object")
+    net.run(0.1)
+    assert net.got(3) == [[b"object"]]
+
+
+def test_a_plan_is_followed_from_when_it_comes_and_never_against_policy() -> None:
+    class NotSix(OpenPolicy):
+        def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+            shut = any(node.node_id == 6 for node in nodes[1:-1])
+            return Refusal("rule", "not there") if shut else None
+
+    net = crowded(dynamic_peering=False)
+    net.add(6, VIA, region="eu", dynamic_peering=False)
+    for number in (1, 2, 3, 4):
+        net.join(number, 6)
+    net.run(5)
+    assert hops_of(net) == [5]
+    origin = net.relays[1]
+    origin.set_plan(net.now, TablePlan(classes={("", "eu"): NodeId(6)}))
+    net.run(1)
+    assert hops_of(net) == [5]
+    net.run(2)
+    assert hops_of(net) == [6]
+    origin.set_policy(net.now, NotSix())
+    assert 6 not in hops_of(net)
+    net.run(3)
+    assert hops_of(net) == [5]
+    origin.set_policy(net.now, OPEN_POLICY)
+    net.run(3)
+    assert hops_of(net) == [6]
+    origin.set_plan(net.now, TablePlan(tracks={(key_of(TRACK), "eu"): NodeId(5)}))
+    net.run(3)
+    assert hops_of(net) == [5]
+    origin.set_plan(net.now, NO_PLAN)
+    net.run(3)
+    assert hops_of(net) == [5], "what is in use stays, unless another is clearly better"
+    net.send(1, b"object")
+    net.run()
+    assert net.got(2, 3, 4) == [[b"object"]] * 3
 
 
 # What is told

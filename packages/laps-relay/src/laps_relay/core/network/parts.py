@@ -29,6 +29,7 @@ from laps_relay.core.network.interfaces import (
     Identity,
     LocalSide,
     NetworkSettings,
+    Order,
     Policy,
     Refusal,
 )
@@ -40,6 +41,7 @@ from laps_relay.core.network.peers import PeerAuthenticator, Peers
 from laps_relay.core.network.probing import Prober
 from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import RecentResponses
+from laps_relay.core.network.selection import default_order
 from laps_relay.core.network.set_log import SetLog
 from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
@@ -142,8 +144,12 @@ class NetworkParts:
         random: RandomSource,
         policy: Policy,
         implementation: str = "",
+        order: Order = default_order,
     ) -> None:
-        """``challenge`` gives 32 random bytes, ``contexts`` 32 random bits that are not 0."""
+        """``challenge`` gives 32 random bytes, ``contexts`` 32 random bits that are not 0.
+
+        ``order`` says which of several ways to a node is best (:mod:`.selection`).
+        """
         self._settings = settings
         self._policy = policy
         self._local: LocalSide | None = None
@@ -154,7 +160,7 @@ class NetworkParts:
         node = self._own.node_id
         self._links = Links()
         self._sharding = Sharding(node)
-        self._nib = Nib(self._own.info, settings, policy=policy)
+        self._nib = Nib(self._own.info, settings, order=order, policy=policy)
         self._plane = PeerPlane(None, set_linger=settings.set_linger)
         self._steering = Steering(node, self._nib, policy, settings)
         self._ways = Ways(node, self._nib, policy)

@@ -35,6 +35,7 @@ from laps_relay.core.network.interfaces import (
     Policy,
 )
 from laps_relay.core.network.links import Link
+from laps_relay.core.network.plans import Plan
 from laps_relay.core.network.tables import NetworkTables
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
@@ -279,6 +280,11 @@ class NetworkRelay(NetworkTables):
         # What a filter kept out is heard again, and what it keeps out now is not (laps-2, 5.4).
         self._ask(now, lambda _: True)
         self._events.append(events.PolicyChanged())
+        self._settle(now)
+
+    def set_plan(self, now: float, plan: Plan) -> None:
+        """Another plan from now on: a preference, which policy is asked about every time anew."""
+        self._steering.set_plan(plan)
         self._settle(now)
 
     def drain(
