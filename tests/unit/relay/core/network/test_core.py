@@ -836,3 +836,86 @@ def test_what_a_relay_says_of_itself_later_reaches_others() -> None:
         told = right.node(left.node_id)
         assert told is not None
         assert [label.value for label in told.labels] == ([value] if value else [])
+
+
+class Secretive(OpenPolicy):
+    """Nothing of node 3 goes out, to anybody or to one peer."""
+
+    __slots__ = ("to",)
+
+    def __init__(self, to: int | None = None) -> None:
+        self.to = to
+
+    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        secret = entry.source == 3 and self.to in (None, peer.node_id)
+        return Refusal("export", "not out of here") if secret else None
+
+
+def guarded(*, announced: bool = True) -> RelayNet:
+    """Edges 1 and 3 at both ends of Via 2; 4 is a neighbour of 2 and leads nowhere."""
+    net = RelayNet()
+    for number in (1, 2, 3, 4):
+        net.add(number, RelayType.VIA if number == 2 else RelayType.EDGE)
+        if number > 1:
+            net.join(min(number - 1, 2), number)
+    if announced:
+        net.publish(1)
+    net.run()
+    return net
+
+
+NOT_OUT = (Answer.REFUSED, SubscribeCode.POLICY)
+SERVED = (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
+
+
+@pytest.mark.parametrize("where", [2, 3])
+def test_what_is_kept_from_all_who_could_serve_it_is_answered(where: int) -> None:
+    net = guarded()
+    # At 2 only from the one that leads there.
+    policy = Secretive(1 if where == 2 else None)
+    net.relays[where].set_policy(net.now, policy)
+    net.run()
+    net.want(3)
+    net.run(1.2)
+    assert net.answers(3) == [NOT_OUT]
+    assert net.clients[3].reasons[-1] == "not out of here"
+    assert [event.reason for event in net.told(where, SubscribeRefused)] == ["not out of here"]
+    net.run(200)
+    assert net.answers(3) == []
+    net.relays[where].set_policy(net.now, OpenPolicy())
+    net.run()
+    assert net.answers(3) == [SERVED]
+    net.relays[where].set_policy(net.now, policy)
+    net.run(2)
+    assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
+    net.unwant(3)
+    net.run(60)
+    assert len(net.relays[where]._withheld) == 0
+
+
+def test_what_is_kept_back_is_answered_when_somebody_announces_it() -> None:
+    net = guarded(announced=False)
+    net.relays[2].set_policy(net.now, Secretive())
+    net.want(3)
+    net.run()
+    assert net.answers(3) == [(Answer.REFUSED, SubscribeCode.NO_PUBLISHER)]
+    net.publish(1)
+    net.run(1.2)
+    assert [event.source for event in net.told(2, SubscribeRefused)] == [3]
+    # Who asks again is answered again.
+    net.want(3)
+    net.run(2.2)
+    assert net.answers(3)[-1] == NOT_OUT
+
+
+def test_it_is_answered_when_the_last_way_around_is_gone() -> None:
+    net = guarded()
+    net.join(4, 1)
+    net.relays[2].set_policy(net.now, Secretive(1))
+    net.run()
+    net.want(3)
+    net.run(3)
+    assert net.answers(3) == [SERVED]
+    net.cut(4, net.session(4, 1))
+    net.run(10)
+    assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]

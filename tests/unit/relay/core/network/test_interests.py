@@ -112,3 +112,18 @@ def test_answers_to_others_are_passed_on_hop_by_hop() -> None:
     case.interests.response(0.0, 3, old)
     assert len(case.rig.responses) == 1
     assert case.interests.counters().dropped_responses == 1
+
+
+def test_who_waits_for_an_announce_and_who_has_announced_it() -> None:
+    case = Case()
+    entry = announce_info(2, NAME, AnnounceKind.TRACK)
+    case.rig.announces.heard(0.0, 2, entry)
+    theirs = subscribe_info(1, NAME, body_for(NAME))
+    case.rig.subscribes.heard(0.0, 1, theirs)
+    case.interests.want(0.0, NAME)
+    case.settle()
+    assert case.interests.waiting(entry) == [(US, KEY), (NodeId(1), KEY)]
+    assert case.interests.announcers(theirs) == [NodeId(2)]
+    # What we announce ourselves we answer ourselves.
+    case.interests.announce(0.0, AnnounceKind.TRACK, NAME)
+    assert case.interests.announcers(theirs) == []

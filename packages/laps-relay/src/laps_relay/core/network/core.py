@@ -20,14 +20,18 @@ from __future__ import annotations
 from typing import Final
 
 from laps_relay.core.network import events
+from laps_relay.core.network.floods import Change
+from laps_relay.core.network.interfaces import LOCAL, Refusal
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.parts import Due
 from laps_relay.core.network.sessions import NetworkSessions
 from laps_relay.core.network.told import FLOODED
+from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
-from laps_wire.peering.laps2 import Bases
+from laps_wire.peering.laps2 import AnnounceInfo, Bases, SubscribeInfo
+from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 
 __all__ = ["NetworkCore"]
 
@@ -200,7 +204,43 @@ class NetworkCore(NetworkSessions):
             users.announces_changed(now, announces)
         if subscribes:
             users.subscribes_changed(now, subscribes)
+        if announces or subscribes or self._withheld.again:
+            self._tell_withheld(now, announces, subscribes)
         return bool(announces or subscribes)
+
+    def _tell_withheld(
+        self,
+        now: float,
+        announces: list[Change[AnnounceIdentity, AnnounceInfo]],
+        subscribes: list[Change[SubscribeIdentity, SubscribeInfo]],
+    ) -> None:
+        """Answer what our export rules keep from all who could, as far as that may be new."""
+        everything, self._withheld.again = self._withheld.again, False
+        if self._server is not None or (type(self._policy) is OpenPolicy and not self._withheld):
+            return
+        identities: dict[SubscribeIdentity, None] = {}
+        for subscribe in subscribes:
+            if subscribe.entry is None:
+                self._withheld.forget(subscribe.identity)
+            identities[subscribe.identity] = None
+        if everything:
+            found = [(each.source, each.full_name_hash) for each in self.subscribes.live()]
+            identities.update(dict.fromkeys(found))
+        for announce in announces:
+            if announce.entry is not None:
+                identities.update(dict.fromkeys(self._interests.waiting(announce.entry)))
+        for identity in identities:
+            entry = self.subscribes.get(identity)
+            refusal = None if entry is None else self._withheld.judge(self._policy, entry)
+            if entry is not None and refusal is not None:
+                self._withhold(now, entry, refusal)
+
+    def _withhold(self, now: float, entry: SubscribeInfo, refusal: Refusal) -> None:
+        session = self.subscribes.heard_on((entry.source, entry.full_name_hash))
+        if entry.source == self._own.node_id:
+            self._interests.response(now, LOCAL, self._refusal(entry, refusal))
+        elif session is not None:
+            self._refuse(now, session, entry, refusal)
 
     def _steered(self, now: float) -> bool:
         keys, self._changed_keys = self._changed_keys, {}

@@ -159,6 +159,17 @@ class Interests:
 
     # Looking
 
+    def waiting(self, entry: AnnounceInfo) -> list[SubscribeIdentity]:
+        """The subscribes, our own too, for what somebody announced."""
+        own = [(self._local, key) for key in self._wants.waiting(entry)]
+        return own + self._origins.waiting(entry)
+
+    def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
+        """Who announced what a subscribe asks for; nobody if we did: we answer it ourselves."""
+        if self._origins.serves(entry):
+            return []
+        return self._discovery.announcers(entry.element_hashes, entry.name_hash)
+
     def targets(self, key: int) -> frozenset[NodeId]:
         """The s-relays that want a track that we publish, and may have it."""
         return self._origins.targets(key)

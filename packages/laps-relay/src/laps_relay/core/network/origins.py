@@ -134,16 +134,22 @@ class Origins:
 
     def _offer(self, now: float, entry: AnnounceInfo) -> None:
         """Somebody may have waited for this."""
-        elements = entry.element_hashes
-        if entry.name_hash is None:
-            found = list(self._subscribes.below(elements))
-        else:
-            key = entry.full_name_hash
-            found = [(key, source) for source in self._subscribes.track(elements, key)]
-        for key, source in found:
-            subscribe = self._host.subscribes.get((source, key))
+        for identity in self.waiting(entry):
+            subscribe = self._host.subscribes.get(identity)
             if subscribe is not None:
                 self._consider(now, subscribe)
+
+    def waiting(self, entry: AnnounceInfo) -> list[SubscribeIdentity]:
+        """The subscribes of others for what somebody announced."""
+        elements = entry.element_hashes
+        if entry.name_hash is None:
+            return [(source, key) for key, source in self._subscribes.below(elements)]
+        key = entry.full_name_hash
+        return [(source, key) for source in self._subscribes.track(elements, key)]
+
+    def serves(self, entry: SubscribeInfo) -> bool:
+        """Whether our own publishers have announced what a subscribe asks for."""
+        return bool(self._index.match(Subscribe(entry.element_hashes, entry.name_hash)))
 
     # What others want
 

@@ -7,7 +7,7 @@ happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.sharding import Sharding
 from laps_relay.core.network.steering import Steering
 from laps_relay.core.network.ways import Ways
+from laps_relay.core.network.withheld import Withheld
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.core.timers import Timers
 from laps_wire.errors import StateError
@@ -128,6 +129,7 @@ class NetworkParts:
         "_timers",
         "_ways",
         "_wishes",
+        "_withheld",
         "announces",
         "subscribes",
     )
@@ -199,10 +201,9 @@ class NetworkParts:
         )
         self._prober = Prober(node, settings, self._nib)
         self._recent = RecentResponses(settings.hold)
-        self._placed = float("-inf")
-        """When we last tried to find out where we stand."""
-        self._refilled = float("-inf")
-        """When peers were last asked for everything, because a Via keeps nothing itself."""
+        self._placed = self._refilled = float("-inf")
+        """When we last tried to find out where we stand, and when peers were last asked for
+        everything, because a Via keeps nothing itself."""
         self._passed = PassedResponses(settings.convergence)
         self._events: list[NetworkEvent] = []
         self._feeds: dict[int, Feed] = {}
@@ -217,6 +218,7 @@ class NetworkParts:
         """The relays on the best way to each node, as last told to the log."""
         self._wishes: dict[NodeId, tuple[str, ...]] = {}
         """Who is to be dialled on demand, and where."""
+        self._withheld = Withheld(self._hearers)
 
     # What Interests asks
 
@@ -460,3 +462,18 @@ class NetworkParts:
             and self._rules.exports_subscribe(session, entry)
             and self._policy.export_subscribe(entry, link.info.node) is None
         )
+
+    def _hearers(self, entry: SubscribeInfo) -> Iterator[tuple[NodeSelf, bool]]:
+        """The peers that hear of a subscribe if policy lets them, and who leads to an answer."""
+        identity = entry.source, entry.full_name_hash
+        back, sharded = self.subscribes.heard_on(identity), self._sharding.active
+        announcers = self._interests.announcers(entry)
+        ways = {way.peer for node in announcers for way in self._nib.candidates(node)}
+        for link in self._links.controls():
+            if (
+                link.info is not None
+                and link.session != back
+                and link.node not in (None, entry.source)
+                and self._rules.exports_subscribe(link.session, entry)
+            ):
+                yield link.info.node, sharded or link.node in ways

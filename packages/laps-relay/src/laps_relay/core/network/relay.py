@@ -274,6 +274,7 @@ class NetworkRelay(NetworkTables):
         self.announces.reconsider()
         self.subscribes.reconsider()
         self._interests.reconsider(now)
+        self._withheld.again = True
         for key in list(self._feeds):
             self._lead(now, key)  # its class may be another one
         self._sets.reroute(now, None, cut=True)

@@ -122,6 +122,7 @@ class NetworkSessions(NetworkTold):
         if link.sends or link.receives:
             self._plane.add_session(session, link.egress, self._holder(session))
         if link.control:
+            self._withheld.again = True
             takes = up.settings
             self.announces.add_session(session, source=node, room=takes.max_announces)
             self.subscribes.add_session(session, source=node, room=takes.max_subscribes)
@@ -184,6 +185,7 @@ class NetworkSessions(NetworkTold):
         if self._server is not None:
             self._server.remove_session(session)
         if link.control:
+            self._withheld.again = True
             # Everything that was learned through it goes (seed 000, Connection Establishment).
             self._nib.remove_peer(now, link.node)
             self.announces.remove_session(now, session)

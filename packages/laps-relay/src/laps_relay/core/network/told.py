@@ -64,6 +64,7 @@ class NetworkTold(NetworkParts):
                     self._suspect(report.node, report.peer, report.reason)
             case wire.NodesWithdrawn():
                 self._nib.withdrawn(now, peer, event.nodes)
+                self._withheld.moved()
             case wire.AnnouncesAdvertised() | wire.AnnouncesWithdrawn():
                 self._announced(now, link, event)
             case wire.SubscribesAdvertised() | wire.SubscribesWithdrawn():
@@ -135,23 +136,23 @@ class NetworkTold(NetworkParts):
             self._suspect(self._own.node_id, link.node, "an entry of ours that we did not make")
 
     def _refuse(self, now: float, session: int, entry: SubscribeInfo, refusal: Refusal) -> None:
+        self.respond(now, session, self._refusal(entry, refusal))
+
+    def _refusal(self, entry: SubscribeInfo, refusal: Refusal) -> SubscribeResponse:
+        """The answer of a relay whose policy does not let a subscribe pass."""
         code = SubscribeCode.POLICY
         self._events.append(
             events.SubscribeRefused(
                 key=entry.full_name_hash, source=entry.source, code=code, reason=refusal.reason
             )
         )
-        self.respond(
-            now,
-            session,
-            SubscribeResponse(
-                entry.source,
-                entry.full_name_hash,
-                entry.stamp,
-                self._own.node_id,
-                code,
-                refusal.reason,
-            ),
+        return SubscribeResponse(
+            entry.source,
+            entry.full_name_hash,
+            entry.stamp,
+            self._own.node_id,
+            code,
+            refusal.reason,
         )
 
     def _answered(self, now: float, session: int, response: SubscribeResponse) -> None:

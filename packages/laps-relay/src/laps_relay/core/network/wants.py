@@ -319,7 +319,7 @@ class Wants:
             return
         if want.state is Answer.REFUSED:
             return
-        if self._outstanding(want):
+        if node != self._identity.node_id and self._outstanding(want):
             verdict = (_Due.VERDICT, want.key, None)
             if self._timers.when(verdict) is None:
                 # Another way may lead past a filter; but before it is asked for again, or the
@@ -386,18 +386,20 @@ class Wants:
 
     def announced(self, now: float, entry: AnnounceInfo) -> None:
         """Somebody announced something: what nobody could serve may be had now."""
-        if entry.name_hash is None:
-            keys = [key for key, _ in self._index.below(entry.element_hashes)]
-        else:
-            found = self._index.track(entry.element_hashes, entry.full_name_hash)
-            keys = [entry.full_name_hash] * len(found)
-        for key in keys:
+        for key in self.waiting(entry):
             want = self._wants[key]
             if want.entry is None and not want.denied:
                 want.patience = self._settings.origin_grace
                 self._advertise(now, want)
             if want.entry is not None and not want.accepted:
                 self._timers.set((_Due.LINGER, key, None), now + self._settings.want_linger)
+
+    def waiting(self, entry: AnnounceInfo) -> list[int]:
+        """The keys of what is wanted of what somebody announced."""
+        if entry.name_hash is None:
+            return [key for key, _ in self._index.below(entry.element_hashes)]
+        found = self._index.track(entry.element_hashes, entry.full_name_hash)
+        return [entry.full_name_hash] * len(found)
 
     def node_changed(self, now: float, node: NodeId) -> None:
         """The node information base has something new about a node."""
