@@ -177,3 +177,12 @@ def test_the_policy_of_a_relays_configuration(
         missing = run(*command)
         assert missing.exit_code == 2
         assert "no policy file: name one" in missing.stderr
+
+
+def test_names_are_escaped_as_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    rule = '[regions.us]\n[[track]]\nname = "one"\nnamespace = "a%2Fb"\ntrack = "x%20y"\n'
+    file.write_text(rule + 'allow_regions = ["us"]\n', encoding="ascii")
+    ends = ("--from", "1:1", "--to", "1:2", "--track")
+    assert "DENIES     track.one" in ask(*ends, "a%2Fb--x%20y", file=file).stdout
+    assert "track.one" not in ask(*ends, "a%2Fb--xy", file=file).stdout

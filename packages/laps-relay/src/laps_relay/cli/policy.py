@@ -8,6 +8,7 @@ from dataclasses import asdict
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import unquote_to_bytes
 
 import typer
 
@@ -128,9 +129,9 @@ def _policy_file(file: Path | None, config: Path | None) -> Path:
 
 
 def _track(text: str) -> FullTrackName:
-    """Fields parted by slashes, then the name behind two hyphens."""
+    """Fields parted by slashes, then the name behind two hyphens; escaped as in the file."""
     namespace, _, name = text.partition("--")
-    return FullTrackName(namespace_of(namespace), name.encode())
+    return FullTrackName(namespace_of(namespace), unquote_to_bytes(name))
 
 
 def _facts(

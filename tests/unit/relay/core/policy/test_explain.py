@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laps_relay.core.network.discovery import Discovery
+from laps_relay.core.network.wants import Wants
 from laps_relay.core.policy.explain import explain
+from laps_relay.core.policy.facts import Region
 from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rule_policy import RulePolicy
 from laps_relay.core.policy.rules import (
@@ -13,6 +21,9 @@ from laps_relay.core.policy.rules import (
 )
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace
+from laps_wire.peering.laps2 import AnnounceKind, SubscribeInfo
+from laps_wire.peering.laps2.information import NO_DATA
+from testkit.interest_rig import HASHER, IDENTITY, SETTINGS, Rig, announce_info
 from testkit.ways import describe
 
 A, B, C = describe("1:1"), describe("1:2"), describe("1:3")
@@ -78,3 +89,61 @@ def test_an_explanation_says_what_the_policy_does() -> None:
     for way in ([A, B], [A, B, C], [A, C, B]):
         allowed = all(item.finding.allowed for item in explain(used, way))
         assert allowed == (used.path("", way) is None)
+
+
+REGIONS = ["", "eu", "us"]
+RULES = st.builds(
+    FilterRule,
+    name=st.just("rule"),
+    accept=st.booleans(),
+    peers=st.sampled_from([(), (NodePattern.parse("1:2"),)]),
+    peer_regions=st.sets(st.sampled_from(["eu", "us"])).map(frozenset),
+    sources=st.sampled_from([(), (NodePattern.parse("1:3"),)]),
+    source_regions=st.sets(st.sampled_from(["eu", "us"])).map(frozenset),
+    namespace=st.sampled_from([None, TRACK.namespace, Namespace.of(b"y")]),
+    labels=st.sampled_from([(), (("region", "eu"),)]),
+)
+
+
+def subscribed(region: str) -> SubscribeInfo:
+    """What the relay C, which calls its region so, says when its clients want the track."""
+    rig = Rig()
+    identity = replace(IDENTITY, region=region)
+    wants = Wants(identity, SETTINGS, HASHER, rig, Discovery(identity.node_id, HASHER, rig))
+    wants.want(0.0, TRACK, NO_DATA)
+    (entry,) = rig.subscribes.live()
+    return replace(entry, source=C.node_id)
+
+
+@given(
+    rules=st.lists(RULES, max_size=3),
+    region=st.sampled_from(REGIONS),
+    peer_region=st.sampled_from(REGIONS),
+    default=st.booleans(),
+)
+def test_what_is_explained_of_a_filter_is_what_it_does(
+    rules: list[FilterRule], region: str, peer_region: str, default: bool
+) -> None:
+    given_ = Filter(rules=tuple(rules), accept=default)
+    used = RulePolicy(
+        Rules(
+            regions=(Region(name="eu", names=frozenset({"eu"})), Region(name="us")),
+            import_subscribe=given_,
+            export_subscribe=given_,
+            import_announce=given_,
+            export_announce=given_,
+        ),
+        HASHER,
+        local=A.node_id,
+    )
+    source, peer = replace(C, region=region), replace(B, region=peer_region)
+    entry = subscribed(region)
+    announce = replace(announce_info(3, TRACK, AnnounceKind.TRACK), source=C.node_id)
+    for check, done in (
+        ("import.subscribe", used.import_subscribe(entry, peer)),
+        ("export.subscribe", used.export_subscribe(entry, peer)),
+        ("import.announce", used.import_announce(announce, peer)),
+        ("export.announce", used.export_announce(announce, peer)),
+    ):
+        explained = all(item.allowed for item in used.explain_entry(check, peer, source, TRACK))
+        assert explained == (done is None)

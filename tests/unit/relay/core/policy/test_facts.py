@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from laps_relay.core.policy import facts as module
-from laps_relay.core.policy.facts import FactBook, NodeNote, Region, stranger
+from laps_relay.core.policy.facts import FactBook, NodeNote, Region, scope_of, stranger
 from laps_relay.core.policy.patterns import NodePattern
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label
@@ -94,3 +94,8 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert book.of_source(NodeId(number)).node_id == number
     assert book.of(describe("1:1")) is not first
     assert book.of_source(NodeId(1)) is not source
+
+
+def test_a_scope_says_the_region_if_there_is_one() -> None:
+    assert scope_of("eu") == (Label("region", "eu"),)
+    assert scope_of("") == ()

@@ -35,13 +35,13 @@ from laps_relay.core.network.want_records import (
     Want,
     code_of,
 )
+from laps_relay.core.policy.facts import scope_of
 from laps_relay.core.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
-    Label,
     ParameterId,
     SubscribeCode,
     SubscribeData,
@@ -94,7 +94,7 @@ class Wants:
         self._hasher = hasher
         self._host = host
         self._discovery = discovery
-        self._scope = (Label("region", identity.region),) if identity.region else ()
+        self._scope = scope_of(identity.region)
         self._wants: dict[int, Want] = {}
         self._index: SubscribeIndex[int] = SubscribeIndex()
         self._by_responder: dict[NodeId, dict[int, None]] = {}

@@ -14,7 +14,7 @@ from laps_relay.core.policy.patterns import NodePattern
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label, NodeSelf, RelayType, Stamp
 
-__all__ = ["COUNTRY", "REGION", "FactBook", "Facts", "NodeNote", "Region", "stranger"]
+__all__ = ["COUNTRY", "REGION", "FactBook", "Facts", "NodeNote", "Region", "scope_of", "stranger"]
 
 COUNTRY: Final = "country"
 """The label with which a node says in which country it stands."""
@@ -30,6 +30,11 @@ def stranger(node_id: NodeId, *, region: str = "", labels: tuple[Label, ...] = (
     return NodeSelf(
         node_id=node_id, relay_type=RelayType.EDGE, stamp=_NEVER, region=region, labels=labels
     )
+
+
+def scope_of(region: str) -> tuple[Label, ...]:
+    """What the subscribes of a node say of it in their scope."""
+    return (Label(REGION, region),) if region else ()
 
 
 class Facts:

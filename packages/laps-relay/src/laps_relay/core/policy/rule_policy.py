@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
-from laps_relay.core.policy.facts import FactBook, Facts, stranger
+from laps_relay.core.policy.facts import FactBook, Facts, scope_of, stranger
 from laps_relay.core.policy.judges import (
     Finding,
     HashedFilter,
@@ -237,7 +237,8 @@ class RulePolicy:
     ) -> Iterator[Finding]:
         """Of a filter such as ``import.subscribe``: what happens to what ``source`` says.
 
-        An announce or subscribe has a track, and carries nothing of its source but the ID.
+        An announce or subscribe has a track. Of its source an announce carries nothing but the ID,
+        and a subscribe the ID and what is in its scope.
         """
         wanted = self._filters[name]
         if not wanted.has_rules:
@@ -246,7 +247,8 @@ class RulePolicy:
             yield wanted.finding(self._book.of(peer), self._book.of(source), None)
         else:
             elements = self._hasher.elements(track.namespace.fields)
-            said = self._book.of_source(source.node_id)
+            scope = scope_of(source.region) if name.endswith(".subscribe") else ()
+            said = self._book.of_source(source.node_id, scope)
             yield wanted.finding(self._book.of(peer), said, elements)
 
     def facts(self, node: NodeSelf) -> Facts:
