@@ -73,7 +73,7 @@ class FakeNetwork:
     def nodes(self) -> Sequence[NodeRow]:
         return [
             NodeRow(A, "edge", "eu", 7, 3, "normal", 0, ("a:1",), 8.0, 50.0, None, 0, 0, (), 0),
-            NodeRow(B, "via", "us", 7, 3, "busy", 500, (), None, None, B, 0, 900, (B,), 1),
+            NodeRow(B, "via", "us", 7, 3, "busy", 500, (), None, None, B, 0, 900, (B,), 1, 800),
         ]
 
     def announces(self) -> Sequence[AnnounceRow]:

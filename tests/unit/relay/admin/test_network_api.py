@@ -48,6 +48,7 @@ def test_nodes_and_the_ways_to_them() -> None:
     own, via = items(FakeNetwork(), "/v1/network/nodes")
     assert (own["next_hop"], own["contacts"]) == (None, ["a:1"])
     assert (via["next_hop"], via["load"], via["cost_ms"]) == ("100.2:0.7", 0.5, 0.9)
+    assert (own["rtt_ms"], via["rtt_ms"]) == (None, 0.8)
 
 
 def test_announces_and_subscribes() -> None:

@@ -104,6 +104,10 @@ class NodeItem(BaseModel):
     cost_ms: float
     path: list[str]
     ways: int
+    rtt_ms: float | None = Field(
+        description="The shortest round trip that is known, by sessions and by answers to probes;"
+        " null: none of our peers reaches it either."
+    )
 
 
 class InterestItem(BaseModel):
@@ -194,6 +198,7 @@ def _node_item(row: NodeRow) -> NodeItem:
         cost_ms=row.cost_us / 1000,
         path=[str(node) for node in row.path],
         ways=row.ways,
+        rtt_ms=None if row.rtt_us is None else row.rtt_us / 1000,
     )
 
 

@@ -199,3 +199,19 @@ def test_it_is_due_only_when_something_has_happened() -> None:
     wishes.put(7, Need("", shortages=[crowd(nodes)]))
     assert wishes.nodes(3.0) == [V]
     assert [wishes.is_due(at) for at in (3.0, 12.9, 13.0)] == [False, False, True]
+
+
+def test_probes_say_how_far_a_via_is_and_whether_anybody_reaches_it() -> None:
+    nodes = Directory(
+        describe(V, RelayType.VIA, contacts=HERE, reachable=REACHED),
+        describe(W, RelayType.VIA, contacts=HERE, reachable=REACHED),
+    )
+    nodes.way(W, T1, rtt=1_000_000)
+    known: dict[NodeId, int] = {}
+    wishes = WishBook(Ways(ME, nodes, OPEN_POLICY), nodes, SETTINGS, lambda: known)
+    wishes.put(7, Need("", shortages=[crowd(nodes, most=1)]))
+    assert wishes.nodes(0.0) == [V], "its way is the shorter one"
+    known[W] = 5_000
+    assert wishes.nodes(1.0) == [W], "somebody reaches it"
+    known[V] = 4_000
+    assert wishes.nodes(2.0) == [V], "and it is nearer"

@@ -592,9 +592,8 @@ def test_a_target_that_was_not_advertised_is_refused() -> None:
 def test_probes_are_answered_and_lies_are_seen() -> None:
     net = chain()
     net.run(12)
-    reading = net.relays[1]._prober.reading(NodeId(2), NodeId(3))
-    assert reading is not None
-    assert reading.target_rtt_us == 10_000
+    rows = {int(row.node): row.rtt_us for row in net.relays[1].nodes()}
+    assert rows == {1: None, 2: 10_000, 3: 20_000}
     net.told(1, NodeSuspected)
     prober = net.relays[2]._prober
     answer = type(prober).answer

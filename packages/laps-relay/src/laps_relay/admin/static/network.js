@@ -32,6 +32,7 @@ const COLUMNS = {
     ['Next hop', 'next_hop', 'name'],
     ['Hops', 'hops', 'count'],
     ['Cost', 'cost_ms', 'ms'],
+    ['Round trip', 'rtt_ms', 'ms'],
     ['Way', (row) => (row.path ?? []).join(' > ') || '-', 'name'],
     ['Ways', 'ways', 'count'],
     ['Contacts', (row) => list(row.contacts), 'name'],

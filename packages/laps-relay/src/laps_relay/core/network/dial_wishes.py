@@ -2,8 +2,9 @@
 
 Three things can be missing for want of a peer: a way to a target, a Via that a plan names, and a
 Via that would help (:mod:`laps_relay.core.network.via_choice`). Such a Via is known by its node
-information: it says which nodes it reaches, and how it is dialled. Whether it really helps shows
-when it is a peer and has advertised them.
+information: it says which nodes it reaches, and how it is dialled; probes say how far it is
+(:mod:`laps_relay.core.network.probing`). Whether it really helps shows when it is a peer and has
+advertised them.
 
 One Via at a time is wished for each track and region. One that did not become a peer within
 ``via_hold`` rests for ``dynamic_idle``, so that others have their turn.
@@ -11,7 +12,7 @@ One Via at a time is wished for each track and region. One that did not become a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -61,9 +62,26 @@ class Need:
 class WishBook:
     """The needs of all tracks that originate here, and whom to dial for them."""
 
-    __slots__ = ("_due", "_needs", "_nodes", "_settings", "_since", "_stale", "_ways")
+    __slots__ = (
+        "_due",
+        "_needs",
+        "_nodes",
+        "_round_trips",
+        "_settings",
+        "_since",
+        "_stale",
+        "_ways",
+    )
 
-    def __init__(self, ways: Ways, nodes: NodeDirectory, settings: NetworkSettings) -> None:
+    def __init__(
+        self,
+        ways: Ways,
+        nodes: NodeDirectory,
+        settings: NetworkSettings,
+        round_trips: Callable[[], Mapping[NodeId, int]] = dict,
+    ) -> None:
+        """``round_trips``: how far nodes are that somebody near is known to reach, in us."""
+        self._round_trips = round_trips
         self._ways = ways
         self._nodes = nodes
         self._settings = settings
@@ -114,7 +132,7 @@ class WishBook:
         self._since = {via: since for via, since in self._since.items() if since > rested}
         wanted: set[NodeId] = set()
         hopeful: set[NodeId] = set()
-        vias: list[NodeSelf] | None = None
+        vias: list[tuple[NodeSelf, int | None]] | None = None
         for key in sorted(self._needs):
             need = self._needs[key]
             wanted.update(need.vias)
@@ -132,7 +150,7 @@ class WishBook:
                 )
                 if vias is None:
                     vias = self._vias()
-                hopeful.update(node.node_id for node in vias)
+                hopeful.update(node.node_id for node, _ in vias)
                 via = self._via_for(now, need.scope, shortage, vias)
                 if via is not None:
                     wanted.add(via)
@@ -161,9 +179,10 @@ class WishBook:
             and self._ways.refusal_of(scope, *relays) is None
         )
 
-    def _vias(self) -> list[NodeSelf]:
-        """Vias that are not peers and could be."""
-        found: list[NodeSelf] = []
+    def _vias(self) -> list[tuple[NodeSelf, int | None]]:
+        """Vias that are not peers and could be, and how far they are, if that is known."""
+        found: list[tuple[NodeSelf, int | None]] = []
+        round_trips = self._round_trips()
         for node in self._nodes.nodes():
             info = self._nodes.info(node)
             if (
@@ -174,31 +193,41 @@ class WishBook:
                 and info.node.load.load_class < LoadClass.OVERLOADED
                 and all(way.peer != node for way in self._nodes.candidates(node))
             ):
-                found.append(info.node)
+                found.append((info.node, round_trips.get(node)))
         return found
 
     def _via_for(
-        self, now: float, scope: str, shortage: Shortage, vias: list[NodeSelf]
+        self,
+        now: float,
+        scope: str,
+        shortage: Shortage,
+        vias: list[tuple[NodeSelf, int | None]],
     ) -> NodeId | None:
-        """The Via that would help most, by what it says of itself."""
+        """The Via that would help most, by what it says of itself.
+
+        Among those that mend as much, one that somebody near is known to reach is the safer one.
+        """
         copies = {way.peer for way in shortage.ways.values()}
         before = (len(shortage.bad), _excess(len(copies), shortage.max_copies))
-        trials: list[tuple[tuple[int, int], int, NodeId]] = []
-        for via in vias:
+        trials: list[tuple[tuple[int, int], bool, int, NodeId]] = []
+        for via, rtt_us in vias:
             since = self._since.get(via.node_id)
             if since is not None and now >= since + self._settings.via_hold:
                 continue
-            trial = self._trial(scope, shortage, via)
+            trial = self._trial(scope, shortage, via, rtt_us)
             if trial is not None and trial[0] < before:
-                trials.append(trial)
-        return min(trials)[2] if trials else None
+                faults, cost = trial
+                trials.append((faults, rtt_us is None, cost, via.node_id))
+        return min(trials)[-1] if trials else None
 
     def _trial(
-        self, scope: str, shortage: Shortage, via: NodeSelf
-    ) -> tuple[tuple[int, int], int, NodeId] | None:
+        self, scope: str, shortage: Shortage, via: NodeSelf, rtt_us: int | None
+    ) -> tuple[tuple[int, int], int] | None:
         """Faults and cost of a layout in which a Via gets all that it says it reaches."""
-        first = self._nodes.best(via.node_id)
-        leg = 0 if first is None else first.cost_us
+        leg = rtt_us
+        if leg is None:
+            first = self._nodes.best(via.node_id)
+            leg = 0 if first is None else first.cost_us
         limit = self._ways.policy.limits(scope).max_rtt_us
         cost = bad = 0
         reached = {item.node_id: item.rtt_us + leg for item in via.reachable}
@@ -216,7 +245,7 @@ class WishBook:
         if via.node_id not in copies:
             return None
         faults = (bad, _excess(len(copies), shortage.max_copies))
-        return faults, cost + COPY_PRICE_US * len(copies), via.node_id
+        return faults, cost + COPY_PRICE_US * len(copies)
 
 
 def _excess(copies: int, most: int | None) -> int:

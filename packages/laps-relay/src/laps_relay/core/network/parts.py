@@ -164,7 +164,10 @@ class NetworkParts:
         self._sharding = Sharding(node)
         self._nib = Nib(self._own.info, settings, order=order, policy=policy)
         self._plane = PeerPlane(None, set_linger=settings.set_linger)
-        self._steering = Steering(node, self._nib, policy, settings)
+        self._prober = Prober(node, settings, self._nib)
+        self._steering = Steering(
+            node, self._nib, policy, settings, round_trips=self._prober.round_trips
+        )
         self._ways = Ways(node, self._nib, policy)
         self._sets = Sets(node, self, self._plane, settings)
         self._set_log = SetLog()
@@ -199,7 +202,6 @@ class NetworkParts:
         self._dialler = Dialler(
             random, relay_type=settings.relay_type, own_contacts=identity.contacts
         )
-        self._prober = Prober(node, settings, self._nib)
         self._recent = RecentResponses(settings.hold)
         self._placed = self._refilled = float("-inf")
         """When we last tried to find out where we stand, and when peers were last asked for

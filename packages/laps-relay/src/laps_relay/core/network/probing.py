@@ -223,23 +223,11 @@ class Prober:
             return f"a round trip of {response.rtt_us} us: light would need longer"
         return None
 
-    def reading(self, peer: NodeId, target: NodeId) -> Reading | None:
-        """The last that a peer said of a target."""
-        self._retarget()
-        return self._readings.get((peer, target))
-
-    def readings(self, target: NodeId) -> list[Reading]:
-        """What all peers say of a target, the nearest way first; not those that do not reach it."""
-        self._retarget()
-        known = [
-            each
-            for (_, node), each in self._readings.items()
-            if node == target and each.rtt_us is not None
-        ]
-        return sorted(known, key=lambda each: (each.rtt_us, each.peer))
-
     def round_trips(self) -> dict[NodeId, int]:
-        """The shortest that is known from us to each node, directly or by way of a peer."""
+        """The shortest that is known from us to each node, directly or by way of a peer.
+
+        Who is not in it is a peer neither of ours nor, as far as they have said, of our peers.
+        """
         self._retarget()
         found = [(each.peer, each.srtt_us) for each in self._sessions.values() if each.srtt_us]
         found += [

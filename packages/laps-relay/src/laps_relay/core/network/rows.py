@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
@@ -19,6 +21,7 @@ from laps_relay.core.network.views import (
     SetRow,
     SubscribeRow,
 )
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, SubscribeInfo
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "subscribe_rows_of",
 ]
 
+_NOTHING: Final[Mapping[NodeId, int]] = MappingProxyType({})
 ALL: Final = slice(0, None)
 """A table as a whole. Of a large one only some rows are made at a time, or the relay would stand
 still for seconds."""
@@ -61,17 +65,19 @@ def peer_rows(links: Links) -> list[PeerRow]:
     ]
 
 
-def node_rows(own: NodeInfo, nib: Nib, part: slice = ALL) -> list[NodeRow]:
+def node_rows(
+    own: NodeInfo, nib: Nib, part: slice = ALL, round_trips: Mapping[NodeId, int] = _NOTHING
+) -> list[NodeRow]:
     """Ourselves first, then all others."""
     rows = []
     for node in [own.node.node_id, *nib.nodes()][part]:
         info = own if node == own.node.node_id else nib.info(node)
         if info is not None:
-            rows.append(_node_row(info, nib))
+            rows.append(_node_row(info, nib, round_trips.get(node)))
     return rows
 
 
-def _node_row(info: NodeInfo, nib: Nib) -> NodeRow:
+def _node_row(info: NodeInfo, nib: Nib, rtt_us: int | None) -> NodeRow:
     node = info.node
     best = nib.best(node.node_id)
     return NodeRow(
@@ -90,6 +96,7 @@ def _node_row(info: NodeInfo, nib: Nib) -> NodeRow:
         cost_us=0 if best is None else best.cost_us,
         path=() if best is None else best.relays,
         ways=len(nib.candidates(node.node_id)),
+        rtt_us=rtt_us,
     )
 
 

@@ -21,7 +21,7 @@ Via is a peer and has advertised the target itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from laps_relay.core.network.dial_wishes import Need, NodeDirectory, Shortage, WishBook
 from laps_relay.core.network.interfaces import (
@@ -109,8 +109,15 @@ class Steering:
     )
 
     def __init__(
-        self, local: NodeId, nodes: NodeDirectory, policy: Policy, settings: NetworkSettings
+        self,
+        local: NodeId,
+        nodes: NodeDirectory,
+        policy: Policy,
+        settings: NetworkSettings,
+        *,
+        round_trips: Callable[[], Mapping[NodeId, int]] = dict,
     ) -> None:
+        """``round_trips``: what sessions and probes say of how far nodes are, in microseconds."""
         self._local = local
         self._nodes = nodes
         self._settings = settings
@@ -124,7 +131,7 @@ class Steering:
         self._dirty: dict[int, None] = {}
         self._scopes: dict[str, None] = {}
         """Classes of the tracks that ever originated here: as many as policy has."""
-        self._wishes = WishBook(self._ways, nodes, settings)
+        self._wishes = WishBook(self._ways, nodes, settings, round_trips)
 
     # What changes
 

@@ -65,7 +65,7 @@ class NetworkTables(NetworkCore):
 
     def nodes(self, part: slice = ALL) -> list[NodeRow]:
         """The node information base."""
-        return node_rows(self._own.info, self._nib, part)
+        return node_rows(self._own.info, self._nib, part, self._prober.round_trips())
 
     def announce_rows(self, part: slice = ALL) -> list[AnnounceRow]:
         """Announces."""

@@ -65,6 +65,8 @@ class NodeRow(NamedTuple):
     """From the next hop to the node."""
     ways: int
     """How many are known."""
+    rtt_us: int | None = None
+    """The shortest that is known, by our sessions and by what peers answer to probes."""
 
 
 class AnnounceRow(NamedTuple):
