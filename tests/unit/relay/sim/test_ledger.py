@@ -105,6 +105,17 @@ def test_what_is_missing_is_lost(ledger: Ledger) -> None:
     ledger.settle(20.0)
 
 
+def test_where_packets_are_lost_a_stream_may_overtake_the_join(ledger: Ledger) -> None:
+    ledger.intervals[0].start = 9.5
+    with pytest.raises(BreakError, match="missed 2 of 2 objects"):
+        ledger.settle(20.0)
+    ledger.lossy = True
+    ledger.settle(20.0)
+    ledger.intervals[0].start = 8.5
+    with pytest.raises(BreakError, match="missed 2 of 2 objects"):
+        ledger.settle(20.0)
+
+
 def test_what_is_missing_while_things_break_is_a_gap(ledger: Ledger) -> None:
     ledger.exempt(9.0, 10.1)
     ledger.settle(20.0)

@@ -46,6 +46,8 @@ FLIGHT: Final = 2.0
 """The longest an object may be under way through all relays, with retransmissions."""
 SEVERAL: Final = 1.5
 """With several publishers of a track: so long after the first answer all of them serve it."""
+OVERTAKEN: Final = 1.0
+"""Where packets are lost: so long after the answer every set on the way has the new target."""
 
 
 class BreakError(LapsError):
@@ -282,6 +284,10 @@ class Ledger:
         for flow in self.flows.all.values():
             # The answer came from one of several publishers; others may hear of it later.
             grace = 0.0 if len(origins[flow.key]) == 1 else SEVERAL
+            if self.lossy:
+                # A stream is faster than a change of its set that was lost and sent again: the new
+                # target gets it from where the change came first (laps-2, 6.1).
+                grace = max(grace, OVERTAKEN)
             for group in flow.groups.values():
                 late = group.ended + FLIGHT
                 if late > until or (group.datagrams and self.lossy):
