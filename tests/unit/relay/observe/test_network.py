@@ -13,8 +13,9 @@ from laps_relay.core.network import events as core
 from laps_relay.observe.logs import configure
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
-from laps_relay.observe.network import _TABLE, NetworkObserver, peer_session
-from laps_relay.observe.rows import MOST_LINES
+from laps_relay.observe.network import _TABLE, NetworkObserver
+from laps_relay.observe.network_records import peer_session
+from laps_relay.observe.rows import MOST_LINES, MOST_RECORDS
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -29,7 +30,7 @@ from laps_wire.peering.laps2 import (
     Stamp,
     SubscribeInfo,
 )
-from laps_wire.telemetry import load_line
+from laps_wire.telemetry import RouteChange, load_line
 from testkit.logs import restored_logging
 
 A, B = NodeId(1), NodeId(2)
@@ -106,8 +107,10 @@ def test_logs_metrics_and_telemetry_hear_of_all_that_happens(tmp_path: Path) -> 
     records = [load_line(line) for line in file.read_bytes().splitlines()]
     kinds = [record.body.TYPE for record in records]  # type: ignore[union-attr]
     assert kinds == [
-        "session.open", "node.adv", "node.adv", "node.wd", "ann.adv", "ann.adv", "ann.wd",
-        "sub.adv", "sub.wd", "sns.adv", "sns.adv", "sns.wd", "sns.wd", "session.close",
+        "session.open", "peer.refuse", "peer.fault", "peer.drain", "dial.fail",
+        "node.adv", "node.adv", "node.wd", "node.suspect", "ann.adv", "ann.adv", "ann.wd",
+        "sub.adv", "sub.wd", "sub.refuse", "sns.adv", "sns.adv", "sns.wd", "sns.wd", "sns.refuse",
+        "policy.change", "route.change", "session.close",
     ]  # fmt: skip
     closed = records[-1].body
     assert (closed.session_id, closed.duration_ms, closed.out_bytes) == ("p1", 2000.0, 200)  # type: ignore[union-attr]
@@ -196,3 +199,42 @@ def test_who_refuses_us_is_named_with_what_to_do() -> None:
 def test_who_is_refused_by_us_has_no_contact() -> None:
     (line,) = lines_of(core.PeerTurnedDown(session=2, node=None, code=4, reason="no"))
     assert not {"contact", "advice"} & set(line)
+
+
+def test_ways_that_flap_are_one_record_when_they_have_settled(tmp_path: Path) -> None:
+    """While a network starts each way changes many times."""
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    writer.start()
+    observer = NetworkObserver(configure("json", "error", io.StringIO()), Names(None), Metrics())
+    observer._telemetry = writer
+
+    def changed(node: NodeId, hops: int) -> core.RouteChanged:
+        return core.RouteChanged(node=node, peer=B, hops=hops, cost_us=1)
+
+    nothing = lambda _session: (0, 0)  # noqa: E731
+    observer.observe(1.0, [changed(A, hops) for hops in range(1000)], nothing)
+    observer.observe(
+        1.5, [changed(B, 1), core.RouteChanged(node=A, peer=None, hops=0, cost_us=0)], nothing
+    )
+    observer.settle(1.9)
+    observer.settle(2.0)
+    observer.observe(2.0, [changed(A, 7)], nothing)
+    observer.settle(0.0, at_once=True)
+    observer.settle(9.0)
+    writer.stop()
+    (file,) = tmp_path.glob("*.jsonl")
+    found = [load_line(line).body for line in file.read_bytes().splitlines()]
+    assert found == [
+        RouteChange(node_id=str(B), changes=1, hops=1, cost_us=1, next_hop=str(B)),
+        RouteChange(node_id=str(A), changes=1001, hops=0, cost_us=0),
+        RouteChange(node_id=str(A), changes=1, hops=7, cost_us=1, next_hop=str(B)),
+    ]
+
+
+def test_nobody_fills_the_disk(tmp_path: Path) -> None:
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    logger = configure("json", "error", io.StringIO())
+    observer = NetworkObserver(logger, Names(None), Metrics(), writer)
+    refused = core.PeerTurnedDown(session=2, node=None, code=2, reason="no proof")
+    observer.observe(0.0, [refused] * 5_000, lambda _session: (0, 0))
+    assert writer._seq == MOST_RECORDS

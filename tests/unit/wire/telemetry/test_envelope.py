@@ -16,7 +16,7 @@ from testkit.telemetry import bodies, events, unknown_bodies
 
 BODY = PolicyApplied(plan_id="p", plan_version=3, outcome="accepted")
 PLAIN: dict[str, Any] = {
-    "v": "1.0",
+    "v": VERSION,
     "event_id": "1.2:3.4:9:17",
     "ts_us": 1_700_000_000_000_000,
     "relay": "1.2:3.4",

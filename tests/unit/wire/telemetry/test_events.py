@@ -18,6 +18,8 @@ TYPES = [
     *("session.open", "session.close", "quic.sample"),
     *("node.adv", "node.wd", "sub.adv", "sub.wd", "ann.adv", "ann.wd", "sns.adv", "sns.wd"),
     *("hop.stat", "delivery.sample", "cache.stat", "client.report", "policy.applied"),
+    *("peer.refuse", "peer.fault", "peer.drain", "dial.fail", "node.suspect", "route.change"),
+    *("sub.refuse", "sns.refuse", "policy.change"),
 ]
 
 
@@ -52,6 +54,7 @@ UNITLESS = {
     *("draft", "close_code", "epoch", "seq", "ns_depth", "sns_id", "members", "objects"),
     *("pto_count", "group_id", "object_id", "first_group_id", "last_group_id", "one_in"),
     *("fetch_joins", "gaps", "plan_version", "load", "longitude", "latitude", "playback_rate"),
+    *("code", "changes", "hops", "targets", "revision"),
 }
 UNITS = ("_us", "_ms", "_bytes", "_packets", "_kbps")
 

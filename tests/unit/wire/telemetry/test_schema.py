@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Optional
+from typing import Annotated, ClassVar, Optional
 
 import pytest
 
@@ -127,6 +127,13 @@ def bad_classes() -> list[tuple[type, str]]:
         extra: Extra = field(default_factory=dict)
 
     @dataclass
+    class NewInANewType:
+        SINCE: ClassVar[str] = "1.1"
+        x: Annotated[int, Column("X.", "1.1")]
+        y: Annotated[int, Column("Y.", "1.2")]
+        extra: Extra = field(default_factory=dict)
+
+    @dataclass
     class TwoTypes:
         x: Annotated[int | str, Column("X.")]
         extra: Extra = field(default_factory=dict)
@@ -137,6 +144,7 @@ def bad_classes() -> list[tuple[type, str]]:
         (NullWithoutDefault, "a nullable field defaults to None"),
         (NeverNullWithDefault, "a field that is never null has no default"),
         (NewAndNeverNull, "must be nullable"),
+        (NewInANewType, "NewInANewType.y: a field added after 1.1 must be nullable"),
         (NoExtra, "no place for fields of later versions"),
         (Bytes, "has no column type"),
         (Pair, "has no column type"),
@@ -160,5 +168,5 @@ def test_versions_compare_as_numbers() -> None:
     "bad", ["", "1", "1.", ".1", "1.0.0", "01.0", "1.00", "1.x", "-1.0", "1.²"]
 )
 def test_a_version_has_one_text(bad: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a version such as '1\.0'"):
+    with pytest.raises(ValueError, match=r"is not a version such as '1\.1'"):
         version_key(bad)

@@ -262,6 +262,7 @@ class RelayApp:
         await self.server.stop()
         if self.network is not None:
             await self.network.stop()
+            self._network_observer.settle(0.0, at_once=True)
         for sock in (self._quic_socket, self._peer_socket):
             if sock is not None:
                 sock.close()
@@ -421,6 +422,7 @@ class RelayApp:
             self._sampler.take(await self.view.sample_in_parts(), telemetry=telemetry)
             if self.network is not None:
                 self._network_sampler.take(self.network.sample(), telemetry=telemetry)
+                self._network_observer.settle(self.network.now)
 
     def _tell_losses(self) -> None:
         """Say once for each time that telemetry or traces were lost."""

@@ -5,48 +5,27 @@ Sessions with peers are ``p<number>`` in telemetry, so that they are not taken f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from laps_relay.core.network import events as core
 from laps_relay.observe.logs import Logger
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.names import Names
+from laps_relay.observe.network_records import (
+    Routes,
+    hash_text,
+    node_text,
+    peer_session,
+    record_of,
+)
 from laps_relay.observe.refusals import Refusals, advice
 from laps_relay.observe.rows import Carried, Fields, Row, TableObserver, row
 from laps_relay.observe.telemetry import TelemetryWriter
-from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind
-from laps_wire.telemetry import (
-    AnnAdv,
-    AnnWd,
-    Body,
-    NodeAdv,
-    NodeWd,
-    PathItem,
-    SessionOpen,
-    SnsAdv,
-    SnsWd,
-    SubAdv,
-    SubWd,
-    safe_text,
-)
+from laps_wire.telemetry import Body, PolicyChange, SessionOpen, safe_text
 
-__all__ = ["NetworkObserver", "peer_session"]
-
-
-def peer_session(number: int) -> str:
-    """A peer's session as telemetry names it."""
-    return f"p{number}"
-
-
-def _hash(key: int) -> str:
-    return f"{key:016x}"
-
-
-def _node(node: NodeId | None) -> str | None:
-    return None if node is None else str(node)
+__all__ = ["NetworkObserver"]
 
 
 def _entry(
@@ -54,7 +33,7 @@ def _entry(
     event: core.AnnounceAdded | core.AnnounceGone | core.SubscribeAdded | core.SubscribeGone,
 ) -> Fields:
     entry = event.entry
-    return {"track": _hash(entry.full_name_hash), "source": str(entry.source)}
+    return {"track": hash_text(entry.full_name_hash), "source": str(entry.source)}
 
 
 def _advised(code: int | None, reason: str) -> Fields:
@@ -85,7 +64,7 @@ _TABLE: Mapping[type, Row] = {
         "peer gone",
         lambda _names, e: {
             "session": e.session,
-            "node": _node(e.node),
+            "node": node_text(e.node),
             "code": int(e.code),
             "reason": safe_text(e.reason),
             "by_peer": e.by_peer,
@@ -98,7 +77,7 @@ _TABLE: Mapping[type, Row] = {
         "peering refused",
         lambda _names, e: {
             "session": e.session,
-            "node": _node(e.node),
+            "node": node_text(e.node),
             **({"contact": safe_text(e.contact)} if e.contact else {}),
             "code": int(e.code),
             "reason": safe_text(e.reason),
@@ -113,7 +92,7 @@ _TABLE: Mapping[type, Row] = {
         "peer broke the protocol",
         lambda _names, e: {
             "session": e.session,
-            "node": _node(e.node),
+            "node": node_text(e.node),
             "code": int(e.code),
             "reason": safe_text(e.reason),
         },
@@ -136,7 +115,7 @@ _TABLE: Mapping[type, Row] = {
         "dialling",
         lambda _names, e: {
             "contact": safe_text(e.contact),
-            "node": _node(e.node),
+            "node": node_text(e.node),
             "on_demand": e.dynamic,
             **({"failed": safe_text(e.failed)} if e.failed else {}),
         },
@@ -148,7 +127,7 @@ _TABLE: Mapping[type, Row] = {
         "node advertised",
         lambda _names, e: {
             "node": str(e.info.node.node_id),
-            "peer": _node(e.peer),
+            "peer": node_text(e.peer),
             "hops": len(e.info.path),
             "best": e.best,
         },
@@ -173,7 +152,7 @@ _TABLE: Mapping[type, Row] = {
         "route changed",
         lambda _names, e: {
             "node": str(e.node),
-            "next_hop": _node(e.peer),
+            "next_hop": node_text(e.peer),
             "hops": e.hops,
             "cost_us": e.cost_us,
         },
@@ -188,7 +167,7 @@ _TABLE: Mapping[type, Row] = {
         "info",
         "subscribe refused",
         lambda _names, e: {
-            "track": _hash(e.key),
+            "track": hash_text(e.key),
             "source": str(e.source),
             "code": int(e.code),
             "reason": safe_text(e.reason),
@@ -256,6 +235,8 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
     ) -> None:
         super().__init__(_TABLE, logger, names, metrics, telemetry)
         self._refusals = Refusals()
+        self._routes = Routes()
+        self._policies = 0
 
     def shown(self, event: core.NetworkEvent) -> Row:
         """As the table says; what fails again and again is said once for each reason."""
@@ -271,8 +252,19 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
                     return _UNREACHED
         return found
 
+    def observe(self, now: float, events: Iterable[core.NetworkEvent], carried: Carried) -> None:
+        """Take what happened in a turn."""
+        self.settle(now)
+        super().observe(now, events, carried)
+
+    def settle(self, now: float, *, at_once: bool = False) -> None:
+        """Write what waited until it had settled; to be called now and then, and at the end."""
+        for record in self._routes.take() if at_once else self._routes.settled(now):
+            if self._telemetry is not None:
+                self._telemetry.put(record)
+
     def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
-        """Sessions, nodes, interest and sets that come, change and go."""
+        """What telemetry records: everything that comes, changes, goes or is refused."""
         match event:
             case core.PeerAdded():
                 self.opened(now, event.session)
@@ -285,7 +277,7 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
                     peer=str(event.node),
                 )
             case core.PeerGone():
-                return self.closed(
+                closed = self.closed(
                     now,
                     event.session,
                     peer_session(event.session),
@@ -295,73 +287,12 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
                     reason=event.reason,
                     by_peer=event.by_peer,
                 )
-            case core.NodeAdded() | core.NodeGone():
-                return _node_body(event)
-            case (
-                core.AnnounceAdded()
-                | core.AnnounceGone()
-                | core.SubscribeAdded()
-                | core.SubscribeGone()
-            ):
-                return _interest_body(event)
-            case core.SetChanged():
-                return SnsAdv(
-                    session_id=peer_session(event.session),
-                    sns_id=event.sns_id,
-                    direction="in" if event.incoming else "out",
-                    added=tuple(map(str, event.added)),
-                    removed=tuple(map(str, event.removed)),
-                    members=event.members,
-                    track=None if event.key is None else _hash(event.key),
-                )
-            case core.SetGone():
-                return SnsWd(
-                    session_id=peer_session(event.session),
-                    sns_id=event.sns_id,
-                    direction="in" if event.incoming else "out",
-                    removed=tuple(map(str, event.removed)),
-                    track=None if event.key is None else _hash(event.key),
-                )
-            case _:
+                return replace(closed, peer=node_text(event.node))
+            case core.RouteChanged():
+                self._routes.changed(now, event)
                 return None
-
-
-def _node_body(event: core.NodeAdded | core.NodeGone) -> Body:
-    if isinstance(event, core.NodeGone):
-        return NodeWd(node_id=str(event.node), reason="withdrawn")
-    node = event.info.node
-    location = node.location
-    return NodeAdv(
-        node_id=str(node.node_id),
-        node_type=node.relay_type.name.lower(),
-        path=tuple(PathItem(str(item.node_id), item.srtt_us) for item in event.info.path),
-        sum_srtt_us=event.info.sum_srtt_us,
-        best=event.best,
-        longitude=None if location is None else location.longitude,
-        latitude=None if location is None else location.latitude,
-        load=node.load.value / 1000,
-        epoch=node.stamp.epoch,
-        seq=node.stamp.sequence,
-    )
-
-
-def _interest_body(
-    event: core.AnnounceAdded | core.AnnounceGone | core.SubscribeAdded | core.SubscribeGone,
-) -> Body:
-    entry = event.entry
-    facts: dict[str, Any] = {
-        "track": _hash(entry.full_name_hash),
-        "ns_depth": len(entry.element_hashes),
-        "source_node": str(entry.source),
-        "epoch": entry.stamp.epoch,
-        "seq": entry.stamp.sequence,
-    }
-    session = getattr(event, "session", None)
-    if session is not None:
-        facts["session_id"] = peer_session(session)
-    if isinstance(entry, AnnounceInfo):
-        facts["scope"] = "track" if entry.kind is AnnounceKind.TRACK else "namespace"
-        return AnnAdv(**facts) if isinstance(event, core.AnnounceAdded) else AnnWd(**facts)
-    if isinstance(event, core.SubscribeAdded):
-        return SubAdv(**facts)
-    return SubWd(**facts, delayed=True)
+            case core.PolicyChanged():
+                self._policies += 1
+                return PolicyChange(revision=self._policies)
+            case _:
+                return record_of(event)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from laps_relay.core.network.interfaces import PeerPlaneCounters
 from laps_relay.core.network.views import PeerRow, TableSizes
 from laps_relay.observe.metrics import Metrics
-from laps_relay.observe.network import peer_session
+from laps_relay.observe.network_records import peer_session
 from laps_relay.observe.sampler import quic_sample
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_sdk.transport.base import ConnectionStats

@@ -19,10 +19,12 @@ from laps_relay.observe.names import Names
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_wire.telemetry import Body, SessionClose, safe_text
 
-__all__ = ["MOST_LINES", "Carried", "Fields", "Row", "TableObserver", "row"]
+__all__ = ["MOST_LINES", "MOST_RECORDS", "Carried", "Fields", "Row", "TableObserver", "row"]
 
 MOST_LINES: Final = 20
 """Lines of one kind in a minute that somebody else can cause: a flood must not fill a disk."""
+MOST_RECORDS: Final = 600
+"""The same of telemetry, which nobody has to read."""
 
 _E = TypeVar("_E")
 Fields = Mapping[str, Any]
@@ -95,7 +97,7 @@ class TableObserver(ABC, Generic[_E]):
             if shown.count is not None:
                 shown.count(self._metrics, event)
             body = self.body(now, event, carried)
-            if body is not None and self._telemetry is not None:
+            if body is not None and lines <= MOST_RECORDS and self._telemetry is not None:
                 self._telemetry.put(body)
 
     def shown(self, event: _E) -> Row:

@@ -16,6 +16,17 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from laps_wire.telemetry.histogram import MsHistogram
+from laps_wire.telemetry.network import (
+    DialFail,
+    NodeSuspect,
+    PeerDrain,
+    PeerFault,
+    PeerRefuse,
+    PolicyChange,
+    RouteChange,
+    SnsRefuse,
+    SubRefuse,
+)
 from laps_wire.telemetry.schema import Column
 from laps_wire.telemetry.topology import (
     AnnAdv,
@@ -60,7 +71,9 @@ class SessionOpen:
     kind: Annotated[str, Column("Who is at the other end.", values=_KINDS)]
     direction: Annotated[str, Column("Who opened the connection.", values=("in", "out"))]
     alpn: Annotated[str, Column("The ALPN that was negotiated.")]
-    handshake_ms: Annotated[float, Column("From the first packet to the end of the handshake.")]
+    handshake_ms: Annotated[
+        float, Column("How long the handshake took; of a peer, that of the session.")
+    ]
     draft: Annotated[int | None, Column("MoQT draft number; null if not MoQT.")] = None
     addr_prefix: Annotated[
         str | None, Column("Network of the other end: /24 of IPv4, /48 of IPv6, never a host.")
@@ -252,6 +265,15 @@ KnownBody: TypeAlias = (
     | CacheStat
     | ClientReport
     | PolicyApplied
+    | PeerRefuse
+    | PeerFault
+    | PeerDrain
+    | DialFail
+    | NodeSuspect
+    | RouteChange
+    | SubRefuse
+    | SnsRefuse
+    | PolicyChange
 )
 
 Body: TypeAlias = KnownBody | UnknownBody
@@ -263,6 +285,8 @@ BODIES: Final[Mapping[str, type[KnownBody]]] = {
         *(NodeAdv, NodeWd, SubAdv, SubWd, AnnAdv, AnnWd, SnsAdv, SnsWd),
         *(HopStat, DeliverySample, CacheStat),
         *(ClientReport, PolicyApplied),
+        *(PeerRefuse, PeerFault, PeerDrain, DialFail, NodeSuspect, RouteChange),
+        *(SubRefuse, SnsRefuse, PolicyChange),
     )
 }
 """Event type to the dataclass of its body, in the order of the documentation."""

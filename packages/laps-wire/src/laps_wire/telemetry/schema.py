@@ -14,6 +14,9 @@ table engine has::
 
 A 64-bit hash does not fit a signed long, so hashes and node ids are strings.
 
+An event type that came later has its version in ``SINCE``: old readers do not know it at all, so
+its first fields may be required.
+
 The rules of evolution are in :mod:`laps_wire.telemetry.evolution`.
 """
 
@@ -37,7 +40,7 @@ __all__ = [
     "version_key",
 ]
 
-VERSION: Final = "1.0"
+VERSION: Final = "1.1"
 """The version that this package writes: ``major.minor``, see the rules of evolution."""
 
 EXTRA: Final = "extra"
@@ -140,6 +143,7 @@ def struct_of(cls: type) -> StructSpec:
 def _derive(cls: type) -> StructSpec:
     """Read the columns off the annotations."""
     hints = hints_of(cls, include_extras=True)
+    born = version_key(_born(cls))
     specs = []
     for field in fields(cls):
         if field.name == EXTRA:
@@ -154,13 +158,19 @@ def _derive(cls: type) -> StructSpec:
             raise TypeError(f"{where}: a nullable field defaults to None")
         if not nullable and field.default is not MISSING:
             raise TypeError(f"{where}: a field that is never null has no default")
-        if not nullable and version_key(column.since)[1] > 0:
-            raise TypeError(f"{where}: a field added after {column.since[0]}.0 must be nullable")
+        if not nullable and version_key(column.since) > born:
+            raise TypeError(f"{where}: a field added after {_born(cls)} must be nullable")
         kind = DataType("struct") if column.any_struct else _type_of(bare, where)
         specs.append(FieldSpec(field.name, kind, nullable, column.doc, column.since, column.values))
     if EXTRA not in {field.name for field in fields(cls)}:
         raise TypeError(f"{cls.__name__}: has no place for fields of later versions ({EXTRA})")
     return StructSpec(cls, tuple(specs))
+
+
+def _born(cls: type) -> str:
+    """The version that brought a struct: ``SINCE``, if it was not the first of this major."""
+    since: str = getattr(cls, "SINCE", f"{VERSION.partition('.')[0]}.0")
+    return since
 
 
 def version_key(version: str) -> tuple[int, int]:

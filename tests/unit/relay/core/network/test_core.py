@@ -15,6 +15,7 @@ from laps_relay.core.network.events import (
     PeerLeaving,
     PolicyChanged,
     RouteChanged,
+    SubscribeGone,
     SubscribeRefused,
 )
 from laps_relay.core.network.interfaces import Answer, Refusal
@@ -141,7 +142,8 @@ def test_a_link_that_breaks_takes_everything_that_was_learned_over_it() -> None:
     assert [net.relays[number].sets() for number in net.relays] == [[]] * 5
     net.cut(4, net.session(4, 5))
     net.run(2)
-    assert [event.node for event in net.told(2, NodeGone)] == [5]
+    assert [(gone.node, gone.reason) for gone in net.told(2, NodeGone)] == [(5, "withdrawn")]
+    assert [(gone.node, gone.reason) for gone in net.told(4, NodeGone)] == [(5, "session_closed")]
     net.run(120)
     assert net.at_rest([1, 2, 3, 4]) == []
     # Alone again: nothing of the others is left, own entries are.
@@ -382,6 +384,9 @@ def test_an_unsubscribe_waits_and_is_cancelled_by_a_new_want() -> None:
     assert net.clients[1].released == []
     net.run(1)
     assert net.clients[1].released == [key_of(TRACK)]
+    # Only who unsubscribes knows that it waited.
+    assert [event.delayed for event in net.told(3, SubscribeGone)] == [True]
+    assert [event.delayed for event in net.told(1, SubscribeGone)] == [False]
     assert net.relays[1].subscribe_rows() == []
 
 

@@ -101,6 +101,16 @@ def test_data_sessions_beside_a_control_session_carry_what_goes_through_the_peer
     assert nib.best(P) is not None
     nib.remove_neighbour(0.0, P)
     assert nib.nodes() == []
+    assert nib.take_changes().lost == dict.fromkeys([P, X], "session_closed")
+
+
+def test_why_a_node_is_forgotten() -> None:
+    nib = with_peers(P)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
+    assert nib.take_changes().lost == {}
+    nib.withdrawn(0.0, P, [X])
+    assert nib.take_changes().lost == {X: "withdrawn"}
+    assert nib.take_changes().lost == {}
 
 
 def test_a_direction_that_comes_and_goes() -> None:
@@ -270,7 +280,7 @@ def test_a_later_epoch_wins_and_an_invented_one_goes_with_who_says_it() -> None:
     best = nib.best(X)
     assert best is not None
     assert (best.peer, nib.epoch(X)) == (P, 5)
-    assert nib.take_changes() == Changes([Q, X], [Q, X])
+    assert nib.take_changes() == Changes([Q, X], [Q, X], lost={Q: "session_closed"})
 
 
 def test_a_control_server_may_know_of_a_restart_first() -> None:

@@ -205,6 +205,7 @@ def test_a_peer_that_policy_turns_down() -> None:
     net.run()
     (event,) = net.told(1, PeerTurnedDown)
     assert (event.node, event.code) == (2, CloseCode.POLICY)
+    assert event.contact == ""
     assert net.relays[1].peers() == net.relays[2].peers() == []
 
 
@@ -387,6 +388,8 @@ def test_a_connection_for_one_thing_only(mode: Mode) -> None:
     assert (row.control, row.sends) == (mode.control, mode.data)
     (added,) = net.told(1, PeerAdded)
     assert added.mode == mode.name.lower()
+    assert added.contact == "relay-2:33434"
+    assert added.handshake > 0.0
     # Control alone tells of the peer but leads no data there; data alone is a way to the peer.
     assert net.way(1, 2) == ((2,) if mode.data else ())
     assert [row.node for row in net.relays[1].nodes()] == [1, 2]

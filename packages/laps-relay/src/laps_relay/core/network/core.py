@@ -142,7 +142,9 @@ class NetworkCore(NetworkSessions):
             self._interests.node_changed(now, node)
             info = self._nib.info(node)
             if info is None:
-                self._events.append(events.NodeGone(node=node, reason="withdrawn"))
+                self._events.append(
+                    events.NodeGone(node=node, reason=changes.lost.get(node, "withdrawn"))
+                )
                 self._ask_again(now, node)
             else:
                 best = self._nib.best(node)
@@ -198,7 +200,10 @@ class NetworkCore(NetworkSessions):
                 heard = self.subscribes.heard_on(subscribe.identity)
                 self._events.append(events.SubscribeAdded(entry=subscribe.entry, session=heard))
             elif subscribe.previous is not None:
-                self._events.append(events.SubscribeGone(entry=subscribe.previous))
+                entry = subscribe.previous
+                self._events.append(
+                    events.SubscribeGone(entry=entry, delayed=self._was_held_back(entry))
+                )
         users = self._interests if self._server is None else self._server
         if announces:
             users.announces_changed(now, announces)
@@ -241,6 +246,14 @@ class NetworkCore(NetworkSessions):
             self._interests.response(now, LOCAL, self._refusal(entry, refusal))
         elif session is not None:
             self._refuse(now, session, entry, refusal)
+
+    def _was_held_back(self, entry: SubscribeInfo) -> bool:
+        """Whether a subscribe that is over was one of ours that nobody wants any more."""
+        return (
+            entry.source == self._own.node_id
+            and self._settings.unsubscribe_delay > 0
+            and not self._interests.asks(entry.full_name_hash)
+        )
 
     def _steered(self, now: float) -> bool:
         keys, self._changed_keys = self._changed_keys, {}

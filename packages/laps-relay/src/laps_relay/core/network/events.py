@@ -136,6 +136,7 @@ class NodeGone:
 
     node: NodeId
     reason: str
+    """``withdrawn`` or ``session_closed``: what the last peer that knew it did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +191,8 @@ class SubscribeGone:
     """It is over."""
 
     entry: SubscribeInfo
+    delayed: bool = False
+    """Whether we held it back first; what others do is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,6 +174,10 @@ class Interests:
         """The s-relays that want a track that we publish, and may have it."""
         return self._origins.targets(key)
 
+    def asks(self, key: int) -> bool:
+        """Whether our clients want a track, or did a moment ago."""
+        return key in self._wants
+
     def name(self, key: int) -> FullTrackName | None:
         """The name of a track that somebody pulls from us."""
         return self._origins.name(key)

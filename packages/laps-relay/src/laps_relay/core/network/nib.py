@@ -69,6 +69,7 @@ class Nib:
         "_exports",
         "_imports",
         "_local",
+        "_lost",
         "_node",
         "_now",
         "_place",
@@ -92,6 +93,7 @@ class Nib:
         self._table = NodeTable(order)
         self._exports = Exports(local, self._table, settings, policy)
         self._imports = Imports(self._table, policy, self)
+        self._lost: dict[NodeId, str] = {}
         self._due: Timers[NodeId] = Timers()
         """Peers whose measured sRTT waits for the end of the interval."""
 
@@ -179,7 +181,7 @@ class Nib:
         record.draining = False
         record.unsynced = None
         for node in [node for node in record.entries if node != peer]:
-            self._forget(record, node)
+            self._forget(record, node, "session_closed")
         self._part(record)
         self._settle(now)
 
@@ -299,7 +301,13 @@ class Nib:
         self._imports.reconsider()
         table = self._table
         alternates = sorted(table.ways.keys() - table.routes.keys())
-        changes = Changes(sorted(table.routes), sorted(table.nodes), alternates)
+        forgotten, self._lost = self._lost, {}
+        lost = {
+            node: forgotten.get(node, "withdrawn")
+            for node in table.nodes
+            if node not in table.records
+        }
+        changes = Changes(sorted(table.routes), sorted(table.nodes), alternates, lost)
         table.routes.clear()
         table.nodes.clear()
         table.ways.clear()
@@ -427,7 +435,7 @@ class Nib:
             self._carry(record)
             self._table.weigh(peer)
             return
-        self._forget(record, peer)
+        self._forget(record, peer, "session_closed")
         self._table.refresh()
         self._due.cancel(peer)
         del self._table.peers[peer]
@@ -485,7 +493,8 @@ class Nib:
                 record.place = None
         return finding
 
-    def _forget(self, record: PeerRecord, node: NodeId) -> None:
+    def _forget(self, record: PeerRecord, node: NodeId, why: str = "withdrawn") -> None:
         """A peer does not offer a node any more."""
+        self._lost[node] = why
         self._imports.forget(record, node)
         self._table.drop(record, node)

@@ -17,6 +17,7 @@ way is worked out when somebody asks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -66,6 +67,8 @@ class Changes(NamedTuple):
     """It appeared, is gone, has a new epoch, or says something else of itself."""
     alternates: list[NodeId] = []  # noqa: RUF012 - a default of a tuple, never changed
     """Another way than the best one came, went, or is worth something else; not in ``routes``."""
+    lost: Mapping[NodeId, str] = {}
+    """The nodes that are gone, and what the last peer that knew them did."""
 
 
 class AdjOut:

@@ -104,6 +104,10 @@ class Wants:
         self.dropped = 0
         """Answers to what we no longer ask."""
 
+    def __contains__(self, key: int) -> bool:
+        """Whether somebody wants it, or did a moment ago."""
+        return key in self._wants
+
     def __len__(self) -> int:
         return len(self._wants)
 
