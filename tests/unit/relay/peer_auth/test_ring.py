@@ -107,6 +107,32 @@ def test_words_that_somebody_changed_are_refused() -> None:
     assert "signature does not hold" in reason(found)
 
 
+def test_who_repeats_the_words_of_another_node_does_not_pass_for_it() -> None:
+    """The network's key is known to all; the key of a node is not."""
+    honest, thief = shared(node_key=node_key(10)), shared(node_key=node_key(30))
+    heard = honest.sign_node(me())
+    evidence = proof(thief)
+    found = shared().verify(evidence, transcript(evidence), heard)
+    assert "has not signed the proof" in reason(found)
+    bare = proof(shared())
+    found = shared().verify(bare, transcript(bare), heard)
+    assert "has not signed the proof" in reason(found)
+    # Nor with a proof that was made for another session.
+    old = proof(honest)
+    again = replace(bare, signature=bare.signature + old.signature[32:])
+    found = shared().verify(again, b"transcript of today", heard)
+    assert "does not hold" in reason(found)
+
+
+@pytest.mark.parametrize("curve", [None, ec.SECP256R1()], ids=["ed25519", "p256"])
+def test_the_key_of_a_node_signs_with_the_key_of_the_network(
+    curve: ec.EllipticCurve | None,
+) -> None:
+    key = None if curve is None else ec.generate_private_key(curve)
+    signing = shared(node_key=node_key(10, key=key))
+    assert shown(shared(), signing) == signing.fingerprint
+
+
 # None, and C++ relays
 
 

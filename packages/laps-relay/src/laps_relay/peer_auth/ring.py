@@ -3,15 +3,16 @@
 ::
 
     scheme        proves                             the node id is held by
-    SHARED_KEY    the network's key is known         the node key that signed the node's words
+    SHARED_KEY    the network's key is known, and    that key: nobody else can say this node id
+                  the node key is held               to those who have met it
     CERTIFICATE   the node key is held               that key, if it is trusted for the node id:
                                                      pinned, or certified by the authority for
                                                      urn:laps:node:<node id>
-    NONE          nothing: loopback, development     as with SHARED_KEY
+    NONE          nothing: loopback, development     the node key that signed the node's words
 
 Every proof is over the transcript (laps-2, 4.2), which holds both challenges and the listener's
-TLS key: it is of no use to anybody in between. Among relays that share the network's key everybody
-is trusted to say its own node id: who holds the key could repeat another node's signed words. Use
+TLS key: it is of no use to anybody in between. Relays that share the network's key still trust each
+other with node ids that nobody has met yet: the first key that comes with one holds it. Use
 certificates where relays do not trust each other.
 """
 
@@ -71,6 +72,7 @@ _SCHEMES: Final[Mapping[AuthMethod, AuthScheme]] = {
     "none": AuthScheme.NONE,
 }
 _RULE: Final = "authentication"
+_MAC_BYTES: Final = 32
 
 
 class PeerKeyRing:
@@ -127,7 +129,10 @@ class PeerKeyRing:
             signature = self.node_key.sign(transcript(shown))
         elif AuthScheme.SHARED_KEY in common and self.network_key is not None:
             shown = Evidence(AuthScheme.SHARED_KEY, self.network_key.name)
-            signature = _mac(self.network_key, transcript(shown))
+            signed = transcript(shown)
+            signature = _mac(self.network_key, signed)
+            if self.node_key is not None:
+                signature += self.node_key.sign(signed)
         elif AuthScheme.NONE in common:
             return Evidence()
         else:
@@ -149,9 +154,21 @@ class PeerKeyRing:
         if evidence.scheme == AuthScheme.SHARED_KEY and self.network_key is not None:
             if evidence.credential != self.network_key.name:
                 return _no("the network's key is another one")
-            if not hmac.compare_digest(_mac(self.network_key, transcript), evidence.signature):
+            mac, own = evidence.signature[:_MAC_BYTES], evidence.signature[_MAC_BYTES:]
+            if not hmac.compare_digest(_mac(self.network_key, transcript), mac):
                 return _no("the proof does not hold")
+            return self._own_key(own, transcript, peer)
         return self._declared(peer)
+
+    def _own_key(self, signature: bytes, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
+        """The key of the node's words, if whoever is there holds it and does not repeat them."""
+        declared = self._declared(peer)
+        if isinstance(declared, Refusal) or not declared:
+            return declared
+        chain = _unpack(peer.node.parameters.get(ParameterId.NODE_CREDENTIAL) or b"")
+        if not _good(chain[0], signature, transcript):
+            return _no(f"the key of node {peer.node.node_id} has not signed the proof")
+        return declared
 
     def _declared(self, peer: NodeInfo) -> bytes | Refusal:
         """Which key the node says is its own, if it has signed that."""
