@@ -133,6 +133,18 @@ def test_the_key_of_a_node_signs_with_the_key_of_the_network(
     assert shown(shared(), signing) == signing.fingerprint
 
 
+def test_signatures_have_the_form_of_the_specification() -> None:
+    """64 bytes whatever the key is: not DER."""
+    key = node_key(10, key=ec.generate_private_key(ec.SECP256R1()))
+    signing = certified(key)
+    evidence = proof(signing)
+    assert {len(key.sign(b"x")), len(evidence.signature)} == {64}
+    for wrong in (evidence.signature + b"x", evidence.signature[:63], b"", bytes(64)):
+        bad = replace(evidence, signature=wrong)
+        found = certified(node_key(20)).verify(bad, transcript(evidence), signing.sign_node(me()))
+        assert "does not hold" in reason(found)
+
+
 # None, and C++ relays
 
 

@@ -27,6 +27,7 @@ from typing import Final, TypeAlias, TypeGuard
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import NameOID
 
@@ -98,10 +99,12 @@ class NodeKey:
         return key_hash(self.chain[0])
 
     def sign(self, data: bytes) -> bytes:
-        """A signature with the key: Ed25519, or ECDSA with SHA-256."""
+        """A signature with the key, of 64 bytes: Ed25519, or ECDSA with SHA-256 (laps-2, 8)."""
         if isinstance(self.private, ed25519.Ed25519PrivateKey):
             return self.private.sign(data)
-        return self.private.sign(data, ec.ECDSA(hashes.SHA256()))
+        r, s = decode_dss_signature(self.private.sign(data, ec.ECDSA(hashes.SHA256())))
+        size = (self.private.curve.key_size + 7) // 8
+        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
 
 
 # The network's secret

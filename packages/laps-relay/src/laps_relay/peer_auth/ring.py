@@ -30,6 +30,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.peer_auth.keys import (
@@ -345,7 +346,10 @@ def _good(certificate: x509.Certificate, signature: bytes, signed: bytes) -> boo
         if isinstance(key, ed25519.Ed25519PublicKey):
             key.verify(signature, signed)
         elif isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
-            key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+            r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+            plain = len(signature) == 64  # both numbers, and nothing else
+            der = encode_dss_signature(r, s) if plain else b""
+            key.verify(der, signed, ec.ECDSA(hashes.SHA256()))
         else:
             return False
     except InvalidSignature:
