@@ -431,12 +431,24 @@ def test_a_wish_may_get_other_contacts() -> None:
     assert rig.dialler.poll_unwanted() == []  # what is up is good
     assert rig.dials() == []
     rig.down(session, N20)
+    rig.wait()
     dial = rig.one()
     assert dial.contact == "b"
     greeting = rig.made(dial)
     rig.dialler.wish(rig.now, N20, ("c",))
     assert rig.dialler.poll_unwanted() == [greeting]
     assert rig.one().contact == "c"
+
+
+def test_a_wish_that_got_other_contacts_is_given_up_like_any_other() -> None:
+    rig = Rig()
+    rig.dialler.wish(rig.now, N20, ("a",))
+    session = rig.connect(N20)
+    rig.dialler.wish(rig.now, N20, ("b",))
+    rig.dialler.unwish(rig.now, N20)
+    assert rig.dialler.poll_unwanted() == [session]
+    rig.down(session, N20)
+    assert rig.dialler.rows() == []
 
 
 def test_contacts_that_lead_elsewhere_are_struck() -> None:

@@ -123,7 +123,11 @@ class Dialler(SlotTable):
         if known is not None:
             if known.given == tuple(contacts):
                 return
-            self._drop(self._wishes.pop(node), keep=True)
+            if any(slot.phase is Phase.UP for slot in known.slots):
+                # What is up is good; it stays ours, or nobody would ever close it.
+                known.given = known.contacts = tuple(contacts)
+                return
+            self._drop(self._wishes.pop(node))
         target = Target(tuple(contacts), node, Mode.BOTH, dynamic=True)
         self._wishes[node] = target
         self._add(now, target, 0)
@@ -295,8 +299,8 @@ class Dialler(SlotTable):
         else:
             self._wait(slot, now)
 
-    def _drop(self, target: Target, *, keep: bool = False) -> None:
-        """Forget a target; its sessions go too, unless somebody else needs them (``keep``)."""
+    def _drop(self, target: Target) -> None:
+        """Forget a target; its sessions go too."""
         for slot in target.slots:
             self._timers.cancel(slot.key)
             del self._slots[slot.key]
@@ -304,8 +308,7 @@ class Dialler(SlotTable):
                 del self._by_number[number]
             for session in [s for s, each in self._by_session.items() if each is slot]:
                 del self._by_session[session]
-                if not keep or slot.phase is not Phase.UP:
-                    self._unwanted[session] = None
+                self._unwanted[session] = None
 
     def _dial(self, slot: Slot) -> Dial:
         number = self._next_number
