@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import laps_sdk
+from laps_relay.peer_auth.keys import NETWORK_KEY, read_network_key
 from testkit.logs import restored_logging
 from testkit.network_show import Listener, Show
 from testkit.network_task import NetworkTask, RunningRelay, network, until
@@ -57,6 +58,23 @@ async def test_edge_via_edge_with_a_control_server_and_a_stub(tmp_path: Path) ->
         assert all(str(row.source) != "0.0:0.0" for row in left.network.relay.subscribe_rows())
         await show.whole(*ears)
         show.stop()
+
+
+async def test_a_stub_that_does_not_have_the_secret_of_the_network(tmp_path: Path) -> None:
+    async with network(tmp_path) as net:
+        edge = await net.relay("edge")
+        given = tmp_path / "stub-key"
+        given.write_text(read_network_key(net.state / NETWORK_KEY).stub_key().dump())
+        stub = await net.relay("stub", edge, network={"key_file": given})
+        await until(lambda: any(row.control for row in stub.network.relay.peers()))
+        (row,) = edge.network.relay.peers()
+        assert (row.relay_type, row.guest) == ("stub", True)
+        async with asyncio.TaskGroup() as group:
+            show = Show(group)
+            show.publish(stub)
+            ears = [show.listen(edge)]
+            await show.more(*ears)
+            show.stop()
 
 
 async def test_a_stub_publishes(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from laps_relay.core.network.load import LoadMeter
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.rows import ALL
 from laps_relay.observe.logs import configure
-from laps_relay.peer_auth import PeerKeyRing
+from laps_relay.peer_auth import NetworkKey, PeerKeyRing
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Load, LoadClass
 from testkit.http import http_client
@@ -68,6 +68,16 @@ def test_keys_that_cannot_be_had_are_said_in_one_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(StartError, match=words):
             key_ring(wrong)
+
+
+def test_a_key_for_stubs_is_for_stubs(tmp_path: Path) -> None:
+    path = tmp_path / "stub-key"
+    path.write_text(NetworkKey(b"s" * 32).stub_key().dump())
+    with pytest.raises(StartError, match="holds a key for Stubs"):
+        key_ring(config(tmp_path, key_file=path))
+    keys = key_ring(config(tmp_path, key_file=path, type="stub", peers=["a:1"]))
+    assert keys.network_key is not None
+    assert keys.network_key.for_stubs
 
 
 def test_names_need_the_key_of_the_network(tmp_path: Path) -> None:

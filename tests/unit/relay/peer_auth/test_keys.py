@@ -168,3 +168,28 @@ def test_a_certificate_beside_the_made_key_is_used(tmp_path: Path) -> None:
 
 def test_all_is_complete() -> None:
     assert all(hasattr(keys, name) for name in keys.__all__)
+
+
+# Stubs
+
+
+def test_the_key_for_stubs(tmp_path: Path) -> None:
+    secret = NetworkKey(b"s" * 32)
+    stub = secret.stub_key()
+    assert (secret.for_stubs, stub.for_stubs, stub.stub_key()) == (False, True, stub)
+    assert stub.hash_key() == secret.hash_key()
+    assert len({stub.secret, stub.name, secret.secret, secret.name, secret.hash_key()}) == 5
+    assert secret.secret not in stub.secret + stub.names
+    for key in (secret, stub):
+        path = tmp_path / "key"
+        path.write_text(f"{key.dump()}\n")
+        path.chmod(0o600)
+        assert read_network_key(path) == key
+
+
+@pytest.mark.parametrize("text", ["stub:", "stub:abcd", "stub:" + "ab" * 65, "stub:xyz"])
+def test_what_is_no_key_for_stubs(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "key"
+    path.write_text(text)
+    with pytest.raises(PeerKeyError, match="laps-relay stub-key"):
+        read_network_key(path)

@@ -145,6 +145,48 @@ def test_signatures_have_the_form_of_the_specification() -> None:
         assert "does not hold" in reason(found)
 
 
+# The key for Stubs
+
+STUB = AuthScheme.STUB_KEY
+
+
+def test_who_has_the_key_for_stubs_comes_in_as_a_stub_only() -> None:
+    secret = NetworkKey(b"s" * 32)
+    edge = PeerKeyRing(schemes=[SHARED, STUB], network_key=secret, node_key=node_key(10))
+    stub = PeerKeyRing(schemes=[STUB], network_key=secret.stub_key(), node_key=node_key(30))
+    evidence = stub.sign(edge.schemes, transcript)
+    assert evidence is not None
+    assert evidence.scheme == STUB
+    words = stub.sign_node(me(0))
+    assert words.node.relay_type is RelayType.STUB
+    assert edge.verify(evidence, transcript(evidence), words) == stub.fingerprint
+    for number in (10, 30):
+        found = edge.verify(evidence, transcript(evidence), stub.sign_node(me(number)))
+        assert "for Stubs only" in reason(found)
+    # The Edge proves itself with what the Stub can check; among themselves relays use the secret.
+    answer = edge.sign(stub.schemes, transcript)
+    assert answer is not None
+    assert stub.verify(answer, transcript(answer), edge.sign_node(me())) == edge.fingerprint
+    assert proof(edge, edge.schemes).scheme == SHARED
+    # The name of the secret does not help.
+    claimed = replace(evidence, scheme=SHARED, credential=secret.name)
+    assert "does not hold" in reason(edge.verify(claimed, transcript(claimed), words))
+    other = PeerKeyRing(schemes=[STUB], network_key=NetworkKey(b"t" * 32).stub_key())
+    assert "another one" in reason(other.verify(answer, transcript(answer), NodeInfo(me())))
+
+
+def test_a_ring_without_a_key_has_no_secret() -> None:
+    with pytest.raises(PeerKeyError, match="no key"):
+        PeerKeyRing(schemes=[NONE])._secret(SHARED)
+
+
+def test_opening_the_key_for_stubs(tmp_path: Path) -> None:
+    path = tmp_path / "stub-key"
+    path.write_text(NetworkKey(b"s" * 32).stub_key().dump())
+    assert open_key_ring("shared-key", tmp_path, key_file=path).schemes == (STUB,)
+    assert open_key_ring("shared-key", tmp_path).schemes == (SHARED, STUB)
+
+
 # None, and C++ relays
 
 
@@ -370,7 +412,7 @@ def test_a_ring_without_what_it_needs_is_refused() -> None:
 def test_opening_makes_the_keys_that_nobody_gave(tmp_path: Path) -> None:
     first = open_key_ring("shared-key", tmp_path)
     again = open_key_ring("shared-key", tmp_path)
-    assert first.schemes == (SHARED,)
+    assert first.schemes == (SHARED, STUB)
     assert first.fingerprint == again.fingerprint != b""
     assert first.network_key == again.network_key
     assert shown(first, again) == first.fingerprint

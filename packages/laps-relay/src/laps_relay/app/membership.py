@@ -33,7 +33,7 @@ def key_ring(config: RelayConfig) -> PeerKeyRing:
             "network.auth is none: anybody could peer; bind to loopback, or set shared-key"
         )
     try:
-        return open_key_ring(
+        keys = open_key_ring(
             network.auth,
             config.state_dir,
             key_file=network.key_file,
@@ -47,6 +47,12 @@ def key_ring(config: RelayConfig) -> PeerKeyRing:
         raise StartError(str(error)) from None
     except OSError as error:
         raise StartError(f"{config.state_dir}: {error.strerror}; set state_dir") from None
+    if keys.network_key is not None and keys.network_key.for_stubs and network.type != "stub":
+        raise StartError(
+            f"network.key_file {network.key_file} holds a key for Stubs, and this is a relay of"
+            f" type {network.type}: give it the network's key, or set network.type to stub"
+        )
+    return keys
 
 
 def name_hasher(keys: PeerKeyRing) -> KeyedHasher:

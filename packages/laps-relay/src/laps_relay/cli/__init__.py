@@ -9,6 +9,7 @@ from laps_relay.cli.dev_cert import dev_cert
 from laps_relay.cli.policy import app as policy_app
 from laps_relay.cli.serve import serve
 from laps_relay.cli.sim import app as sim_app
+from laps_relay.cli.stub_key import stub_key
 from laps_relay.cli.version import show_version
 
 __all__ = ["app", "main"]
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve)
 app.command("dev-cert")(dev_cert)
+app.command("stub-key")(stub_key)
 app.command("version")(show_version)
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")

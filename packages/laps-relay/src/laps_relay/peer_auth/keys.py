@@ -4,7 +4,9 @@
 
     network key   one secret, the same file at all relays
                   |-- HMAC-SHA256 over the transcript: the proof of SHARED_KEY (laps-2, 8)
-                  `-- HKDF-SHA256 "laps-2 name hash": the key of name hashes (laps-2, 2)
+                  |-- HKDF-SHA256 "laps-2 name hash": the key of name hashes (laps-2, 2)
+                  `-- HKDF-SHA256 "laps-2 stub key": what Stubs prove with (STUB_KEY); they get it
+                      with the key of name hashes, and cannot find the secret from the two
     node key      Ed25519 or P-256, one for each relay; its fingerprint holds the node id
                   `-- a certificate: of the network's authority, or one that signs itself
 
@@ -57,6 +59,9 @@ NETWORK_KEY_BYTES: Final = 32
 MIN_KEY_BYTES: Final = 16
 
 _HASH_LABEL: Final = b"laps-2 name hash"
+_STUB_LABEL: Final = b"laps-2 stub key"
+_STUB_PREFIX: Final = b"stub:"
+_DERIVED_BYTES: Final = 32
 _NAME_LABEL: Final = b"laps-2 key name:"
 _SELF_SIGNED_FOR: Final = timedelta(days=3650)
 
@@ -75,6 +80,8 @@ class NetworkKey:
     secret: bytes = field(repr=False)
     exposed: bool = False
     """Whether everybody on this machine may read the file."""
+    names: bytes = field(default=b"", repr=False)
+    """The key for name hashes of a key that is for Stubs only; others make it from the secret."""
 
     @property
     def name(self) -> bytes:
@@ -83,7 +90,26 @@ class NetworkKey:
 
     def hash_key(self) -> bytes:
         """The key for name hashes, for ``KeyedHasher``."""
-        return HKDF(hashes.SHA256(), 32, salt=None, info=_HASH_LABEL).derive(self.secret)
+        return self.names or self._derive(_HASH_LABEL)
+
+    @property
+    def for_stubs(self) -> bool:
+        """Whether only a Stub may prove something with it."""
+        return bool(self.names)
+
+    def stub_key(self) -> NetworkKey:
+        """What the Stubs of the network have."""
+        if self.for_stubs:
+            return self
+        return NetworkKey(self._derive(_STUB_LABEL), names=self.hash_key())
+
+    def dump(self) -> str:
+        """What stands in a key file."""
+        prefix = _STUB_PREFIX.decode() if self.for_stubs else ""
+        return f"{prefix}{(self.secret + self.names).hex()}"
+
+    def _derive(self, label: bytes) -> bytes:
+        return HKDF(hashes.SHA256(), _DERIVED_BYTES, salt=None, info=label).derive(self.secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +137,29 @@ class NodeKey:
 
 
 def read_network_key(path: Path) -> NetworkKey:
-    """A file with hexadecimal digits, at least 32 of them, and white space."""
+    """A file with hexadecimal digits, at least 32 of them, and white space.
+
+    Or with the key for Stubs, as ``laps-relay stub-key`` writes it.
+    """
     text, mode = _read(path, "network key")
+    for_stubs = text.startswith(_STUB_PREFIX)
     try:
-        secret = bytes.fromhex(text.decode("ascii"))
+        secret = bytes.fromhex(text.removeprefix(_STUB_PREFIX).decode("ascii"))
     except ValueError:
         secret = b""
+    exposed = bool(mode & stat.S_IROTH)
+    if for_stubs:
+        if len(secret) != 2 * _DERIVED_BYTES:
+            raise PeerKeyError(
+                f"network key {path}: holds no key for Stubs; make it with laps-relay stub-key"
+            )
+        return NetworkKey(secret[:_DERIVED_BYTES], exposed, secret[_DERIVED_BYTES:])
     if len(secret) < MIN_KEY_BYTES:
         raise PeerKeyError(
             f"network key {path}: holds no key; {2 * MIN_KEY_BYTES} or more hexadecimal digits"
             " belong there (openssl rand -hex 32)"
         )
-    return NetworkKey(secret, exposed=bool(mode & stat.S_IROTH))
+    return NetworkKey(secret, exposed)
 
 
 def obtain_network_key(state_dir: Path) -> NetworkKey:

@@ -5,6 +5,8 @@
     scheme        proves                             the node id is held by
     SHARED_KEY    the network's key is known, and    that key: nobody else can say this node id
                   the node key is held               to those who have met it
+    STUB_KEY      the same of the key for Stubs      as with SHARED_KEY; nobody but a Stub may
+                                                     dial with it
     CERTIFICATE   the node key is held               that key, if it is trusted for the node id:
                                                      pinned, or certified by the authority for
                                                      urn:laps:node:<node id>
@@ -52,6 +54,7 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     NodeSignature,
     ParameterId,
+    RelayType,
     node_transcript,
 )
 from laps_wire.peering.laps2.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETER_BYTES
@@ -74,6 +77,8 @@ _SCHEMES: Final[Mapping[AuthMethod, AuthScheme]] = {
 }
 _RULE: Final = "authentication"
 _MAC_BYTES: Final = 32
+_SHARED: Final = AuthScheme.SHARED_KEY
+_STUB: Final = AuthScheme.STUB_KEY
 
 
 class PeerKeyRing:
@@ -96,7 +101,7 @@ class PeerKeyRing:
         """
         if not schemes:
             raise PeerKeyError("at least one authentication scheme is needed")
-        if AuthScheme.SHARED_KEY in schemes and network_key is None:
+        if {AuthScheme.SHARED_KEY, AuthScheme.STUB_KEY} & set(schemes) and network_key is None:
             raise PeerKeyError("shared-key needs the network's key: set network.key_file")
         if AuthScheme.CERTIFICATE in schemes:
             if node_key is None:
@@ -128,10 +133,11 @@ class PeerKeyRing:
         if AuthScheme.CERTIFICATE in common and self.node_key is not None:
             shown = Evidence(AuthScheme.CERTIFICATE, self._credential)
             signature = self.node_key.sign(transcript(shown))
-        elif AuthScheme.SHARED_KEY in common and self.network_key is not None:
-            shown = Evidence(AuthScheme.SHARED_KEY, self.network_key.name)
+        elif secrets := [each for each in (_SHARED, _STUB) if each in common]:
+            key = self._secret(secrets[0])
+            shown = Evidence(secrets[0], key.name)
             signed = transcript(shown)
-            signature = _mac(self.network_key, signed)
+            signature = _mac(key, signed)
             if self.node_key is not None:
                 signature += self.node_key.sign(signed)
         elif AuthScheme.NONE in common:
@@ -152,14 +158,23 @@ class PeerKeyRing:
             return self._verify_certificate(
                 evidence.credential, evidence.signature, transcript, peer
             )
-        if evidence.scheme == AuthScheme.SHARED_KEY and self.network_key is not None:
-            if evidence.credential != self.network_key.name:
+        if evidence.scheme in (_SHARED, _STUB):
+            key = self._secret(evidence.scheme)
+            if evidence.credential != key.name:
                 return _no("the network's key is another one")
             mac, own = evidence.signature[:_MAC_BYTES], evidence.signature[_MAC_BYTES:]
-            if not hmac.compare_digest(_mac(self.network_key, transcript), mac):
+            if not hmac.compare_digest(_mac(key, transcript), mac):
                 return _no("the proof does not hold")
+            if key is not self.network_key and peer.node.relay_type is not RelayType.STUB:
+                return _no("this key is for Stubs only")
             return self._own_key(own, transcript, peer)
         return self._declared(peer)
+
+    def _secret(self, scheme: int) -> NetworkKey:
+        """The key of a scheme that is ours; a Stub has no other than that for Stubs."""
+        if self.network_key is None:
+            raise PeerKeyError("there is no key of the network")
+        return self.network_key.stub_key() if scheme == _STUB else self.network_key
 
     def _own_key(self, signature: bytes, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
         """The key of the node's words, if whoever is there holds it and does not repeat them."""
@@ -288,8 +303,11 @@ def open_key_ring(
             raise PeerKeyError(f"CA file {ca}: cannot be read: {error.strerror}") from None
         except ValueError:
             raise PeerKeyError(f"CA file {ca}: holds no PEM certificate") from None
+    schemes = [_SCHEMES[method]]
+    if method == "shared-key":
+        schemes = [_STUB] if network_key.for_stubs else [_SHARED, _STUB]
     return PeerKeyRing(
-        schemes=(_SCHEMES[method],),
+        schemes=schemes,
         network_key=network_key,
         node_key=node_key,
         authorities=authorities,

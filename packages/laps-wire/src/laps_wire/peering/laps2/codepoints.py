@@ -233,6 +233,8 @@ class AuthScheme(IntEnum):
     """Credential: the name of a key that both know; HMAC-SHA256 with it."""
     CERTIFICATE = 4
     """Credential: DER certificates, each behind its u24 length; signature by the leaf's key."""
+    STUB_KEY = 5
+    """As SHARED_KEY, with a key that Stubs have: nobody but a Stub may dial with it."""
 
 
 @unique
