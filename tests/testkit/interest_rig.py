@@ -115,6 +115,7 @@ class Rig:
         self.policy: Policy = self.rules  # type: ignore[assignment] # only what interests ask
         self.servers: tuple[NodeId, ...] = ()
         self.known: dict[NodeId, int] = {US: 7}
+        self.regions: dict[NodeId, str] = {}
         self._sequence = 0
         self.announces: AnnounceTable = FloodTable(
             AnnounceEntries(US), SETTINGS, exports=lambda *_: True
@@ -179,7 +180,10 @@ class Rig:
     def node(self, node: NodeId) -> NodeSelf | None:
         """From what is known."""
         epoch = self.known.get(node)
-        return None if epoch is None else NodeSelf(node, RelayType.EDGE, Stamp(epoch, 0))
+        if epoch is None:
+            return None
+        region = self.regions.get(node, "")
+        return NodeSelf(node, RelayType.EDGE, Stamp(epoch, 0), region=region)
 
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """As the test says."""

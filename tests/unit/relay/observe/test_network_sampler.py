@@ -15,12 +15,13 @@ ZERO = PeerPlaneCounters(*[0] * len(PeerPlaneCounters._fields))
 STATS = ConnectionStats(*[7] * len(ConnectionStats._fields))
 
 
-def sample(counters: PeerPlaneCounters) -> NetworkSample:
+def sample(counters: PeerPlaneCounters, collisions: int = 0) -> NetworkSample:
     network = FakeNetwork()
     return NetworkSample(
         peers=network.peers(),
         sizes=TableSizes(nodes=3, announces=1, subscribes=2, sets_in=0, sets_out=1, fib=4),
         counters=counters,
+        collisions=collisions,
         connections={3: STATS, 4: STATS._replace(rtt=None)},
     )
 
@@ -53,3 +54,19 @@ def test_without_telemetry() -> None:
     metrics = Metrics()
     NetworkSampler(metrics).take(sample(ZERO))
     assert "laps_network_subscribes_known 2.0" in metrics.render().decode()
+
+
+def test_what_is_lost_and_what_collides_is_counted() -> None:
+    metrics = Metrics()
+    sampler = NetworkSampler(metrics)
+    lost = ZERO._replace(unknown_datagrams=2, dropped_datagrams=3, unknown_kinds=4)
+    for _ in range(2):
+        sampler.take(sample(lost, collisions=5))
+    text = metrics.render().decode()
+    for line in (
+        'laps_network_dropped_datagrams_total{reason="unknown_set"} 2.0',
+        'laps_network_dropped_datagrams_total{reason="too_large"} 3.0',
+        "laps_network_unknown_kinds_total 4.0",
+        "laps_hash_collisions_total 5.0",
+    ):
+        assert line in text

@@ -439,6 +439,8 @@ class NetworkPart:
             peers=peers,
             sizes=self.relay.sizes(),
             counters=self.counters(),
+            collisions=self.relay.interest_counters().collisions
+            + (0 if self._edge is None else self._edge.up.client.collisions),
             connections={
                 row.session: stats
                 for row in peers

@@ -5,6 +5,7 @@ Events count as they happen; tables and counters of the planes are read by the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
@@ -94,14 +95,27 @@ class Metrics:
         self.network_streams = counter(
             "laps_network_streams", "Data streams between relays.", "direction"
         )
-        self.network_dropped = counter(
-            "laps_network_dropped_streams", "Data streams given up, by why.", "reason"
-        )
+        self._count_losses(counter)
         # Authorization and telemetry
         self.auth_decisions = counter("laps_auth_decisions", "Requests judged.", "outcome")
         self.auth_signatures = counter("laps_auth_signatures", "Token signatures checked.")
         self.telemetry_records = counter(
             "laps_telemetry_records", "Telemetry records, by what became of them.", "outcome"
+        )
+
+    def _count_losses(self, counter: Callable[..., Counter]) -> None:
+        """What relays lose or refuse between them."""
+        self.network_dropped = counter(
+            "laps_network_dropped_streams", "Data streams given up, by why.", "reason"
+        )
+        self.network_dropped_datagrams = counter(
+            "laps_network_dropped_datagrams", "Datagrams of data given up, by why.", "reason"
+        )
+        self.network_unknown_kinds = counter(
+            "laps_network_unknown_kinds", "Streams and datagrams between relays of no known kind."
+        )
+        self.hash_collisions = counter(
+            "laps_hash_collisions", "Names refused because another one has the same hash."
         )
 
     def render(self) -> bytes:

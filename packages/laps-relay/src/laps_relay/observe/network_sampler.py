@@ -23,6 +23,8 @@ class NetworkSample(NamedTuple):
     peers: Sequence[PeerRow]
     sizes: TableSizes
     counters: PeerPlaneCounters
+    collisions: int
+    """Hashes that fitted names that do not: refused, never delivered."""
     connections: Mapping[int, ConnectionStats]
 
 
@@ -36,6 +38,7 @@ class NetworkSampler:
         self._metrics = metrics
         self._telemetry = telemetry
         self._before = _NOTHING
+        self._collisions = 0
 
     def take(self, sample: NetworkSample, *, telemetry: bool = True) -> None:
         """Use what was read; telemetry records only if asked for."""
@@ -60,6 +63,12 @@ class NetworkSampler:
         m.network_streams.labels("out").inc(now.streams_out - before.streams_out)
         m.network_dropped.labels("unknown_set").inc(now.unknown_streams - before.unknown_streams)
         m.network_dropped.labels("slow_peer").inc(now.dropped_streams - before.dropped_streams)
+        lost = m.network_dropped_datagrams
+        lost.labels("unknown_set").inc(now.unknown_datagrams - before.unknown_datagrams)
+        lost.labels("too_large").inc(now.dropped_datagrams - before.dropped_datagrams)
+        m.network_unknown_kinds.inc(now.unknown_kinds - before.unknown_kinds)
+        m.hash_collisions.inc(sample.collisions - self._collisions)
+        self._collisions = sample.collisions
         if telemetry and self._telemetry is not None:
             for session, stats in sample.connections.items():
                 record = quic_sample(peer_session(session), stats)

@@ -157,6 +157,7 @@ def test_names_that_collide() -> None:
         error = other.one(RequestRejected).message
         assert error.error_code == RequestErrorCode.INTERNAL_ERROR
         assert "has the hash of" in error.reason
+        assert net.client.collisions == 1
         assert [call[1] for call in net.take()] == [TRACK]
 
 

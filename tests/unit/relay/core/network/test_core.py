@@ -25,6 +25,7 @@ from laps_relay.core.network.selection import make_order
 from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
     AnnounceKind,
     Load,
@@ -924,3 +925,57 @@ def test_it_is_answered_when_the_last_way_around_is_gone() -> None:
     net.cut(4, net.session(4, 1))
     net.run(10)
     assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
+
+
+class NotAway(OpenPolicy):
+    """Nodes that say that they are away are left out, at the filter of the name."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+
+    def _judge(self, at: str, node: NodeSelf) -> Refusal | None:
+        away = at == self.at and any(label.key == "away" for label in node.labels)
+        return Refusal(at, "away") if away else None
+
+    def peer(self, node: NodeSelf) -> Refusal | None:
+        return self._judge("peer", node)
+
+    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        return self._judge("import", peer)
+
+    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        return self._judge("export", peer)
+
+    def subscribe(
+        self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
+    ) -> Refusal | None:
+        return self._judge("subscribe", source)
+
+
+@pytest.mark.parametrize(
+    ("at", "where", "who"), [("subscribe", 1, 3), ("import", 2, 3), ("export", 2, 1)]
+)
+def test_policy_goes_by_what_a_node_says_now(at: str, where: int, who: int) -> None:
+    net = guarded()
+    net.relays[where].set_policy(net.now, NotAway(at))
+    net.want(3)
+    net.run(2)
+    assert net.answers(3)[-1] == SERVED
+    net.relays[who].set_own_label(net.now, "away", "yes")
+    net.run(5)
+    assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
+    net.relays[who].set_own_label(net.now, "away", "")
+    net.run(5)
+    assert net.answers(3)[-1] == SERVED
+
+
+def test_a_peer_that_goes_where_peers_must_not_be_is_left() -> None:
+    net = guarded()
+    net.relays[2].set_policy(net.now, NotAway("peer"))
+    net.run()
+    net.told(2, PeerGone)
+    net.relays[3].set_own_label(net.now, "away", "yes")
+    net.run()
+    assert [(gone.node, gone.code) for gone in net.told(2, PeerGone)] == [(3, CloseCode.POLICY)]

@@ -421,3 +421,24 @@ def test_who_waits_for_a_way_may_go_or_be_told_the_end(end: str) -> None:
     # What sets say of a track that is over is nothing to us.
     case.origins.led(2.0, KEY, [NodeId(1)], {})
     assert case.rig.sent() == []
+
+
+def test_who_says_that_it_is_elsewhere_is_judged_again() -> None:
+    case = Case()
+    case.origins.announce(0.0, TRACK, NAME)
+    case.rig.auto = lambda key: case.origins.pulled(0.0, key, OK)
+    case.subscribe(1)
+    assert not case.origins.node_changed(0.0, NodeId(1))
+    case.rig.sent()
+    # Nothing that policy goes by.
+    case.rig.rules.nodes = {1}
+    assert not case.origins.node_changed(0.0, NodeId(1))
+    assert case.rig.sent() == []
+    case.rig.regions[NodeId(1)] = "eu"
+    assert case.origins.node_changed(0.0, NodeId(1))
+    assert case.rig.sent() == [(1, SubscribeCode.POLICY, "not for 0.0:0.1")]
+    case.rig.rules.nodes, case.rig.regions[NodeId(1)] = set(), "us"
+    assert case.origins.node_changed(0.0, NodeId(1))
+    assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
+    case.rig.know(1, None)
+    assert not case.origins.node_changed(0.0, NodeId(1))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from laps_relay.core.network.interfaces import Dial
 from laps_relay.core.network.peers import PeerDown, PeerRefused, PeerUp
+from laps_relay.core.policy.facts import stranger
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -266,7 +267,11 @@ def test_another_policy_ends_what_it_forbids() -> None:
     c = net.node(30)
     net.connect(c, a)
     net.run()
-    a.peers.set_policy(net.now, OpenPolicy(20))
+    # What is known by now counts more than what was said in the handshake.
+    a.peers.set_policy(net.now, OpenPolicy(20), lambda _: stranger(NodeId(21)))
+    net.run()
+    assert b.of(PeerDown) == []
+    a.peers.set_policy(net.now, OpenPolicy(20), lambda _: None)
     net.run()
     (down,) = b.of(PeerDown)
     assert down.code == CloseCode.POLICY

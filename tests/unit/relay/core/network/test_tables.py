@@ -26,6 +26,7 @@ def test_the_tables_of_an_origin() -> None:
     assert [(row.targets, row.incoming) for row in relay.sets()] == [((NodeId(2),), False)]
     assert [(row.streams, row.key) for row in relay.fib()] == [(1, key_of(TRACK))]
     assert relay.counters().streams_out == 1
+    assert relay.interest_counters() == (0, 1, 0, 0, 0)
     assert relay.sizes() == (2, 1, 1, 0, 1, 1)
     assert net.relays[2].sizes() == (2, 1, 1, 1, 0, 1)
     assert relay.subscribe_rows_of(key_of(TRACK)) == relay.subscribe_rows(slice(0, 1))

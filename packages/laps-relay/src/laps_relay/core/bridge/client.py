@@ -116,6 +116,11 @@ class EdgeClient:
         """Carry control messages until all is quiet; whether there were any."""
         return self._virtual.pump(now)
 
+    @property
+    def collisions(self) -> int:
+        """Names that the Edge wanted and did not get: others have their hashes."""
+        return self._wishes.collisions
+
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
         return self._wishes.poll_timeout()

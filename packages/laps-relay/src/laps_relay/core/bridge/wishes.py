@@ -52,13 +52,15 @@ class _Wish:
 class Wishes:
     """All of them, by key."""
 
-    __slots__ = ("_office", "_requests", "_timers", "_wishes")
+    __slots__ = ("_office", "_requests", "_timers", "_wishes", "collisions")
 
     def __init__(self, office: Office) -> None:
         self._office = office
         self._wishes: dict[int, _Wish] = {}
         self._requests: dict[int, _Wish] = {}
         self._timers: Timers[int] = Timers()
+        self.collisions = 0
+        """Names refused because another one has their hash."""
 
     def is_asked(self, key: int) -> bool:
         """Whether the Edge has a SUBSCRIBE to us for a track."""
@@ -73,6 +75,7 @@ class Wishes:
         key = office.key_of(name)
         wish = self._wishes.setdefault(key, _Wish(key, name))
         if wish.name != name:
+            self.collisions += 1
             reason = shorten(f"{name} has the hash of {wish.name}")
             office.session.reject(message.request_id, RequestErrorCode.INTERNAL_ERROR, reason)
             return

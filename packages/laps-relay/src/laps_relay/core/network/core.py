@@ -139,7 +139,8 @@ class NetworkCore(NetworkSessions):
             epoch = self._nib.epoch(node)
             self.announces.node_changed(now, node, epoch)
             self.subscribes.node_changed(now, node, epoch)
-            self._interests.node_changed(now, node)
+            if self._interests.node_changed(now, node):
+                self._moved(now, node)
             info = self._nib.info(node)
             if info is None:
                 self._events.append(
@@ -163,6 +164,17 @@ class NetworkCore(NetworkSessions):
         if changes.nodes or changes.routes or changes.alternates:
             self._steering.nodes_changed()
         return bool(changes.nodes or changes.routes)
+
+    def _moved(self, now: float, node: NodeId) -> None:
+        """A node says that it is elsewhere, or has other labels: filters may treat it otherwise."""
+        link = self._links.control(node)
+        if link is None or type(self._policy) is OpenPolicy:
+            return
+        self._peers.set_policy(now, self._policy, self.node)
+        self.announces.reconsider(link.session)
+        self.subscribes.reconsider(link.session)
+        self._withheld.again = True
+        self._ask(now, lambda each: each is link)
 
     def _best_hop(self, node: NodeId) -> NodeId | None:
         best = self._nib.best(node)

@@ -148,9 +148,10 @@ class Interests:
         parameters = response.parameters.carried()
         self._host.respond(now, back, replace(response, parameters=parameters))
 
-    def node_changed(self, now: float, node: NodeId) -> None:
-        """The node information base has something new about a node."""
+    def node_changed(self, now: float, node: NodeId) -> bool:
+        """The node information base has something new about a node; whether policy goes by it."""
         self._wants.node_changed(now, node)
+        return self._origins.node_changed(now, node)
 
     def reconsider(self, now: float) -> None:
         """Another policy is in force."""

@@ -34,6 +34,7 @@ from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
     AnnounceWithdrawal,
+    Label,
     ParameterId,
     SubscribeCode,
     SubscribeData,
@@ -58,6 +59,7 @@ class Origins:
         "_host",
         "_index",
         "_local",
+        "_places",
         "_pulls",
         "_settings",
         "_subscribes",
@@ -82,6 +84,8 @@ class Origins:
         self._index: AnnounceIndex[int, tuple[AnnounceKind, int]] = AnnounceIndex()
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
         self._pulls: dict[int, Pull] = {}
+        self._places: dict[NodeId, tuple[str, tuple[Label, ...]]] = {}
+        """What policy knows nodes by."""
         self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
         self._timers: Timers[SubscribeIdentity] = Timers()
         self._unsaid: Timers[SubscribeIdentity] = Timers()
@@ -176,6 +180,22 @@ class Origins:
                 self._consider(now, entry)
         for _, announce in list(self._announced.values()):
             self._offer(now, announce)
+
+    def node_changed(self, now: float, node: NodeId) -> bool:
+        """A node says something new of itself: policy may think otherwise of its subscribes.
+
+        Whether it said before that it was elsewhere, or something else that policy goes by.
+        """
+        known = self._host.node(node)
+        before = self._places.pop(node, None)
+        if known is None:
+            return False
+        place = self._places[node] = known.region, known.labels
+        if before is None or before == place:
+            return False
+        for entry in [each for each in self._host.subscribes.live() if each.source == node]:
+            self._consider(now, entry)
+        return True
 
     def _consider(self, now: float, entry: SubscribeInfo) -> None:
         key, source = entry.full_name_hash, entry.source

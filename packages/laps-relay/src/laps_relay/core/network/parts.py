@@ -33,7 +33,7 @@ from laps_relay.core.network.interfaces import (
     Policy,
     Refusal,
 )
-from laps_relay.core.network.links import Links
+from laps_relay.core.network.links import Link, Links
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.own_node import OwnNode
 from laps_relay.core.network.passed import PassedResponses
@@ -447,22 +447,28 @@ class NetworkParts:
         self._peers.wire(session).send(now, message)
         return True
 
+    def _peer(self, link: Link) -> NodeSelf | None:
+        """What a peer says of itself now, which may be other than in its handshake."""
+        if link.info is None or link.node is None:
+            return None
+        return self.node(link.node) or link.info.node
+
     def _exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
         link = self._links.get(session)
         return (
             link is not None
-            and link.info is not None
+            and (peer := self._peer(link)) is not None
             and self._rules.exports_announce(session, entry)
-            and self._policy.export_announce(entry, link.info.node) is None
+            and self._policy.export_announce(entry, peer) is None
         )
 
     def _exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
         link = self._links.get(session)
         return (
             link is not None
-            and link.info is not None
+            and (peer := self._peer(link)) is not None
             and self._rules.exports_subscribe(session, entry)
-            and self._policy.export_subscribe(entry, link.info.node) is None
+            and self._policy.export_subscribe(entry, peer) is None
         )
 
     def _hearers(self, entry: SubscribeInfo) -> Iterator[tuple[NodeSelf, bool]]:
@@ -473,9 +479,9 @@ class NetworkParts:
         ways = {way.peer for node in announcers for way in self._nib.candidates(node)}
         for link in self._links.controls():
             if (
-                link.info is not None
+                (peer := self._peer(link)) is not None
                 and link.session != back
-                and link.node not in (None, entry.source)
+                and link.node != entry.source
                 and self._rules.exports_subscribe(link.session, entry)
             ):
-                yield link.info.node, sharded or link.node in ways
+                yield peer, sharded or link.node in ways

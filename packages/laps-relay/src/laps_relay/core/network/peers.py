@@ -20,6 +20,8 @@ shell has opened them: 0, 4, 8, ... The shell opens one whenever it is told to w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from laps_relay.core.network.interfaces import Dial, Policy
 from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore, PeerRecord
 from laps_relay.core.network.peer_events import (
@@ -147,11 +149,19 @@ class Peers(PeerCore):
                 peer.wire.drain(now, seconds, reason[:MAX_REASON], self._leaving)
                 self._settle(peer)
 
-    def set_policy(self, now: float, policy: Policy) -> None:
-        """Another policy is in force: who may not peer any more is told so."""
+    def set_policy(
+        self, now: float, policy: Policy, known: Callable[[NodeId], NodeSelf | None]
+    ) -> None:
+        """Another policy is in force, or a peer is elsewhere: who may not peer any more is told so.
+
+        ``known`` gives what is known of a node by now.
+        """
         self._admission.policy = policy
         for session, peer in list(self._peers.items()):
-            if peer.up is not None and (refusal := policy.peer(peer.up.node.node)):
+            if peer.up is None:
+                continue
+            said = peer.up.node.node
+            if refusal := policy.peer(known(said.node_id) or said):
                 self.close(now, session, CloseCode.POLICY, f"{refusal.reason} ({refusal.rule})")
 
     def forget_key(self, node: NodeId) -> bool:

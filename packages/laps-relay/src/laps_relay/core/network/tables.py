@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laps_relay.core.network.core import NetworkCore
+from laps_relay.core.network.interests import InterestCounters
 from laps_relay.core.network.interfaces import PeerPlaneCounters
 from laps_relay.core.network.rows import (
     ALL,
@@ -47,6 +48,10 @@ class NetworkTables(NetworkCore):
     def counters(self) -> PeerPlaneCounters:
         """Of the forwarding plane."""
         return self._plane.counters()
+
+    def interest_counters(self) -> InterestCounters:
+        """Of what our own clients publish and want."""
+        return self._interests.counters()
 
     def peers(self) -> list[PeerRow]:
         """All connections."""

@@ -101,10 +101,11 @@ class NetworkTold(NetworkParts):
     def _announced(
         self, now: float, link: Link, event: wire.AnnouncesAdvertised | wire.AnnouncesWithdrawn
     ) -> None:
+        peer = self._peer(link)
         for entry in event.announces:
             if isinstance(event, wire.AnnouncesWithdrawn):
                 verdict = self.announces.heard_withdrawal(now, link.session, entry)
-            elif link.info is None or not self._policy.import_announce(entry, link.info.node):
+            elif peer is None or not self._policy.import_announce(entry, peer):
                 named = Feature.PLAINTEXT_NAMES in link.features
                 shown = entry if named else hide_name(entry)
                 verdict = self.announces.heard(now, link.session, shown)
@@ -115,14 +116,15 @@ class NetworkTold(NetworkParts):
     def _subscribed(
         self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
     ) -> None:
+        peer = self._peer(link)
         for entry in event.subscribes:
             if isinstance(event, wire.SubscribesWithdrawn):
                 verdict = self.subscribes.heard_withdrawal(now, link.session, entry)
                 self._check_ours(link, verdict, entry.stamp)
                 continue
             refusal = None
-            if link.info is not None:
-                refusal = self._policy.import_subscribe(entry, link.info.node)
+            if peer is not None:
+                refusal = self._policy.import_subscribe(entry, peer)
             if refusal is None:
                 verdict = self.subscribes.heard(now, link.session, entry)
                 self._check_ours(link, verdict, entry.stamp)
