@@ -48,7 +48,10 @@ def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Table
         policy=world.policy,
         implementation="simulation",
     )
-    relay.attach(process.clients, process.clients)
+    if process.edge is None:
+        relay.attach(process.clients, process.clients)
+    else:
+        process.edge.attach(relay, dice)
     relay.set_contacts(
         world.clock.now, [Contact(address=name, mode=_mode(world, name)) for name in process.links]
     )

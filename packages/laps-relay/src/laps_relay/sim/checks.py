@@ -27,6 +27,7 @@ from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.routes import Routes
+from laps_relay.sim.stub_checks import StubChecks
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -40,7 +41,7 @@ LOOP_LIMIT: Final = 1.5
 class Checks:
     """Looks at a world; raises :class:`~laps_relay.sim.ledger.BreakError`."""
 
-    __slots__ = ("_deeds", "_loops", "_routes_seen", "_sources", "_world", "made")
+    __slots__ = ("_deeds", "_loops", "_routes_seen", "_sources", "_world", "made", "stubs")
 
     def __init__(self, world: World, deeds: Deeds) -> None:
         self._world = world
@@ -49,6 +50,7 @@ class Checks:
         """(node, target) on a loop, and since when."""
         self._routes_seen = -1
         self._sources = world.by_node()
+        self.stubs = StubChecks(world)
         self.made = 0
         world.watch(self.subscribe_gone)
 
@@ -125,10 +127,12 @@ class Checks:
     def links_up(self) -> str:
         """What is not up yet; empty if everything is."""
         for one, other, _ in self._world.configured():
+            if one.is_stub:
+                continue
             for near, far in ((one, other), (other, one)):
                 if far.spec.node_id not in near.tables.peers():
                     return f"{near.contact} has no session with {far.contact}"
-        return ""
+        return self.stubs.links_up()
 
     def at_rest(self) -> None:
         """Everything that must hold when nothing changes any more."""
@@ -138,6 +142,7 @@ class Checks:
             raise self._fail("not connected", missing)
         policy = world.policy
         oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
+        self.stubs.at_rest()
         for process in world.running():
             self._nodes(process, oracle)
         self._hostiles()
@@ -149,13 +154,13 @@ class Checks:
 
     def _nodes(self, process: RelayProcess, oracle: Oracle) -> None:
         own = process.spec.node_id
-        if process.spec.relay_type is RelayType.CONTROL:
+        if process.spec.relay_type in (RelayType.CONTROL, RelayType.STUB):
             return  # it forwards nothing
         expected = [
             other.spec.node_id
             for other in self._world.running()
             if other is not process
-            and other.spec.relay_type is not RelayType.CONTROL
+            and other.spec.relay_type not in (RelayType.CONTROL, RelayType.STUB)
             and oracle.reaches(own, other.spec.node_id)
         ]
         known = [node for node in process.tables.nodes() if node != own]
@@ -192,10 +197,10 @@ class Checks:
         """Whether policy lets a publisher's data reach a subscriber."""
         world = self._world
         policy = world.policy
-        target = world.processes[contact]
-        if not policy.serves(track, target.spec.region):
+        start, target = world.place(origin), world.place(world.processes[contact])
+        if start is None or target is None or not policy.serves(track, target.spec.region):
             return False
-        node: NodeId | None = origin.spec.node_id
+        node: NodeId | None = start.spec.node_id
         steps = 0
         while node is not None and node != target.spec.node_id:
             node = oracle.next_hop(
@@ -238,11 +243,16 @@ class Checks:
         for track in self._deeds.publications:
             key = self._world.track(track)[0]
             expected = [
-                (contact, self._world.node(contact))
+                (contact, place.spec.node_id)
                 for contact, wanted in self._deeds.interests
-                if wanted == track and self._world.processes[contact].running
+                if wanted == track
+                and self._world.processes[contact].running
+                and (place := self._world.place(self._world.processes[contact])) is not None
             ]
-            for origin in self._publishers(track):
+            for publisher in self._publishers(track):
+                origin = self._world.place(publisher)
+                if origin is None:
+                    continue
                 own = origin.spec.node_id
                 targets = {
                     node
@@ -311,6 +321,7 @@ class Checks:
     def empty(self) -> None:
         """Every table is back to where it began."""
         self.made += 1
+        self.stubs.empty()
         for process in self._world.running():
             sizes = process.tables.sizes()
             left = {name: size for name, size in sizes.items() if size}

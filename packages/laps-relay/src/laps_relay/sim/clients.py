@@ -58,14 +58,18 @@ class Style(NamedTuple):
 class Publication:
     """What one client publishes: a track, or everything below a namespace."""
 
-    __slots__ = ("flows", "group", "kind", "name", "scope", "style")
+    __slots__ = ("flows", "group", "kind", "lane", "name", "scope", "style")
 
-    def __init__(self, kind: AnnounceKind, name: FullTrackName, scope: str, style: Style) -> None:
+    def __init__(
+        self, kind: AnnounceKind, name: FullTrackName, scope: str, style: Style, lane: int = 0
+    ) -> None:
         self.kind = kind
         self.name = name
         self.scope = scope
         self.style = style
         self.group = 0
+        self.lane = lane
+        """Which one of several publishers of the track it is."""
         self.flows: dict[int, tuple[Flow, Feed]] = {}
         """By key: what the network pulls."""
 

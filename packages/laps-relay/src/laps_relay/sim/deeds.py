@@ -70,8 +70,9 @@ class Deeds:
         _, name = self._world.track(deed.text)
         if kind is AnnounceKind.NAMESPACE:
             name = FullTrackName(name.namespace, b"")
-        publication = Publication(kind, name, deed.text, style)
-        self._publications.setdefault(deed.text, []).append((contact, publication))
+        others = self._publications.setdefault(deed.text, [])
+        publication = Publication(kind, name, deed.text, style, len(others))
+        others.append((contact, publication))
         process = self._world.processes[contact]
         if process.running:
             process.clients.publish(publication)

@@ -192,7 +192,7 @@ class Hostile:
             return
         nodes = []
         for name, process in sorted(self._world.processes.items()):
-            if name == self.victim or not process.running:
+            if name == self.victim or not process.running or process.is_stub:
                 continue
             life = process.life + (1 if name == self.other else 0)
             node = NodeSelf(

@@ -135,8 +135,9 @@ class Group:
         """Whether its publisher finished it."""
         self.got: dict[str, int] = {}
         """By contact of the receiver: a bit for each object."""
-        self.links: dict[tuple[str, str, int], int] = {}
-        """Where it went, and how often: sender, receiver, object (datagrams) or 0."""
+        self.links: dict[tuple[str, str, int, int], int] = {}
+        """Where it went, and how often: sender, receiver, object (datagrams) or 0, o-relay if it
+        may have several."""
         self.came: dict[tuple[str, int], int] = {}
         """How often it was sent to a relay: receiver, object or 0."""
 
@@ -250,11 +251,19 @@ class Ledger:
         group.got[contact] = before | bit
         self.deliveries += 1
 
-    def crossed(self, now: float, sender: str, receiver: str, item: Object, stream: bool) -> Group:
-        """A stream began on a link, or a datagram went over it."""
+    def crossed(
+        self,
+        now: float,
+        sender: str,
+        receiver: str,
+        item: Object,
+        stream: bool,
+        origin: int = 0,
+    ) -> Group:
+        """A stream began on a link, or a datagram went over it; ``origin`` names its o-relay."""
         group = self.group(item.flow, item.group, now)
         number = 0 if stream else item.number
-        link = (sender, receiver, number)
+        link = (sender, receiver, number, origin)
         self.crossings += 1
         sent = group.links.get(link, 0)
         if sent:

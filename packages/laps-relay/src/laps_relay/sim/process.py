@@ -12,9 +12,11 @@ from laps_relay.core.network.interfaces import Dial
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
 from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.edge_host import EdgeHost
 from laps_relay.sim.net import End
 from laps_relay.sim.topology import RelaySpec
 from laps_relay.sim.wires import Chunk, SimOutStream
+from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import ConnectionClose, StreamData
 from laps_wire.peering.session.latching import Ending
 
@@ -41,6 +43,7 @@ class RelayProcess:
         "contact",
         "core",
         "draining",
+        "edge",
         "life",
         "links",
         "paused",
@@ -64,6 +67,8 @@ class RelayProcess:
         self.core: RelayCore
         self.tables: Tables
         self.clients: Clients
+        self.edge: EdgeHost | None = None
+        """The MoQT side, in networks with Stubs."""
         self._session = 0
         self._ends: dict[int, End] = {}
         self._timer: Entry | None = None
@@ -74,6 +79,11 @@ class RelayProcess:
     def silent(self) -> bool:
         """Whether nothing comes out of it."""
         return self.paused or not self.running
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether it is a Stub."""
+        return self.spec.relay_type is RelayType.STUB
 
     @property
     def ends(self) -> dict[int, End]:
@@ -91,7 +101,11 @@ class RelayProcess:
         self._ends = {}
         self._backlog = []
         self._timer = None
-        self.clients = Clients(self._world.clock, self._world.ledger, self.contact, self.call)
+        self.edge = self._world.edge_host(self)
+        if self.edge is None:
+            self.clients = Clients(self._world.clock, self._world.ledger, self.contact, self.call)
+        else:
+            self.clients = self.edge.clients
         self.core, self.tables = self._world.build(self)
         self._world.note(self.contact, "starts, life", self.life)
         self.pump()
@@ -174,14 +188,16 @@ class RelayProcess:
         if end.session not in self._ends:
             return
         now = self._world.clock.now
-        self._world.mark(now, end.connection, chunk)
+        self._world.mark(now, end, chunk)
         core, session, stream_id = self.core, end.session, chunk.stream_id
         if chunk.kind == "datagram":
             core.datagram(now, session, chunk.data)
         elif chunk.kind == "data":
             if stream_id & _UNIDIRECTIONAL:
                 core.data_stream(now, session, stream_id, chunk.data, chunk.fin)
-                if not chunk.fin:  # nothing follows for the control plane, unless it is a fault
+                if (
+                    not chunk.fin and self.edge is None
+                ):  # nothing follows for the control plane, unless it is a fault
                     for dirty in core.poll_dirty():
                         self._transmit(dirty)
                     return
@@ -241,6 +257,8 @@ class RelayProcess:
         self._pumping = True
         core, world = self.core, self._world
         now = world.clock.now
+        if self.edge is not None:
+            self.edge.pump(now)
         while dirty := core.poll_dirty():
             for session in dirty:
                 self._transmit(session)
@@ -249,7 +267,7 @@ class RelayProcess:
         for event in core.poll_events():
             world.event(self, event)
         self._pumping = False
-        when = core.poll_timeout()
+        when = self._due()
         if when is None:
             return
         if self._timer is not None:
@@ -278,11 +296,21 @@ class RelayProcess:
         if self.paused or not self.running:
             return
         now = self._world.clock.now
-        when = self.core.poll_timeout()
+        when = self._due()
         if when is None or when > now:
             # Whatever it was planned for has moved, or is gone.
             if when is not None:
                 self._timer = self._world.clock.at(when, self._wake)
             return
         self.core.handle_timeout(now)
+        if self.edge is not None:
+            self.edge.handle_timeout(now)
         self.pump()
+
+    def _due(self) -> float | None:
+        """When the first timer is due."""
+        when = self.core.poll_timeout()
+        local = None if self.edge is None else self.edge.poll_timeout()
+        if when is None or local is None:
+            return local if when is None else when
+        return min(when, local)

@@ -113,12 +113,23 @@ class Run:
         linger += settings.hold + 2 * settings.convergence
         self._run_to(world.clock.now + FLIGHT + linger + 2.0)
         self.checks.empty()
+        self._stubs_go()
+
+    def _stubs_go(self) -> None:
+        """At the end of all: Stubs vanish, and nothing of them stays."""
+        stubs = self.checks.stubs.stubs()
+        for process in stubs:
+            process.crash()
+        if stubs:
+            self._run_to(self.world.clock.now + 3 * self.scenario.idle)
+            self.checks.stubs.gone()
 
     def _run_to(self, until: float) -> None:
         clock = self.world.clock
         while clock.now < until:
             clock.run(min(until, clock.now + STEP))
             self.checks.loops()
+            self.checks.stubs.unseen()
 
     def _come_to_rest(self) -> None:
         """Until all links are up and nothing has changed for a while."""

@@ -16,13 +16,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.sim.backbones import backbone
 from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
+from laps_relay.sim.deed import Deed
 from laps_relay.sim.shapes import generate, with_control_servers
+from laps_relay.sim.stubs import EVERY, STUBS, with_stubs
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -58,16 +60,6 @@ ON_BYTES: Final = 8
 DEFAULT_STYLE: Final = Style()
 
 
-class Deed(NamedTuple):
-    """Something that is done to the network."""
-
-    when: float
-    verb: str
-    who: tuple[str, ...] = ()
-    value: float = 0.0
-    text: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A run."""
@@ -98,13 +90,20 @@ class Scenario:
 
 
 def scenario(
-    seed: int, *, relays: int | None = None, topology: str | None = None, kind: str | None = None
+    seed: int,
+    *,
+    relays: int | None = None,
+    topology: str | None = None,
+    kind: str | None = None,
 ) -> Scenario:
     """The run of a seed; what is given narrows it.
 
     A topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
-    ``topozoo/Abilene``.
+    ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs.
     """
+    has_stubs = relays is None and topology is None and seed % EVERY == EVERY // 2
+    if topology is not None and topology.endswith(STUBS):
+        has_stubs, topology = True, topology.removesuffix(STUBS) or None
     dice = Dice(seed)
     draw = dice.of("scenario")
     size = round(draw.triangular(12, 30, 12))  # 12 to 30, the smaller ones more often
@@ -120,7 +119,8 @@ def scenario(
     made = _topology(topology or shape, size, dice)
     if servers and relays is None:
         made = with_control_servers(made, servers)
-    return populate(seed, made, draw, kind or drawn)
+    populated = populate(seed, made, draw, kind or drawn)
+    return with_stubs(populated, dice, kind or drawn) if has_stubs else populated
 
 
 def _topology(name: str, size: int, dice: Dice) -> Topology:

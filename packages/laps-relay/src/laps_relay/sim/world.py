@@ -9,8 +9,10 @@ from typing import Final, Protocol
 from laps_relay.core.network.events import PeerAdded, PeerGone, RouteChanged
 from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.edge_host import EdgeHost
 from laps_relay.sim.keys import fingerprint_of
 from laps_relay.sim.ledger import BreakError, Ledger, read_object
+from laps_relay.sim.moqt_clients import read_framed
 from laps_relay.sim.net import End, Network
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.rules import SimPolicy
@@ -54,7 +56,9 @@ class World:
         "holders",
         "hostiles",
         "ledger",
+        "listeners",
         "measured_again",
+        "moqt",
         "network",
         "policy",
         "policy_since",
@@ -81,6 +85,10 @@ class World:
         self.processes: dict[str, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
         """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
+        self.moqt = any(spec.relay_type is RelayType.STUB for spec in scenario.topology.relays)
+        """Whether Edges are whole ones: Stubs are clients of theirs."""
+        self.listeners: list[Callable[[End, Chunk], None]] = []
+        """Who looks at what arrives on control streams."""
         self.hostiles: dict[str, object] = {}
         """Peers that mean harm, by contact: no relay may end up with them."""
         self.control_messages = 0
@@ -125,6 +133,18 @@ class World:
         """The core of a process's next life."""
         return self._builder(self, process)
 
+    def edge_host(self, process: RelayProcess) -> EdgeHost | None:
+        """The MoQT side of a process's next life; None if clients without MoQT do."""
+        has_clients = process.spec.relay_type in (RelayType.EDGE, RelayType.STUB)
+        return EdgeHost(self, process) if self.moqt and has_clients else None
+
+    def place(self, process: RelayProcess) -> RelayProcess | None:
+        """Where the network sees a relay's clients: those of a Stub are its parent's."""
+        if not process.is_stub:
+            return process
+        parent = None if process.edge is None else process.edge.parent
+        return None if parent is None else self.by_node()[parent]
+
     # Names
 
     def track(self, text: str) -> tuple[int, FullTrackName]:
@@ -168,9 +188,13 @@ class World:
             del self._story[: _STORY // 2]
         self._story.append(line)
 
-    def mark(self, now: float, connection: int, chunk: Chunk) -> None:
+    def mark(self, now: float, end: End, chunk: Chunk) -> None:
         """Something arrived: part of what makes two runs the same run."""
-        self.control_messages += chunk.kind == "data" and not chunk.stream_id & 2
+        connection = end.connection
+        if chunk.kind == "data" and not chunk.stream_id & 2:
+            self.control_messages += 1
+            for listener in self.listeners:
+                listener(end, chunk)
         self._digest.update(
             b"%.6f %d %d %s" % (now, connection, chunk.stream_id, chunk.kind.encode())
         )
@@ -223,14 +247,20 @@ class World:
         if len(data) < DATA_HEADER_BYTES:
             return
         header = decode_data_header(data)
-        item = read_object(data, header.size)
+        if self.moqt:
+            item = read_framed(data[header.size :], datagram=stream is None)
+        else:
+            item = read_object(data, header.size)
         if item is None:
             return
         if stream is not None:
             stream.seen = True
         sender, receiver = end.host.contact, end.other.host.contact
         now = self.clock.now
-        group = self.ledger.crossed(now, sender, receiver, item, stream is not None)
+        # What a Stub publishes may go through two of its parents while it moves.
+        group = self.ledger.crossed(
+            now, sender, receiver, item, stream is not None, header.context if self.moqt else 0
+        )
         self._permitted(sender, group.flow.contact, group.flow.scope, group.began)
 
     def _permitted(self, sender: str, origin: str, scope: str, began: float) -> None:
@@ -303,10 +333,10 @@ class World:
     def graph(self) -> dict[NodeId, dict[NodeId, int]]:
         """Who is connected with whom, for the oracle."""
         graph: dict[NodeId, dict[NodeId, int]] = {
-            process.spec.node_id: {} for process in self.running()
+            process.spec.node_id: {} for process in self.running() if not process.is_stub
         }
         for one, other, wire in self.configured():
-            if RelayType.CONTROL in (one.spec.relay_type, other.spec.relay_type):
+            if RelayType.CONTROL in (one.spec.relay_type, other.spec.relay_type) or one.is_stub:
                 continue
             a, b = one.spec.node_id, other.spec.node_id
             graph[a][b] = graph[b][a] = wire.srtt_us

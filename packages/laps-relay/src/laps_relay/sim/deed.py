@@ -1,0 +1,17 @@
+"""Something that is done to a simulated network."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Deed"]
+
+
+class Deed(NamedTuple):
+    """Something that is done to the network."""
+
+    when: float
+    verb: str
+    who: tuple[str, ...] = ()
+    value: float = 0.0
+    text: str = ""
