@@ -27,7 +27,7 @@ from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.plane.plane import Plane
-from laps_relay.sim.ledger import BreakError
+from laps_relay.sim.ledger import BreakError, Object
 from laps_relay.sim.moqt_clients import MoqtClients
 from laps_relay.sim.tracks import HASHER
 from laps_wire.names import FullTrackName, Namespace
@@ -126,6 +126,10 @@ class EdgeHost:
     def now(self) -> float:
         """The time."""
         return self._world.clock.now
+
+    def began(self, item: Object) -> float:
+        """When the group of an object began."""
+        return self._world.ledger.group(item.flow, item.group, self.now).began
 
     # Building
 

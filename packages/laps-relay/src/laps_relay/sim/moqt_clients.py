@@ -85,9 +85,13 @@ class _Inlet:
         """It has none."""
         return Ingress(LOCAL, 0)
 
-    def group(self, number: int) -> int:
-        """The group's number in MoQT."""
-        return number * LANES + self._lane
+    def group(self, item: Object) -> int:
+        """The group's number in MoQT: later ones are higher, whoever publishes them.
+
+        Who joins a track gets nothing that is behind its largest group.
+        """
+        began = self._host.began(item)
+        return int(began * 1000) * LANES + self._lane
 
     def open_stream(
         self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
@@ -97,9 +101,9 @@ class _Inlet:
         self._streams += 4
         return _InletStream(self, self._streams, priority)
 
-    def begin(self, number: int, priority: int) -> SubgroupWriter:
-        """The subgroup of a group."""
-        return SubgroupWriter(SubgroupHeader(self._alias, self.group(number), 0, priority), DRAFT)
+    def begin(self, item: Object, priority: int) -> SubgroupWriter:
+        """The subgroup of an object."""
+        return SubgroupWriter(SubgroupHeader(self._alias, self.group(item), 0, priority), DRAFT)
 
     def write(self, stream: int, data: bytes, *, first: bool, fin: bool) -> None:
         """Bytes of a stream."""
@@ -114,7 +118,7 @@ class _Inlet:
         del ttl_ms
         item = _object(payload, now)
         datagram = ObjectDatagram(
-            self._alias, self.group(item.group), item.number, payload, priority=priority
+            self._alias, self.group(item), item.number, payload, priority=priority
         )
         self._host.plane.datagram(now, self._session, encode_datagram(datagram, DRAFT))
         return True
@@ -138,7 +142,7 @@ class _InletStream:
         item = _object(data, 0.0)
         first = self._writer is None
         if self._writer is None:
-            self._writer = self._inlet.begin(item.group, self._priority)
+            self._writer = self._inlet.begin(item, self._priority)
         framed = self._writer.object(item.number, data)
         self.closed = fin
         start = self._writer.start if first else b""

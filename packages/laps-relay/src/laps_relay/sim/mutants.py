@@ -31,6 +31,7 @@ from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.runner import Outcome, simulate
 from laps_relay.sim.scenario import scenario
+from laps_relay.sim.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
 from laps_wire.peering.laps2 import Stamp
 from laps_wire.peering.session import SnsStanding
 
@@ -289,6 +290,13 @@ def _anywhere(kind: str) -> tuple[Hiding, ...]:
     return tuple((seed, 8, shapes[seed % len(shapes)], kind) for seed in range(1, 60))
 
 
+def _with_stubs(kind: str) -> tuple[Hiding, ...]:
+    return tuple(
+        (seed, relays, f"{topology}+stubs", kind)
+        for seed, relays, topology, kind in _anywhere(kind)
+    )
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     "or-compare": Mutant(
         what="a way is better if it is shorter or faster",
@@ -379,6 +387,21 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="the class of a track does not narrow its ways",
         patch=_policy_skipped,
         seen=((2, 8, "ring", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "stubs-told": Mutant(
+        what="a parent tells others of its Stub",
+        patch=stubs_told,
+        seen=((1, 5, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "stubs-asked": Mutant(
+        what="a Stub is asked for what it did not announce",
+        patch=stubs_asked,
+        seen=((1, 5, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "stubs-leave-early": Mutant(
+        what="a Stub leaves its parent while streams are under way",
+        patch=stubs_leave_early,
+        seen=((2, 8, "ring+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
     "early-data-dropped": Mutant(
         what="data that comes before its set does not wait",

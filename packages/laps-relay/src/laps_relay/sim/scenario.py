@@ -24,7 +24,7 @@ from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.shapes import generate, with_control_servers
-from laps_relay.sim.stubs import EVERY, STUBS, with_stubs
+from laps_relay.sim.stubs import STUBS, with_stubs
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -101,9 +101,9 @@ def scenario(
     A topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
     ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs.
     """
-    has_stubs = relays is None and topology is None and seed % EVERY == EVERY // 2
-    if topology is not None and topology.endswith(STUBS):
-        has_stubs, topology = True, topology.removesuffix(STUBS) or None
+    has_stubs = topology is not None and topology.endswith(STUBS)
+    if topology is not None:
+        topology = topology.removesuffix(STUBS)
     dice = Dice(seed)
     draw = dice.of("scenario")
     size = round(draw.triangular(12, 30, 12))  # 12 to 30, the smaller ones more often

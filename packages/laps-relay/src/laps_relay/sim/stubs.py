@@ -17,20 +17,18 @@ from typing import TYPE_CHECKING, Final
 
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
-from laps_relay.sim.topology import LinkSpec, RelaySpec
+from laps_relay.sim.topology import LinkSpec, RelaySpec, light_delay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
     from laps_relay.sim.scenario import Scenario
 
-__all__ = ["EVERY", "STUBS", "with_stubs"]
+__all__ = ["STUBS", "with_stubs"]
 
 STUBS: Final = "+stubs"
 """Behind the name of a topology: with Stubs."""
 
-EVERY: Final = 4
-"""Of so many seeds one has Stubs."""
 _DRAIN: Final = 5.0
 """How long a parent takes that drains and comes back."""
 
@@ -41,24 +39,23 @@ def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
     relays = [relay for relay in made.topology.relays if relay.relay_type is not RelayType.CONTROL]
     servers = [relay for relay in made.topology.relays if relay.relay_type is RelayType.CONTROL]
     edges = [relay.name for relay in relays if relay.relay_type is RelayType.EDGE]
-    parents = [_relay(f"e{number}", 0x3, number, RelayType.EDGE) for number in (1, 2)]
+    parents: list[RelaySpec] = []
     stubs = [
         _relay(f"stub-{number}", 0x5, number, RelayType.STUB)
         for number in range(1, draw.randint(1, 3) + 1)
     ]
     links = []
-    for parent in parents:
+    for number in (1, 2):
         near = draw.sample(relays, min(2, len(relays)))
-        links += [_link(parent, other.name, draw) for other in near]
+        parent = _relay(f"e{number}", 0x3, number, RelayType.EDGE, near[0])
+        parents.append(parent)
+        links += [_link(parent, other, draw) for other in near]
         links += [LinkSpec(a=parent.name, b=server.name, delay=0.01) for server in servers]
-    alone = draw.choice(edges)
+    home = draw.choice(edges)
+    alone = next(relay for relay in relays if relay.name == home)
     for number, stub in enumerate(stubs):
-        # The last one of several has a parent with clients, and no other.
-        single = number == 2
-        links += [
-            _link(stub, name, draw)
-            for name in ([alone] if single else [each.name for each in parents])
-        ]
+        # The last one of three has a parent with clients, and no other.
+        links += [_link(stub, other, draw) for other in ([alone] if number == 2 else parents)]
     names = [stub.name for stub in stubs]
     deeds, healed = _changes(draw, names, made.healed + 1.0, kind)
     return replace(
@@ -78,13 +75,23 @@ def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
     )
 
 
-def _relay(name: str, block: int, number: int, relay_type: RelayType) -> RelaySpec:
-    node = NodeId(0x64_0000_0000_0000 + (block << 32) + number)
-    return RelaySpec(name=name, node_id=node, relay_type=relay_type)
+def _relay(
+    name: str, block: int, number: int, relay_type: RelayType, near: RelaySpec | None = None
+) -> RelaySpec:
+    return RelaySpec(
+        name=name,
+        node_id=NodeId(0x64_0000_0000_0000 + (block << 32) + number),
+        relay_type=relay_type,
+        region="" if near is None else near.region,
+        location=None if near is None else near.location,
+    )
 
 
-def _link(one: RelaySpec, other: str, draw: random.Random) -> LinkSpec:
-    return LinkSpec(a=one.name, b=other, delay=round(draw.uniform(0.005, 0.03), 4))
+def _link(one: RelaySpec, other: RelaySpec, draw: random.Random) -> LinkSpec:
+    delay = round(draw.uniform(0.005, 0.03), 4)
+    if one.location is not None and other.location is not None:
+        delay = light_delay(one.location, other.location)
+    return LinkSpec(a=one.name, b=other.name, delay=delay)
 
 
 def _clients(draw: random.Random, stubs: list[str], edges: list[str]) -> list[Deed]:

@@ -1,0 +1,107 @@
+"""Stubs in the simulator: what comes with them, and that the checks see what they must see."""
+
+from __future__ import annotations
+
+import pytest
+
+from laps_relay.sim.build import network_relay
+from laps_relay.sim.ledger import BreakError
+from laps_relay.sim.mutants import MUTANTS, hunt
+from laps_relay.sim.runner import Run, simulate
+from laps_relay.sim.scenario import Scenario, scenario
+from laps_wire.peering.laps2 import RelayType
+
+
+def with_stubs(seed: int, kind: str = "planned") -> Scenario:
+    return scenario(seed, relays=5, topology="random+stubs", kind=kind)
+
+
+def test_there_are_one_to_three_if_they_are_asked_for() -> None:
+    def stubs(made: Scenario) -> int:
+        return sum(relay.relay_type is RelayType.STUB for relay in made.topology.relays)
+
+    assert {stubs(with_stubs(seed)) for seed in range(1, 12)} == {1, 2, 3}
+    assert not any(stubs(scenario(seed)) for seed in range(1, 12))
+
+
+@pytest.mark.parametrize("kind", ["planned", "faults"])
+def test_the_story_of_the_others_stays(kind: str) -> None:
+    for seed in range(1, 6):
+        plain = scenario(seed, relays=5, topology="random", kind=kind)
+        more = with_stubs(seed, kind)
+        assert more.topology.relays[: len(plain.topology.relays)] == plain.topology.relays
+        assert more.topology.links[: len(plain.topology.links)] == plain.topology.links
+        assert set(plain.deeds) < set(more.deeds)
+        assert more.style == plain.style
+        types = {relay.name: relay.relay_type for relay in more.topology.relays}
+        for link in more.topology.links:
+            assert types[link.b] is not RelayType.STUB
+            if types[link.a] is RelayType.STUB:
+                assert types[link.b] is RelayType.EDGE
+
+
+def test_objects_come_from_stubs_and_to_them_and_nothing_is_lost_when_parents_drain() -> None:
+    outcome, run = simulate(with_stubs(2), network_relay)
+    assert outcome.problem == ""
+    ledger = run.world.ledger
+    stubs = {name for name, each in run.world.processes.items() if each.is_stub}
+    groups = [group for flow in ledger.flows.all.values() for group in flow.groups.values()]
+    assert any(stubs & set(group.got) for group in groups)
+    assert any(group.got for group in groups if group.flow.contact in stubs)
+    drained = [deed.who[0] for deed in run.scenario.deeds if deed.verb == "drain"]
+    assert set(drained) >= {"e1", "e2"}
+    assert ledger.lost == 0
+    # Two runs are the same run.
+    assert simulate(with_stubs(2), network_relay)[0].digest == outcome.digest
+
+
+def begun(seconds: float = 4.0) -> Run:
+    """A run in which everything is up."""
+    run = Run(with_stubs(2), network_relay)
+    for process in run.world.processes.values():
+        process.start()
+    run.deeds.plan()
+    run.world.clock.run(seconds)
+    run.checks.stubs.at_rest()
+    assert run.checks.stubs.links_up() == ""
+    return run
+
+
+def test_a_stub_that_is_asked_for_something_else_says_so() -> None:
+    run = begun()
+    edge = run.world.processes["stub-1"].edge
+    assert edge is not None
+    edge.check_pull(run.world.clock.now, run.world.track("s0")[1])
+    with pytest.raises(BreakError, match="never announced"):
+        edge.check_pull(run.world.clock.now, run.world.track("t0")[1])
+
+
+def test_sessions_that_are_missing_are_seen() -> None:
+    run = begun()
+    stub, parent = run.world.processes["stub-1"].edge, run.world.processes["e1"].edge
+    assert stub is not None
+    assert parent is not None
+    assert set(stub.parents) == {run.world.node("e1"), run.world.node("e2")}
+    assert run.world.place(run.world.processes["stub-1"]) in (
+        run.world.processes["e1"],
+        run.world.processes["e2"],
+    )
+    parent.stubs.clear()
+    assert "no session with its Stub" in run.checks.stubs.links_up()
+    with pytest.raises(BreakError, match="sessions of Stubs"):
+        run.checks.stubs.gone()
+    with pytest.raises(BreakError, match="left over"):
+        run.checks.stubs.empty()
+    run.world.processes["e1"].crash()
+    run.world.processes["e2"].crash()
+    run.world.clock.run(run.world.clock.now + 3)
+    run.world.processes["e1"].running = True
+    assert "no session with its parent" in run.checks.stubs.links_up()
+    assert run.world.place(run.world.processes["stub-1"]) is None
+
+
+@pytest.mark.parametrize("name", ["stubs-told", "stubs-asked"])
+def test_breaks_are_seen(name: str) -> None:
+    outcome = hunt(MUTANTS[name])
+    assert outcome is not None
+    assert outcome.rule == "stub"
