@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ async def spread(
         tasks.append(group.create_task(ears[-1].listen(relay)))
         await until(lambda: ears[-1].heard)
         first = await sessions_at_first(relay)
-        if 0 < first < len(ears) + 1:  # the publisher is one of them
+        if 0 < first < len(ears):
             return ears
     raise AssertionError("all 40 came to one worker")
 
@@ -116,3 +117,28 @@ async def test_two_workers_are_one_relay() -> None:
         for pid in (first["pid"], back["pid"]):
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
+
+
+async def test_workers_with_a_control_server_hear_everything_too(tmp_path: Path) -> None:
+    """The second worker learns of the server from the first, and has a session of its own."""
+    state = ("--state-dir", str(tmp_path), "--peer-port", "0")
+    with (
+        relay_process("--type", "control", *state, patience=LIMIT) as control,
+        relay_process("--peer", control.peers, *state, patience=LIMIT) as elsewhere,
+        relay_process(
+            "--workers", "2", "--peer", control.peers, "--peer", elsewhere.peers, *state,
+            patience=LIMIT,
+        ) as relay,
+    ):  # fmt: skip
+        async with asyncio.timeout(LIMIT), asyncio.TaskGroup() as group:
+            tasks = [group.create_task(publish(elsewhere))]
+            ears = await spread(relay, group, tasks)
+            for each in ears:
+                await until(lambda: sum(each.heard.values()) >= 20)  # noqa: B023 - awaited here
+                assert each.doubled() == []
+            async with http_client(control.admin) as http:
+                answer = await http.get("/v1/network/peers")
+            peers = {item["node"] for item in answer.json()["items"] if item["control"]}
+            assert {worker["node"] for worker in relay.told["workers"]} <= peers
+            for task in tasks:
+                task.cancel()

@@ -66,6 +66,7 @@ class Server:
     def settle(self) -> None:
         self.control.announces_changed(0.0, self.announces.take_changes())
         self.control.subscribes_changed(0.0, self.subscribes.take_changes())
+        self.control.settle()
 
     def announce(self, session: int, entry: AnnounceInfo) -> None:
         self.announces.heard(0.0, session, entry)
@@ -421,3 +422,33 @@ def test_losing_one_server_takes_nothing_from_anybody_even_for_a_moment() -> Non
         assert sum(entry.source == 2 for entry in origin.live()) == 20
         world.rest()
         world.check()
+
+
+def test_another_edge_speaks_for_one_that_has_no_session() -> None:
+    server = made()
+    for table in (server.announces, server.subscribes):
+        table.node_changed(0.0, NodeId(9), 1)
+    server.subscribe(3, wanted(3, track("a/b/n"), 7))
+    entry = announce_info(9, namespace("a"))
+    server.announce(1, entry)
+    assert server.told(1, 2, 3) == {1: ([7], [])}
+    server.announce(2, entry)
+    server.announce(1, announce_info(9, namespace("c"), sequence=2))
+    assert server.told(1, 2, 3) == {}
+    server.subscribe(3, wanted(3, track("c/n"), 8))
+    assert server.told(1, 2, 3) == {1: ([8], [])}
+    # It goes: somebody else had told the same.
+    server.remove(0.0, 1)
+    server.settle()
+    assert server.told(2, 3) == {2: ([7, 8], [])}
+    # The Edge comes itself, and goes again: what it had told waits for somebody to tell it.
+    server.add(9, 9)
+    server.settle()
+    assert server.told(2, 3, 9) == {2: ([], [7, 8]), 9: ([7, 8], [])}
+    server.remove(0.0, 9)
+    server.settle()
+    assert server.told(2, 3) == {2: ([7, 8], [])}
+    # It is over.
+    server.announces.node_changed(0.0, NodeId(9), None)
+    server.settle()
+    assert server.told(2, 3) == {2: ([], [7, 8])}

@@ -565,6 +565,50 @@ def test_losing_a_control_server_loses_nothing() -> None:
     assert net.got(4) == [[b"for a late one"]]
 
 
+def test_an_edge_that_reaches_no_control_server_is_served_after_a_while() -> None:
+    """It is behind a Via: the others give it time, then they flood for it."""
+    net = RelayNet()
+    for number in (1, 2):
+        net.add(number)
+    net.add(5, VIA)
+    net.add(9, RelayType.CONTROL)
+    net.dial_for_ever(1, 9)
+    net.run()
+    del net.contacts["relay-9:33434"]
+    net.join(1, 5)
+    net.join(2, 5)
+    net.publish(1)
+    net.run(2)
+    net.want(2)
+    assert net.relays[2].announce_rows() == []
+    net.run(60)
+    assert net.answers(2)[-1] == ACCEPTED
+    net.send(1, b"object")
+    net.run()
+    assert net.got(2) == [[b"object"]]
+
+
+def test_a_control_server_that_is_back_keeps_its_session() -> None:
+    """It had gone from the node information for a moment, and its session was given up."""
+    net = RelayNet()
+    for number in (1, 2):
+        net.add(number)
+    net.add(9, RelayType.CONTROL)
+    net.dial_for_ever(1, 9)
+    net.join(1, 2)
+    net.run(2)
+    (row,) = [row for row in net.relays[2].peers() if row.node == 9]
+    assert row.on_demand
+    relay = net.relays[2]
+    known = dict(relay._servers.known)
+    relay._servers.known.clear()
+    relay._settle(net.now)
+    relay._servers.known.update(known)
+    relay._settle(net.now)
+    net.run(60)
+    assert [each.session for each in net.relays[2].peers() if each.node == 9] == [row.session]
+
+
 def test_nobody_publishes_it() -> None:
     net = RelayNet()
     net.add(1)

@@ -25,7 +25,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.session import Draining, Role
 
-N20, N30 = NodeId(20), NodeId(30)
+N20, N30, N40 = NodeId(20), NodeId(30), NodeId(40)
 
 
 class Rig:
@@ -480,6 +480,17 @@ def test_all_wishes_at_once() -> None:
     assert [dial.contact for dial in rig.dials()] == ["b", "c"]
     rig.dialler.set_wishes(rig.now, {N30: ("c",)})
     assert rig.dialler.wished() == [N30]
+
+
+def test_control_servers_are_dialled_for_control_unless_they_are_dialled_anyway() -> None:
+    rig = Rig()
+    rig.dialler.set_contacts(rig.now, [Contact(address="b")])
+    rig.dialler.set_wishes(rig.now, {N30: ("c",)}, {N20: ("b",), N30: ("c",), N40: ("d",)})
+    assert rig.dialler.wished() == [N30, N40]
+    modes = {dial.contact: dial.mode for dial in rig.dials()}
+    assert modes == {"b": Mode.BOTH, "c": Mode.BOTH, "d": Mode.CONTROL}
+    rig.dialler.set_wishes(rig.now, {}, {N40: ()})
+    assert rig.dialler.wished() == []
 
 
 def test_a_redirect_does_not_change_whom_a_wish_means() -> None:

@@ -109,3 +109,28 @@ def test_a_server_may_have_a_new_session_before_the_old_one_is_gone() -> None:
     assert sharding.servers == (5,)
     assert sharding.remove_server(2)
     assert not sharding.active
+
+
+def test_for_those_who_are_apart_everything_is_flooded_and_told_to_the_servers() -> None:
+    sharding = Sharding(US)
+    for number in (1, 2, 3):
+        sharding.add_server(number, NodeId(number))
+    assert sharding.set_apart([NodeId(9)], [5])
+    assert not sharding.set_apart({NodeId(9)}, {5})
+    ours, lonely, others = entries(100), entries(9), entries(8)
+    for announce, subscribe in (ours, lonely, others):
+        assert sharding.exports_announce(5, announce)
+        assert sharding.exports_subscribe(5, subscribe)
+        assert not sharding.exports_announce(6, announce)
+        assert not sharding.exports_subscribe(6, subscribe)
+    announce, subscribe = lonely
+    held = sorted(sharding.replicas(subscribe.full_name_hash))
+    assert all(sharding.exports_announce(session, announce, lambda: 5) for session in (1, 2, 3))
+    told = [each for each in (1, 2, 3) if sharding.exports_subscribe(each, subscribe, lambda: 5)]
+    assert told == held
+    # Who heard it from a server has nothing to tell the others.
+    assert not any(sharding.exports_announce(each, announce, lambda: 2) for each in (1, 2, 3))
+    assert not any(sharding.exports_subscribe(each, subscribe, lambda: 2) for each in (1, 2, 3))
+    assert not sharding.exports_announce(1, others[0], lambda: 5)
+    assert sharding.set_apart((), ())
+    assert not sharding.exports_announce(5, ours[0])

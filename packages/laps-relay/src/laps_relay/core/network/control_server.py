@@ -11,6 +11,9 @@
 Both directions are looked up: a new subscribe in the announces, a new announce in the subscribes. A
 TRACK announce is not told to Edges: they are as many as tracks. Control servers tell each other
 node information only.
+
+An Edge that has no session with us may have its entries told by another one. Then what its
+announces match goes to that one.
 """
 
 from __future__ import annotations
@@ -56,7 +59,16 @@ class ControlHost(Protocol):
 class ControlServer:
     """What a control server passes to whom."""
 
-    __slots__ = ("_announced", "_edges", "_host", "_index", "_local", "_nodes", "_subscribes")
+    __slots__ = (
+        "_announced",
+        "_edges",
+        "_host",
+        "_index",
+        "_local",
+        "_nodes",
+        "_proxies",
+        "_subscribes",
+    )
 
     def __init__(self, local: NodeId, host: ControlHost) -> None:
         self._local = local
@@ -66,6 +78,8 @@ class ControlServer:
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
         self._edges: dict[int, NodeId] = {}
         self._nodes: dict[NodeId, int] = {}
+        self._proxies: dict[NodeId, int | None] = {}
+        """Edges without a session that have announced something: over which one it came."""
 
     # Sessions
 
@@ -75,14 +89,36 @@ class ControlServer:
             return
         self._edges[session] = node
         self._nodes[node] = session
-        for entry in self._announced.get(node, {}).values():
-            self._host.subscribes.offer(session, self._matching(entry))
+        before = self._proxies.pop(node, None)
+        self._offer(node, before, session)
 
     def remove_session(self, session: int) -> None:
         """It has ended."""
         node = self._edges.pop(session, None)
         if node is not None and self._nodes.get(node) == session:
             del self._nodes[node]
+            if node in self._announced:
+                self._proxies[node] = None
+
+    def settle(self) -> None:
+        """Somebody else may speak now for an Edge that has no session with us."""
+        for node, before in self._proxies.items():
+            session = self._host.announces.heard_on(next(iter(self._announced[node])))
+            if session != before:
+                self._proxies[node] = session
+                self._offer(node, before, session)
+
+    def _offer(self, node: NodeId, *sessions: int | None) -> None:
+        """What an Edge's announces match goes over other sessions now."""
+        for session in sessions:
+            if session is not None and session in self._edges:
+                for entry in self._announced.get(node, {}).values():
+                    self._host.subscribes.offer(session, self._matching(entry))
+
+    def _session_of(self, node: NodeId) -> int | None:
+        """The session over which an Edge hears of subscribes."""
+        session = self._nodes.get(node)
+        return self._proxies.get(node) if session is None else session
 
     # Rules of the tables
 
@@ -92,13 +128,14 @@ class ControlServer:
 
     def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
         """Edges hear of subscribes that their announces match."""
-        node = self._edges.get(session)
-        return node is not None and node in self._announcers(entry)
+        return session in self._edges and any(
+            self._session_of(node) == session for node in self._announcers(entry)
+        )
 
     def audience(self, entry: SubscribeInfo) -> Iterator[int]:
         """The sessions with Edges whose announces match."""
         for node in self._announcers(entry):
-            session = self._nodes.get(node)
+            session = self._session_of(node)
             if session is not None:
                 yield session
 
@@ -124,10 +161,13 @@ class ControlServer:
                 mine[change.identity] = change.entry
                 self._index.add(_announce(change.entry), node)
                 touched.append(change.entry)
+            session = self._session_of(node)
             if not mine:
                 del self._announced[node]
-            session = self._nodes.get(node)
-            if session is not None:
+                self._proxies.pop(node, None)
+            elif node not in self._nodes:
+                self._proxies.setdefault(node, None)
+            if session is not None and session in self._edges:
                 for entry in touched:
                     self._host.subscribes.offer(session, self._matching(entry))
 

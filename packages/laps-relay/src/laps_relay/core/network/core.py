@@ -30,7 +30,7 @@ from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
-from laps_wire.peering.laps2 import AnnounceInfo, Bases, SubscribeInfo
+from laps_wire.peering.laps2 import AnnounceInfo, Bases, RelayType, SubscribeInfo
 from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 
 __all__ = ["NetworkCore"]
@@ -118,6 +118,8 @@ class NetworkCore(NetworkSessions):
                 self._reach(now)
             case Due.IDLE:
                 self._retire(now, session)
+            case Due.APART:
+                self._flood_apart(now)
 
     def _is_behind(self, now: float, link: Link) -> bool:
         return (
@@ -163,6 +165,10 @@ class NetworkCore(NetworkSessions):
             self._sets.reroute(now, moved)
         if changes.nodes or changes.routes or changes.alternates:
             self._steering.nodes_changed()
+        if self._settings.relay_type is RelayType.EDGE:
+            ours = frozenset(self._sharding.servers)
+            self._servers.changed(now, changes.nodes, ours)
+            self._flood_apart(now)
         return bool(changes.nodes or changes.routes)
 
     def _moved(self, now: float, node: NodeId) -> None:
@@ -179,6 +185,18 @@ class NetworkCore(NetworkSessions):
     def _best_hop(self, node: NodeId) -> NodeId | None:
         best = self._nib.best(node)
         return None if best is None else best.peer
+
+    def _flood_apart(self, now: float) -> None:
+        """Edges that control servers cannot bring together with us are told entries by us."""
+        apart = self._servers.apart(now, lambda node: self._links.control(node) is not None)
+        links = (self._links.control(peer) for peer in set(apart.values()))
+        sessions = {link.session for link in links if link is not None}
+        if self._sharding.set_apart(apart, sessions):
+            self._reconsider()
+            self._news = True
+        timer = (Due.APART, 0)
+        if self._servers.due is not None and self._timers.when(timer) is None:
+            self._timers.set(timer, self._servers.due)
 
     def _note_route(self, node: NodeId) -> None:
         """Tell of another way; that it costs more or less is not news for a log."""
@@ -221,6 +239,8 @@ class NetworkCore(NetworkSessions):
             users.announces_changed(now, announces)
         if subscribes:
             users.subscribes_changed(now, subscribes)
+        if self._server is not None:
+            self._server.settle()
         if announces or subscribes or self._withheld.again:
             self._tell_withheld(now, announces, subscribes)
         return bool(announces or subscribes)
@@ -271,15 +291,16 @@ class NetworkCore(NetworkSessions):
         keys, self._changed_keys = self._changed_keys, {}
         for key in (*keys, *self._steering.reassess(now)):
             self._lead(now, key)
+        wishes, servers = self._wishes, self._servers.known
         if self._settings.dynamic_peering and self._steering.wishes_due(now):
             wishes = {
                 node: self_part.contacts
                 for node in self._steering.wishes(now)
                 if (self_part := self.node(node)) is not None
             }
-            if wishes != self._wishes:
-                self._wishes = wishes
-                self._dialler.set_wishes(now, wishes)
+        if wishes != self._wishes or servers != self._dialled_servers:
+            self._wishes, self._dialled_servers = wishes, dict(servers)
+            self._dialler.set_wishes(now, wishes, servers)
         for session in self._dialler.poll_unwanted():
             self._spare(now, session)
         return bool(keys)
@@ -298,7 +319,9 @@ class NetworkCore(NetworkSessions):
     def _retire(self, now: float, session: int) -> None:
         """It has had no use for that time; somebody may wish for it again, though."""
         link = self._links.get(session)
-        if link is not None and link.node not in self._wishes and not self._sets.uses(session):
+        if link is None or link.node in self._wishes or link.node in self._dialled_servers:
+            return
+        if not self._sets.uses(session):
             self._end(now, session)
 
     def _end(self, now: float, session: int) -> None:

@@ -24,6 +24,7 @@ one is up: data goes on meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from laps_relay.core.network.dial_slots import (
@@ -117,7 +118,9 @@ class Dialler(SlotTable):
             for index in range(1 if single else contact.parallel):
                 self._add(now, target, index)
 
-    def wish(self, now: float, node: NodeId, contacts: Sequence[str]) -> None:
+    def wish(
+        self, now: float, node: NodeId, contacts: Sequence[str], mode: Mode = Mode.BOTH
+    ) -> None:
         """A session with this node is wanted, whoever dials it; contacts may be new ones."""
         known = self._wishes.get(node)
         if known is not None:
@@ -128,7 +131,7 @@ class Dialler(SlotTable):
                 known.given = known.contacts = tuple(contacts)
                 return
             self._drop(self._wishes.pop(node))
-        target = Target(tuple(contacts), node, Mode.BOTH, dynamic=True)
+        target = Target(tuple(contacts), node, mode, dynamic=True)
         self._wishes[node] = target
         self._add(now, target, 0)
 
@@ -138,12 +141,26 @@ class Dialler(SlotTable):
         if target is not None:
             self._drop(target)
 
-    def set_wishes(self, now: float, wishes: Mapping[NodeId, Sequence[str]]) -> None:
-        """Replace all wishes."""
-        for node in [each for each in self._wishes if each not in wishes]:
+    def set_wishes(
+        self,
+        now: float,
+        wishes: Mapping[NodeId, Sequence[str]],
+        servers: Mapping[NodeId, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """Replace all wishes; with ``servers``, control servers, for control alone."""
+        configured = {contact.address for contact in self._contacts}
+        # Who is dialled for ever anyway is not wished for: two dials would meet there.
+        lacking = {
+            node: contacts
+            for node, contacts in servers.items()
+            if contacts and configured.isdisjoint(contacts)
+        }
+        for node in [each for each in self._wishes if each not in wishes and each not in lacking]:
             self.unwish(now, node)
         for node in sorted(wishes):
             self.wish(now, node, wishes[node])
+        for node in sorted(lacking.keys() - wishes.keys()):
+            self.wish(now, node, lacking[node], Mode.CONTROL)
 
     def wished(self) -> list[NodeId]:
         """The nodes that are wished for, lowest first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from laps_relay.core.network import events
@@ -42,10 +43,11 @@ from laps_relay.core.network.probing import Prober
 from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import RecentResponses
 from laps_relay.core.network.selection import default_order
+from laps_relay.core.network.servers import Servers
 from laps_relay.core.network.set_log import SetLog
 from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
-from laps_relay.core.network.sharding import Sharding
+from laps_relay.core.network.sharding import Sharding, rendezvous
 from laps_relay.core.network.steering import Steering
 from laps_relay.core.network.ways import Ways
 from laps_relay.core.network.withheld import Withheld
@@ -87,6 +89,7 @@ class Due(Enum):
     REACH = "whom we reach ourselves"
     PLACE = "where we seem to stand"
     IDLE = "a connection that was dialled on demand and has no use"
+    APART = "an Edge that had time for its sessions with control servers"
 
 
 class NetworkParts:
@@ -97,6 +100,7 @@ class NetworkParts:
         "_assigned",
         "_changed_keys",
         "_contexts",
+        "_dialled_servers",
         "_dialler",
         "_events",
         "_feeds",
@@ -118,8 +122,8 @@ class NetworkParts:
         "_recent",
         "_refilled",
         "_routes",
-        "_rules",
         "_server",
+        "_servers",
         "_set_log",
         "_sets",
         "_settings",
@@ -174,10 +178,9 @@ class NetworkParts:
         self._assigned: int | None = None
         """The key for which ways were last asked: that of the set of ours that comes next."""
         self._server: ControlServer | None = None
-        self._rules: ControlServer | Sharding = self._sharding
-        """What goes to whom, before policy is asked."""
         if settings.relay_type is RelayType.CONTROL:
-            self._rules = self._server = ControlServer(node, self)
+            self._server = ControlServer(node, self)
+        self._servers = Servers(self._nib, settings.hold)
         self.announces: AnnounceTable = FloodTable(
             AnnounceEntries(node), settings, exports=self._exports_announce
         )
@@ -221,6 +224,7 @@ class NetworkParts:
         self._wishes: dict[NodeId, tuple[str, ...]] = {}
         """Who is to be dialled on demand, and where."""
         self._withheld = Withheld(self._hearers)
+        self._dialled_servers: dict[NodeId, tuple[str, ...]] = {}
 
     # What Interests asks
 
@@ -241,8 +245,8 @@ class NetworkParts:
         return None if info is None else info.node
 
     def replicas(self, key: int) -> tuple[NodeId, ...]:
-        """The control servers that hold our subscribe for a key."""
-        return self._sharding.replicas(key)
+        """The control servers that hold our subscribe for a key, perhaps told by a peer."""
+        return self._sharding.replicas(key) or rendezvous(key, self._servers.known)
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
@@ -453,12 +457,24 @@ class NetworkParts:
             return None
         return self.node(link.node) or link.info.node
 
+    def _announce_goes(self, session: int, entry: AnnounceInfo) -> bool:
+        if self._server is not None:
+            return self._server.exports_announce(session, entry)
+        heard_on = partial(self.announces.heard_on, entry.identity)
+        return self._sharding.exports_announce(session, entry, heard_on)
+
+    def _subscribe_goes(self, session: int, entry: SubscribeInfo) -> bool:
+        if self._server is not None:
+            return self._server.exports_subscribe(session, entry)
+        heard_on = partial(self.subscribes.heard_on, entry.identity)
+        return self._sharding.exports_subscribe(session, entry, heard_on)
+
     def _exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
         link = self._links.get(session)
         return (
             link is not None
             and (peer := self._peer(link)) is not None
-            and self._rules.exports_announce(session, entry)
+            and self._announce_goes(session, entry)
             and self._policy.export_announce(entry, peer) is None
         )
 
@@ -467,7 +483,7 @@ class NetworkParts:
         return (
             link is not None
             and (peer := self._peer(link)) is not None
-            and self._rules.exports_subscribe(session, entry)
+            and self._subscribe_goes(session, entry)
             and self._policy.export_subscribe(entry, peer) is None
         )
 
@@ -482,6 +498,6 @@ class NetworkParts:
                 (peer := self._peer(link)) is not None
                 and link.session != back
                 and link.node != entry.source
-                and self._rules.exports_subscribe(link.session, entry)
+                and self._subscribe_goes(link.session, entry)
             ):
                 yield peer, sharded or link.node in ways

@@ -15,11 +15,15 @@ of all entries move to it. Equal scores are decided by the lower node ID.
 
 What is in one server does not go to another one, and what goes to servers does not go to other
 peers. Every Edge has a session with every control server, for each of them must know its announces.
+
+Edges that have none, or not those that we have, are *apart* (:mod:`.servers`). They flood, and so
+do we for them: all that we have goes to the peers that lead there, and what came from there goes to
+the servers as if it were ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from laps_relay.core.network.mixing import mixed
@@ -30,6 +34,10 @@ __all__ = ["REPLICAS", "Sharding", "rendezvous"]
 
 REPLICAS: Final = 2
 """How many control servers hold a subscribe: losing one of them loses nothing."""
+
+
+def _unheard() -> None:
+    """Of an entry of our own."""
 
 
 def rendezvous(key: int, servers: Iterable[NodeId], count: int = REPLICAS) -> tuple[NodeId, ...]:
@@ -45,10 +53,13 @@ def _best(key: int, seeds: Mapping[NodeId, int], count: int) -> tuple[NodeId, ..
 class Sharding:
     """The control servers that a relay has sessions with. With none of them entries are flooded."""
 
-    __slots__ = ("_local", "_seeds", "_servers")
+    __slots__ = ("_apart", "_leading", "_local", "_seeds", "_servers")
 
     def __init__(self, local: NodeId) -> None:
         self._local = local
+        self._apart: frozenset[NodeId] = frozenset()
+        self._leading: frozenset[int] = frozenset()
+        """Sessions that lead to those who are apart."""
         self._servers: dict[int, NodeId] = {}
         self._seeds: dict[NodeId, int] = {}
 
@@ -79,19 +90,37 @@ class Sharding:
             del self._seeds[node]
         return True
 
+    def set_apart(self, nodes: Iterable[NodeId], sessions: Iterable[int]) -> bool:
+        """Who is apart, and which sessions lead there; whether that is news. Then as above."""
+        before = self._apart, self._leading
+        self._apart, self._leading = frozenset(nodes), frozenset(sessions)
+        return before != (self._apart, self._leading)
+
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key; none without control servers."""
         return _best(key, self._seeds, REPLICAS)
 
-    def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
-        """Whether an announce goes over a session."""
-        return not self._servers or (session in self._servers and entry.source == self._local)
+    def exports_announce(
+        self, session: int, entry: AnnounceInfo, heard_on: Callable[[], int | None] = _unheard
+    ) -> bool:
+        """Whether an announce goes over a session; ``heard_on`` gives the one it came over."""
+        if not self._servers or session in self._leading:
+            return True
+        return session in self._servers and self._is_ours(entry.source, heard_on)
 
-    def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+    def exports_subscribe(
+        self, session: int, entry: SubscribeInfo, heard_on: Callable[[], int | None] = _unheard
+    ) -> bool:
         """Whether a subscribe goes over a session."""
-        if not self._servers:
+        if not self._servers or session in self._leading:
             return True
         server = self._servers.get(session)
-        if server is None or entry.source != self._local:
+        if server is None or not self._is_ours(entry.source, heard_on):
             return False
         return server in self.replicas(entry.full_name_hash)
+
+    def _is_ours(self, source: NodeId, heard_on: Callable[[], int | None]) -> bool:
+        """Whether it is on us to tell the servers."""
+        if source == self._local:
+            return True
+        return source in self._apart and heard_on() not in self._servers
