@@ -81,8 +81,8 @@ def bench_sim(session: nox.Session) -> None:
 def sim(session: nox.Session) -> None:
     """The long form of the simulator: 5,000 seeds, one network of 1,000 relays, all mutants."""
     session.install(*ALL)
-    session.run("laps-relay", "sim", "run", "--seeds", "0:5000", "--jobs", "2", *session.posargs)
-    session.run("laps-relay", "sim", "run", "--seeds", "0:1", "--relays", "1000")
+    session.run("laps-relay", "sim", "run", "--seeds", "1:5000", "--jobs", "2", *session.posargs)
+    session.run("laps-relay", "sim", "run", "--seeds", "1", "--relays", "1000")
     session.run("laps-relay", "sim", "mutants")
 
 

@@ -117,6 +117,9 @@ def test_figures_are_for_people_too() -> None:
     assert ended.exit_code == 0, ended.stdout
     assert re.search(r"^breaks +0$", ended.stdout, re.MULTILINE)
     assert "10 of 10 seeds" in ended.stderr
+    machines = CliRunner().invoke(app, [*words, "--json"])
+    assert "10 of 10 seeds" in machines.stderr
+    assert json.loads(machines.stdout.splitlines()[-1])["figures"]["memory_per_relay"] >= 0
     bad = CliRunner().invoke(app, ["sim", "run", "--seeds", "many"])
     assert bad.exit_code == 2
     missing = CliRunner().invoke(app, ["sim", "run", "--topology", "none.toml"])

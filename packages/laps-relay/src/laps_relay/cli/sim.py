@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from typing import Annotated
 
@@ -77,7 +78,8 @@ def run(
             elif not outcome.ok:
                 typer.echo(f"seed {outcome.seed} ({outcome.topology}): {outcome.problem}")
                 typer.echo(f"  {_command(outcome, relays, topology, kind)}")
-            if figures.seeds % 10 == 0 and not as_json:
+            sys.stdout.flush()
+            if figures.seeds % 10 == 0:
                 typer.echo(
                     f"{figures.seeds} of {len(numbers)} seeds, {figures.breaks} broke, "
                     f"{figures.deliveries:,} objects delivered",

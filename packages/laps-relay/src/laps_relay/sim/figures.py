@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Final
 
 from laps_relay.sim.runner import Outcome
 
-__all__ = ["Figures", "peak_memory"]
-
-_MIB: Final = 1024.0 * 1024.0
-
-
-def peak_memory() -> float:
-    """The most that this process has had, in MiB; 0 where nobody says it."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used / (_MIB if sys.platform == "darwin" else 1024.0)
+__all__ = ["Figures"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +34,11 @@ class Figures:
     bound: float = 0.0
     rest: float = 0.0
     memory: float = 0.0
-    """MiB of this process at most."""
+    """MiB that one process has had at most."""
+    grown: float = 0.0
+    """The same, less what it had before its first run."""
+    largest: int = 0
+    """Relays of the largest network."""
 
     def add(self, outcome: Outcome) -> None:
         """One more run."""
@@ -58,7 +51,9 @@ class Figures:
         self.convergence = max(self.convergence, outcome.convergence)
         self.bound = max(self.bound, outcome.bound)
         self.rest = max(self.rest, outcome.rest)
-        self.memory = peak_memory()
+        self.memory = max(self.memory, outcome.memory)
+        self.grown = max(self.grown, outcome.memory - outcome.program)
+        self.largest = max(self.largest, outcome.relays)
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> Figures:
@@ -70,7 +65,22 @@ class Figures:
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
-        return {**asdict(self), "events_per_second": round(self.events / max(self.cpu, 1e-9))}
+        return {
+            **asdict(self),
+            "events_per_second": round(self.events / max(self.cpu, 1e-9)),
+            "cpu_per_relay": self.cpu_per_relay,
+            "memory_per_relay": self.memory_per_relay,
+        }
+
+    @property
+    def cpu_per_relay(self) -> float:
+        """Seconds, over all runs."""
+        return self.cpu / max(self.relays, 1)
+
+    @property
+    def memory_per_relay(self) -> float:
+        """MiB; the largest network is the one that needed the most."""
+        return self.grown / max(self.largest, 1)
 
     def rows(self) -> list[tuple[str, str]]:
         """For people."""
@@ -86,11 +96,12 @@ class Figures:
             ("looks at all tables", f"{self.checks:,}"),
             ("events, a CPU second", f"{self.events:,}, {self.events / cpu:,.0f}"),
             ("virtual time, CPU time", f"{self.virtual:,.0f} s, {self.cpu:,.1f} s"),
-            ("CPU for each relay", f"{1000 * self.cpu / max(self.relays, 1):.1f} ms"),
+            ("CPU for each relay", f"{1000 * self.cpu_per_relay:.1f} ms"),
             ("session changes, bound proven", f"{self.changes:,}, {self.proven:,}"),
             (
                 "longest convergence, bound",
                 f"{1000 * self.convergence:.0f} ms, {1000 * self.bound:.0f} ms",
             ),
-            ("memory at most", f"{self.memory:.0f} MiB"),
+            ("memory of a process at most", f"{self.memory:.0f} MiB"),
+            ("memory for each relay", f"{1024 * self.memory_per_relay:.0f} KiB"),
         ]

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from laps_relay.sim import memory
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
 from laps_relay.sim.convergence import Convergence
@@ -60,6 +61,10 @@ class Outcome:
     """The longest that any of them was granted (:mod:`laps_relay.sim.convergence`)."""
     rest: float = 0.0
     """How long after the last deed the network was at rest."""
+    memory: float = 0.0
+    """MiB that the process that played it has had at most, in this run and before."""
+    program: float = 0.0
+    """MiB of that process before its first run."""
 
     @property
     def ok(self) -> bool:
@@ -174,11 +179,14 @@ class Run:
             convergence=self.convergence.longest,
             bound=self.convergence.bound,
             rest=self.rest,
+            memory=memory.peak(),
+            program=memory.before_all(),
         )
 
 
 def simulate(made: Scenario, builder: Builder, *, tracing: bool = False) -> tuple[Outcome, Run]:
     """Play a scenario."""
+    memory.before_all()
     started = time.process_time()
     run = Run(made, builder, tracing=tracing)
     broken: BreakError | None = None

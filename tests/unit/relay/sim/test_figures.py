@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from laps_relay.sim import memory
+from laps_relay.sim.figures import Figures
+from laps_relay.sim.runner import Outcome, run_seeds
+
+
+def outcome(seed: int, relays: int, memory: float) -> Outcome:
+    return Outcome(
+        seed=seed, topology="t", relays=relays, links=relays, cpu=2.0, memory=memory, program=40.0
+    )
+
+
+def played(seed: int) -> Outcome:
+    """What a worker process does, without a network."""
+    before = memory.before_all()
+    held = bytearray(b"x") * (seed * 30 * 1024 * 1024)
+    assert held
+    return Outcome(
+        seed=seed, topology="t", relays=10, links=9, memory=memory.peak(), program=before
+    )
+
+
+def test_memory_is_that_of_the_process_that_needed_the_most() -> None:
+    figures = Figures.of([outcome(1, 10, 60.0), outcome(2, 30, 100.0), outcome(3, 20, 50.0)])
+    assert (figures.memory, figures.grown, figures.largest) == (100.0, 60.0, 30)
+    assert figures.memory_per_relay == 2.0
+    assert figures.cpu_per_relay == 0.1
+    rows = dict(figures.rows())
+    assert rows["memory of a process at most"] == "100 MiB"
+    assert rows["memory for each relay"] == "2048 KiB"
+    assert rows["CPU for each relay"] == "100.0 ms"
+    assert figures.as_dict()["memory_per_relay"] == 2.0
+
+
+def test_nothing_was_run() -> None:
+    assert Figures().memory_per_relay == 0.0
+    assert Figures().cpu_per_relay == 0.0
+
+
+def test_workers_say_what_they_needed() -> None:
+    figures = Figures.of(run_seeds([1, 2], played, jobs=2))
+    assert figures.seeds == 2
+    assert figures.grown > 30.0
+    assert memory.before_all() <= memory.peak()
