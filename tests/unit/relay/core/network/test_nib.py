@@ -256,14 +256,57 @@ def test_the_newest_self_part_counts_whoever_says_it() -> None:
     assert best is not None
     assert (info.node.region, best.peer) == ("new", P)
     exported = {each.node.node_id: each for each in nib.flush(0.0, R)[0]}[X]
-    assert (exported.node.region, len(exported.path)) == ("new", 2)
+    assert (exported.node.region, len(exported.path)) == ("old", 2)
     nib.take_changes()
-    nib.withdrawn(0.0, Q, [X])
     nib.advertised(0.0, P, [node_info(X, (P, 1_000), sequence=4, region="older")])
     info = nib.info(X)
     assert info is not None
     assert info.node.region == "new"
     assert nib.take_changes() == Changes([X], [])
+    nib.withdrawn(0.0, Q, [X])
+    info = nib.info(X)
+    assert info is not None
+    assert info.node.region == "older"
+    assert nib.take_changes() == Changes([], [X], [X])
+
+
+@pytest.mark.parametrize("links", [[(1, 2), (2, 3), (3, 4)], [(1, 2), (2, 3), (3, 1), (3, 4)]])
+@pytest.mark.parametrize("sequence", [2, 10_000])
+def test_what_somebody_invents_of_a_node_goes_with_him_everywhere(
+    links: list[tuple[int, int]], sequence: int
+) -> None:
+    net = NibNet(4, SETTINGS)
+    for a, b in links:
+        net.up(a, b, 1_000)
+    net.rest(1_000)
+    liar = NodeId(66)
+    net.nibs[4].add_peer(net.now, liar, node_info(liar), srtt_us=1, forwards=True)
+    draining = Load(LoadClass.DRAINING)
+    lie = node_info(1, (liar, 1), sequence=sequence, load=draining, region="nowhere")
+    net.nibs[4].advertised(net.now, liar, [lie])
+    net.rest(1_000)
+    # The truth may have the same stamp.
+    net.load(1, Load(LoadClass.BUSY))
+    net.rest(1_000)
+    net.nibs[4].remove_peer(net.now, liar)
+    net.rest(1_000)
+    net.check()
+    for nib in net.nibs.values():
+        info = nib.info(NodeId(1))
+        assert info is not None
+        assert info.node == net.infos[1].node
+
+
+def test_a_neighbour_without_control_is_passed_on_as_others_tell_of_it() -> None:
+    nib = with_peers(P, Q)
+    nib.add_neighbour(0.0, X, node_info(X, region="then"), srtt_us=1_000)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), sequence=2, region="now")])
+    exported = {each.node.node_id: each for each in nib.flush(0.0, Q)[0]}[X]
+    assert (exported.node.region, len(exported.path)) == ("now", 1)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), epoch=2, region="another life")])
+    nib.set_peer(0.0, P, forwards=False)
+    exported = {each.node.node_id: each for each in nib.flush(0.0, Q)[0]}[X]
+    assert exported.node.region == "then"
 
 
 def test_a_later_epoch_wins_and_an_invented_one_goes_with_who_says_it() -> None:

@@ -175,15 +175,17 @@ class Exports:
         if len(info.path) >= MAX_HOPS:
             self._replace(record, None, None)
             return
-        told = record.told
-        if told.node.stamp.epoch != info.node.stamp.epoch:
-            told = info  # a path of another life: it is not worth the newer self part
         path = (*info.path, via.item)
-        export = NodeInfo(told.node, told.signature, path, info.parameters.carried())
+        # The self part that came with the path, not the newest one: what goes along a path has no
+        # loop, so that what somebody invented does not go round when he is gone.
+        said = info
+        if via.out is None and record.told.node.stamp.epoch == info.node.stamp.epoch:
+            said = record.told  # without control a peer has said nothing since the handshake
+        export = NodeInfo(said.node, said.signature, path, info.parameters.carried())
         if record.export is not None and record.via is via:
             former = record.export
             if former == export or (
-                former.node is told.node
+                former.node is said.node
                 and former.parameters == export.parameters
                 and same_relays(former.path, path)
                 and not self._metric_due(now, node, former, export)

@@ -11,10 +11,11 @@ difference from what it was told is what :meth:`Nib.flush` gives. So a lost way 
 becomes an advertisement of the alternate, and a best way that moves to go through a peer becomes a
 withdrawal to that peer.
 
-**Stamps.** The self part of a node is the newest that anybody says. A path is good however old the
-self part beside it is, or every change of a node's load would make routes jump to whoever tells it
-first. Epochs are different: what was said of a former life of a node is used only if nobody knows
-of a later one.
+**Stamps.** The self part of a node is the newest that any peer says now. A path is good however old
+the self part beside it is, or every change of a node's load would make routes jump to whoever tells
+it first. Epochs are different: what was said of a former life of a node is used only if nobody
+knows of a later one. Passed on is the self part that came with the path: it goes the way of the
+path, which has no loop, so a lie ends with the session of the liar.
 
 **Work.** A way that is better than the best one takes its place at once. What may have become worse
 is looked for again only when somebody asks, once for all that happened until then.

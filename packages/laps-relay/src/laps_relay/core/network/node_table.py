@@ -68,8 +68,9 @@ class NodeTable:
         else:
             if former is not None and former == info:
                 return
-            if info.node is not record.told.node:
-                info = _shared(record.told, info)
+            info = _shared(record.told, info)
+            if former is not None:
+                info = _shared(former, info)
         peer.entries[node] = info
         self.ways[node] = None
         best = record.best
@@ -89,7 +90,7 @@ class NodeTable:
             if _newer(info.node, told.node):
                 record.told = info
                 self._spread(record, told.node)
-            elif former is not None and not self._held(record):
+            elif former is not None and former.node is told.node and not self._held(record):
                 self._stale[node] = False
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
@@ -220,15 +221,14 @@ class NodeTable:
         record.rank = rank
 
     def _held(self, record: NodeRecord) -> bool:
-        """Whether anybody still knows of the life of the node that we know of.
+        """Whether anybody still says what we take for the words of the node.
 
-        A sequence never goes back as long as the node is known. An epoch does: one that somebody
-        invented must go with the last who says so.
+        An epoch or a sequence that somebody invented must go with the last who says so.
         """
-        node, epoch = record.node, record.told.node.stamp.epoch
+        node, words = record.node, record.told.node
         for peer in self.peers.values():
             info = peer.entries.get(node)
-            if info is not None and info.node.stamp.epoch == epoch:
+            if info is not None and info.node is words:
                 return True
         return False
 
@@ -242,14 +242,20 @@ class NodeTable:
             self.weigh(node)
 
 
-def _shared(told: NodeInfo, info: NodeInfo) -> NodeInfo:
-    """The same with the self part that we have: every peer sends its own copy of it.
+def _shared(known: NodeInfo, info: NodeInfo) -> NodeInfo:
+    """The same with the self part that we have, if it is that: every peer sends its own copy of it.
 
-    A self part with the stamp of the one that we have is not newer: ours stays.
+    Only the stamp is not enough: somebody may have said something else with it, and whoever tells
+    the truth must not be taken for one who says that, too.
     """
-    if info.node.stamp != told.node.stamp:
+    if (
+        info.node is known.node
+        or info.node.stamp != known.node.stamp
+        or info.node != known.node
+        or info.signature != known.signature
+    ):
         return info
-    return NodeInfo(told.node, told.signature, info.path, info.parameters)
+    return NodeInfo(known.node, known.signature, info.path, info.parameters)
 
 
 def _newer(a: NodeSelf, b: NodeSelf) -> bool:
