@@ -194,6 +194,18 @@ def test_what_is_not_in_order_not_whole_or_not_wanted_is_seen(desk: Desk) -> Non
         desk.clients.datagram(1.0, header, encode_object(flow, 1, 1, 0.0) + b"x")
 
 
+def test_what_is_not_wanted_any_more_may_come_for_a_while_only(desk: Desk) -> None:
+    desk.clients.stays = 2.0
+    desk.clients.subscribe(KEY, NAME)
+    desk.clock.run(1.0)
+    desk.clients.unsubscribe(KEY)
+    desk.clients.stream_opened(2.9, 4, desk.header(), b"", False)
+    with pytest.raises(BreakError, match=r"nobody wants since 1\.000"):
+        desk.clients.stream_opened(3.1, 5, desk.header(), b"", False)
+    desk.ledger.exempt(2.0, 3.0)  # somebody was cut off, and did not hear of it
+    desk.clients.stream_opened(3.1, 6, desk.header(), b"", False)
+
+
 def test_names_are_discovered_and_vanish(desk: Desk) -> None:
     entry = AnnounceInfo(
         source=NodeId(1),

@@ -11,7 +11,8 @@ at rest              every configured link is up; every relay knows exactly the 
                      sets: what a relay sends is what the next one serves; disjoint; together they
                      are the subscribers of the o-relay
                      nothing of a hostile peer is left
-after withdrawal     all tables are empty; a Via that does not reflect was so before
+after withdrawal     all tables are empty; a Via that does not reflect was so before; the relays
+                     still know exactly each other
 ===================  ==========================================================================
 """
 
@@ -327,11 +328,22 @@ class Checks:
 
     # After withdrawal
 
+    def nobody_listens(self) -> None:
+        """All subscribers are gone: no publisher is pulled, and there is no set."""
+        for process in self._world.running():
+            if process.tables.flows() or any(each.flows for each in process.clients.publications):
+                raise self._fail("left over", f"{process.contact} still sends what nobody wants")
+
     def empty(self) -> None:
-        """Every table is back to where it began."""
+        """Every table is back to where it began, and the relays still know each other."""
         self.made += 1
         self.stubs.empty()
+        if missing := self.links_up():
+            raise self._fail("not connected", missing)
+        policy = self._world.policy
+        oracle = Oracle(self._world.graph(), lambda node: policy.transit("", node))
         for process in self._world.running():
+            self._nodes(process, oracle)
             sizes = process.tables.sizes()
             left = {name: size for name, size in sizes.items() if size}
             if left:
@@ -340,6 +352,9 @@ class Checks:
                 raise self._fail(
                     "left over", f"{process.contact}: {process.clients.open_streams} open streams"
                 )
+            if process.clients.discovered_names:
+                names = list(process.clients.discovered_names)
+                raise self._fail("left over", f"{process.contact} still believes in {names}")
 
     def vias_forget(self) -> None:
         """A Via that does not reflect keeps no subscription for longer than it takes to settle."""

@@ -6,6 +6,7 @@ They stand where the Edge's bridge stands in a server: they are the ``LocalSide`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -120,6 +121,7 @@ class Clients:
         "discovered_names",
         "past",
         "publications",
+        "stays",
         "wants",
     )
 
@@ -139,6 +141,8 @@ class Clients:
         self.wants: dict[int, Want] = {}
         self.past: dict[int, float] = {}
         """Keys that are not wanted any more, and since when."""
+        self.stays = math.inf
+        """How long what is not wanted any more may still begin to come, outside faults."""
         self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
         self._incoming: dict[int, _Incoming] = {}
 
@@ -342,8 +346,17 @@ class Clients:
         self._ledger.delivered(now, self.contact, header.track, item)
 
     def _known(self, now: float, key: int) -> None:
-        if key not in self.wants and key not in self.past:
+        if key in self.wants:
+            return
+        left = self.past.get(key)
+        if left is None:
             raise BreakError("not wanted", f"{self.contact} got {key:#x}, which nobody wanted", now)
+        if now - left > self.stays and not self._ledger.exempted(left, now):
+            raise BreakError(
+                "not wanted",
+                f"{self.contact} still got {key:#x}, which nobody wants since {left:.3f}",
+                now,
+            )
 
     @property
     def open_streams(self) -> int:

@@ -106,10 +106,13 @@ class Deeds:
         if process.running:
             process.clients.unsubscribe(self._world.track(deed.text)[0])
 
-    def withdraw_all(self) -> None:
-        """All clients go."""
+    def unsubscribe_all(self) -> None:
+        """All subscribers go."""
         for contact, track in list(self._interests):
             self._unsubscribe(Deed(0.0, "unsubscribe", (contact,), text=track))
+
+    def unpublish_all(self) -> None:
+        """All publishers go."""
         for track in self._publications:
             self._unpublish(Deed(0.0, "unpublish", (), text=track))
 

@@ -111,8 +111,14 @@ class Run:
         self.checks.vias_forget()
         # Withdrawal.
         world.ending = True
-        self.deeds.withdraw_all()
         settings = made.settings
+        self.deeds.unsubscribe_all()
+        if made.seed % 2:
+            # Publishers stay a little, and find that nobody listens.
+            stays = settings.unsubscribe_delay + settings.set_linger + FLIGHT
+            self._run_to(world.clock.now + stays + made.style.period)
+            self.checks.nobody_listens()
+        self.deeds.unpublish_all()
         linger = settings.unsubscribe_delay + settings.set_linger + settings.want_linger
         # A relay remembers its own withdrawals the longest.
         linger += settings.hold + 2 * settings.convergence

@@ -102,6 +102,7 @@ class RelayTables:
         relay = self._relay
         announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
         counters = relay._plane.counters()
+        interests = relay._interests
         return {
             "announces": sum(announces),
             "subscribes": sum(subscribes),
@@ -112,9 +113,65 @@ class RelayTables:
             "feeds": len(relay._feeds),
             "feeds of the plane": len(relay._plane._feeds),
             "held bytes": counters.held_bytes,
-            "pulls": len(relay._interests._origins),
-            "wants": len(relay._interests._wants),
+            "pulls": len(interests._origins),
+            "wants": len(interests._wants),
             "steered tracks": len(relay._steering._flows),
+            "steered targets": len(relay._steering._targets),
+            "own announces": len(interests._origins._announced),
+            "subscribes for us": len(interests._origins._subscribes),
+            "answers that wait": len(interests._origins._unsent) + len(interests._origins._unsaid),
+            "responders": len(interests._wants._by_responder),
+            "discovered names": len(interests._discovery._names),
+            "discovered announces": len(interests._discovery._index),
+            "withheld subscribes": len(relay._withheld),
+            "doubted entries": len(relay.announces._doubts) + len(relay.subscribes._doubts),
+            "sets that were told": len(relay._set_log),
+            "timers of sets": len(relay._sets._timers),
+            **self._of_sessions(),
+            **self._of_dials(),
+            **self._of_metrics(),
+        }
+
+    def _of_sessions(self) -> Mapping[str, int]:
+        """What is left of data on sessions, in the plane and in the sessions themselves."""
+        relay = self._relay
+        sessions = relay._plane._sessions.values()
+        wires = [peer.wire._sets for peer in relay._peers._peers.values()]
+        early = [link.early for link in relay._links.by_session.values() if link.early is not None]
+        return {
+            "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
+            "data of unknown sets": sum(len(each.unknown) for each in wires),
+            "early data": sum(len(each._chunks) for each in early),
+            "streams that come": sum(len(each.streams) + len(each.held) for each in sessions),
+            "streams that go": sum(len(each.legs) for each in sessions),
+            "streams that wait": sum(
+                stream.queued > 0 for each in sessions for stream in each.finished
+            ),
+            "targets of the plane": sum(len(each.targets) for each in sessions),
+        }
+
+    def _of_dials(self) -> Mapping[str, int]:
+        """Dials that nobody needs: for peers on demand, and more than there are contacts."""
+        dialler, servers = self._relay._dialler, self._relay._dialled_servers.keys()
+        return {
+            "wishes": len(dialler._wishes.keys() - servers),
+            "sessions that nobody wants": len(dialler._unwanted),
+            "dials": len(dialler._by_number),
+            "slots without a contact": len(dialler._slots)
+            - sum(
+                len(target.slots)
+                for target in (*dialler._contacts.values(), *dialler._wishes.values())
+            ),
+        }
+
+    def _of_metrics(self) -> Mapping[str, int]:
+        """Metrics that wait to be told, or of nodes that are gone; nothing is measured at rest."""
+        nib = self._relay._nib
+        exports = nib._exports
+        known = (*nib._table.records, nib._node)
+        return {
+            "damped changes": len(nib._due) + len(exports._due),
+            "damped nodes that are gone": sum(node not in known for node in exports._moved),
         }
 
     def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
