@@ -127,6 +127,8 @@ class Rig:
             self.announces.add_session(session, source=NodeId(session))
             self.subscribes.add_session(session, source=NodeId(session))
             self.know(session)
+        self.cut: set[NodeId] = set()
+        """Nodes to which policy leaves no way."""
         self.log: list[tuple[Any, ...]] = []
         """What the local side and the log were told, in order."""
         self._responses: list[tuple[int, SubscribeResponse]] = []
@@ -184,6 +186,10 @@ class Rig:
             return None
         region = self.regions.get(node, "")
         return NodeSelf(node, RelayType.EDGE, Stamp(epoch, 0), region=region)
+
+    def reaches(self, node: NodeId) -> bool:
+        """As the test says."""
+        return node not in self.cut
 
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """As the test says."""

@@ -18,7 +18,7 @@ from laps_relay.core.network.events import (
     SubscribeGone,
     SubscribeRefused,
 )
-from laps_relay.core.network.interfaces import Answer, Refusal
+from laps_relay.core.network.interfaces import Answer, NodeLookup, Refusal
 from laps_relay.core.network.plans import NO_PLAN, TablePlan
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.selection import make_order
@@ -30,6 +30,7 @@ from laps_wire.peering.laps2 import (
     AnnounceKind,
     Load,
     LoadClass,
+    NodeInfo,
     NodeSelf,
     RelayType,
     SubscribeCode,
@@ -1023,3 +1024,49 @@ def test_a_peer_that_goes_where_peers_must_not_be_is_left() -> None:
     net.relays[3].set_own_label(net.now, "away", "yes")
     net.run()
     assert [(gone.node, gone.code) for gone in net.told(2, PeerGone)] == [(3, CloseCode.POLICY)]
+
+
+class NoTransit(OpenPolicy):
+    """Nothing is reached through other relays."""
+
+    __slots__ = ()
+
+    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+        return Refusal("transit", "no relay may be passed") if info.path else None
+
+
+def test_a_relay_that_policy_cuts_off_asks_whether_it_is_still_served() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number, VIA if number == 2 else RelayType.EDGE, dynamic_peering=False)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.run()
+    net.publish(1)
+    net.want(3)
+    net.run()
+    assert net.answers(3)[-1] == (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
+    identity = NodeId(3), key_of(TRACK)
+    before = net.relays[3].subscribes.get(identity)
+    net.relays[3].set_policy(net.now, NoTransit())
+    # The publisher's relay has still a way to us, and serves us.
+    net.run(20)
+    assert net.answers(3) == []
+    net.send(1, b"still there")
+    net.run()
+    assert net.got(3) == [[b"still there"]]
+    after = net.relays[3].subscribes.get(identity)
+    assert before is not None
+    assert after is not None
+    assert after.stamp > before.stamp
+    net.relays[3].set_policy(net.now, OPEN_POLICY)
+    net.run(20)
+    assert net.answers(3) == []
+    for number in (1, 3):
+        net.relays[number].set_policy(net.now, NoTransit())
+    net.run(20)
+    assert net.answers(3)[-1][0] is Answer.ENDED
+    for number in (1, 3):
+        net.relays[number].set_policy(net.now, OPEN_POLICY)
+    net.run(20)
+    assert net.answers(3)[-1] == (Answer.ACCEPTED, SubscribeCode.ACCEPTED)

@@ -96,6 +96,14 @@ class Case:
         self.rig.know(node, epoch)
         self.wants.node_changed(self.rig.now, NodeId(node))
 
+    def way(self, node: int, there: bool) -> None:
+        """Policy leaves a way to a node, or none; the node is known all the same."""
+        if there:
+            self.rig.cut.discard(NodeId(node))
+        else:
+            self.rig.cut.add(NodeId(node))
+        self.wants.ways_changed(self.rig.now, NodeId(node))
+
 
 def test_one_subscribe_for_a_track_and_the_first_answer_counts() -> None:
     case = Case(1, 2)
@@ -565,4 +573,95 @@ def test_a_doubt_ends_with_the_want() -> None:
     case.answer(9, SubscribeCode.POLICY, "no")
     case.rig.rules.names = {NAME}
     case.wants.reconsider(0.5)
+    assert case.wants.poll_timeout() is None
+
+
+CUT_OFF = (
+    Answer.ENDED,
+    SubscribeCode.POLICY,
+    "policy leaves no way to the publisher's relay",
+    b"",
+)
+
+
+def test_it_ends_when_policy_leaves_no_way_to_all_who_serve_it() -> None:
+    case = Case(1, 2)
+    case.way(1, there=True)
+    case.want()
+    case.answer(1)
+    case.answer(2)
+    case.rig.taken()
+    first = case.asked()
+    case.way(1, there=False)
+    case.way(1, there=False)
+    case.at(5.0)
+    # Another one still serves it.
+    assert case.asked() is first
+    case.way(2, there=False)
+    case.at(9.0)
+    case.way(2, there=True)
+    case.at(20.0)
+    assert case.asked() is first
+    case.way(2, there=False)
+    case.at(25.0)
+    # They may have a way to us all the same.
+    assert case.asked().stamp > first.stamp
+    assert case.rig.taken() == []
+    case.at(26.0)
+    assert case.rig.taken() == [CUT_OFF]
+    # It stays advertised, and is asked for again when a way is there.
+    case.at(1000.0)
+    second = case.asked()
+    assert case.rig.taken() == []
+    case.way(1, there=True)
+    case.at(1000.0)
+    third = case.asked()
+    assert third.stamp > second.stamp
+    case.answer(1)
+    assert case.rig.taken() == [YES]
+    case.way(2, there=True)
+    case.at(2000.0)
+    assert case.asked() is third
+    assert (case.rig.taken(), case.wants.poll_timeout()) == ([], None)
+
+
+def test_who_serves_it_over_a_way_that_we_may_not_use_goes_on() -> None:
+    case = Case(1)
+    case.rig.cut.add(NodeId(1))
+    case.want()
+    case.answer(1)
+    case.rig.taken()
+    first = case.asked()
+    case.at(5.0)
+    assert case.asked().stamp > first.stamp
+    case.answer(1)
+    case.at(100.0)
+    assert (case.rig.taken(), case.wants.poll_timeout()) == ([], None)
+
+
+def test_a_way_that_comes_and_goes_does_not_make_us_ask_all_the_time() -> None:
+    case = Case(1)
+    case.want()
+    case.answer(1)
+    case.way(1, there=False)
+    case.at(5.0)
+    case.at(6.0)
+    case.way(1, there=True)
+    asked = case.asked()
+    case.at(6.0)
+    assert case.asked().stamp > asked.stamp
+    case.answer(1)
+    case.way(1, there=False)
+    case.at(11.0)
+    case.at(12.0)
+    assert case.rig.taken()[-1] == CUT_OFF
+    case.want()
+    asked = case.asked()
+    case.way(1, there=True)
+    case.answer(1)
+    case.at(13.0)
+    assert case.asked() is asked
+    assert case.rig.taken() == [YES]
+    case.wants.unwant(13.0, NAME)
+    case.at(20.0)
     assert case.wants.poll_timeout() is None

@@ -157,6 +157,8 @@ class NetworkCore(NetworkSessions):
             self._prober.set_targets(self._nib.nodes)
         for node in changes.routes:
             self._note_route(node)
+        for node in (*changes.routes, *changes.alternates):
+            self._interests.ways_changed(now, node)
         moved = changes.routes
         if changes.alternates:
             moved = moved + self._sets.astray(changes.alternates, self._best_hop)

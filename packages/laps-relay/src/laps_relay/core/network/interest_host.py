@@ -58,6 +58,9 @@ class InterestsHost(Protocol):
     def node(self, node: NodeId) -> NodeSelf | None:
         """What a node says of itself, our own too; None if the NIB does not have it."""
 
+    def reaches(self, node: NodeId) -> bool:
+        """Whether policy leaves any way to a node, also one over which we cannot send."""
+
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key; none: subscribes are flooded."""
 

@@ -244,6 +244,10 @@ class NetworkParts:
         info = self._nib.info(node)
         return None if info is None else info.node
 
+    def reaches(self, node: NodeId) -> bool:
+        """Whether policy leaves any way to a node; there is always one to ourselves."""
+        return node == self._own.node_id or bool(self._nib.candidates(node))
+
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key, perhaps told by a peer."""
         return self._sharding.replicas(key) or rendezvous(key, self._servers.known)

@@ -10,7 +10,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData, SubscribeInfo
 from laps_wire.peering.laps2.information import NO_DATA
 
-__all__ = ["MAX_REFUSALS", "NOT_ANNOUNCED", "PAUSE", "No", "Want", "code_of"]
+__all__ = ["MAX_REFUSALS", "NOT_ANNOUNCED", "NO_WAY", "PAUSE", "No", "Want", "code_of"]
 
 
 class No(NamedTuple):
@@ -22,6 +22,7 @@ class No(NamedTuple):
 
 
 NOT_ANNOUNCED: Final = No(SubscribeCode.NO_PUBLISHER, "nobody has announced it")
+NO_WAY: Final = No(SubscribeCode.POLICY, "policy leaves no way to the publisher's relay")
 MAX_REFUSALS: Final = 64
 """Refusals of one track that are kept from relays that were not asked: anybody can invent some."""
 PAUSE: Final = 1.0

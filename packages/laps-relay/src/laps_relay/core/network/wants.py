@@ -15,12 +15,14 @@ There is one subscribe in the network for a track, however many clients want it.
 its stamp; an answer that got lost with a session on its way is asked for again, with a new stamp.
 So is a track of which clients want something else now: a new group, another priority; and one that
 is served, when a relay says that its policy does not let the subscribe pass any more: who serves it
-says so again if another way leads there, and who does not has lost the subscribe.
+says so again if another way leads there, and who does not has lost the subscribe. The same is done
+when policy leaves us no way to any of those who serve it: then their own word may not reach us.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from laps_relay.core.network.bodies import without_tokens
 from laps_relay.core.network.discovery import Discovery
@@ -29,6 +31,7 @@ from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings
 from laps_relay.core.network.subscribe_index import SubscribeIndex
 from laps_relay.core.network.want_records import (
     MAX_REFUSALS,
+    NO_WAY,
     NOT_ANNOUNCED,
     PAUSE,
     No,
@@ -61,6 +64,19 @@ class _Due(Enum):
     DOUBT = "doubt"
     LOST = "lost"
     REFRESH = "refresh"
+    CUT = "cut"
+    BACK = "back"
+
+
+_ASKING: Final = (
+    _Due.LINGER,
+    _Due.RETRY,
+    _Due.VERDICT,
+    _Due.REFRESH,
+    _Due.DOUBT,
+    _Due.BACK,
+)
+"""What waits only as long as a track is advertised."""
 
 
 class Wants:
@@ -68,6 +84,7 @@ class Wants:
 
     __slots__ = (
         "_by_responder",
+        "_cut",
         "_discovery",
         "_hasher",
         "_host",
@@ -98,6 +115,8 @@ class Wants:
         self._wants: dict[int, Want] = {}
         self._index: SubscribeIndex[int] = SubscribeIndex()
         self._by_responder: dict[NodeId, dict[int, None]] = {}
+        self._cut: set[NodeId] = set()
+        """Those that served something until no way led there any more."""
         self._timers: Timers[tuple[_Due, int, NodeId | None]] = Timers()
         self.collisions = 0
         """Names refused because another one has their hash, and answers about another name."""
@@ -237,7 +256,7 @@ class Wants:
         want.entry = None
         for node in list(want.accepted):
             self._release(want, node)
-        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT, _Due.REFRESH, _Due.DOUBT):
+        for due in _ASKING:
             self._timers.cancel((due, want.key, None))
         withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
         self._host.subscribes.retract(now, withdrawal)
@@ -288,6 +307,8 @@ class Wants:
 
     def _accept(self, now: float, want: Want, node: NodeId, data: SubscribeData) -> None:
         known = self._host.node(node)
+        if node not in want.accepted and known is not None and not self._host.reaches(node):
+            self._timers.set((_Due.CUT, want.key, node), now + self._settings.origin_grace)
         want.accepted[node] = None if known is None else known.stamp.epoch
         want.renewed.add(node)
         want.refusals.pop(node, None)
@@ -381,6 +402,7 @@ class Wants:
     def _release(self, want: Want, node: NodeId) -> None:
         del want.accepted[node]
         self._timers.cancel((_Due.LOST, want.key, node))
+        self._timers.cancel((_Due.CUT, want.key, node))
         served = self._by_responder[node]
         del served[want.key]
         if not served:
@@ -418,6 +440,35 @@ class Wants:
                 # Gone, or started again: then it hears our subscribe, and answers anew.
                 self._timers.set(lost, now + self._settings.origin_grace)
 
+    def ways_changed(self, now: float, node: NodeId) -> None:
+        """Ways to a node came or went."""
+        served = self._by_responder.get(node, ())
+        if not served and node not in self._cut:
+            return
+        reached = self._host.reaches(node)
+        for key in served:
+            cut = (_Due.CUT, key, node)
+            if reached:
+                self._timers.cancel(cut)
+            elif self._timers.when(cut) is None:
+                self._timers.set(cut, now + self._settings.origin_grace)
+        if reached and node in self._cut:
+            self._cut.remove(node)
+            for want in self._wants.values():
+                if want.entry is not None and not want.accepted and node in want.refusals:
+                    back = max(now, want.asked + PAUSE)
+                    self._timers.set((_Due.BACK, want.key, None), back)
+
+    def _cut_off(self, now: float, want: Want, node: NodeId) -> None:
+        """No way has led to somebody who serves it for a while.
+
+        Perhaps it still has one to us. If nobody else serves it, it is asked whether it does.
+        """
+        if not any(self._host.reaches(each) for each in want.accepted):
+            self._cut.update(want.accepted)
+            want.refusals[node] = NO_WAY
+            self._doubt(now, want)
+
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
         return self._timers.next()
@@ -444,6 +495,12 @@ class Wants:
             elif due is _Due.RETRY:
                 if want.state is None:
                     self._advertise(now, want)
+            elif due is _Due.BACK:
+                if not want.accepted:
+                    want.patience = self._settings.origin_grace
+                    self._advertise(now, want)
+            elif due is _Due.CUT and node is not None:
+                self._cut_off(now, want, node)
             elif node is not None:
                 reason = "the publisher's relay is out of reach"
                 self._lose(now, want, node, No(SubscribeCode.UNREACHABLE, reason))
