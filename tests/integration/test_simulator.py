@@ -64,6 +64,16 @@ def test_what_broke_once_holds(seed: int) -> None:
 
 @pytest.mark.seeds
 @pytest.mark.timeout(900)
+def test_vias_are_injected_and_left() -> None:
+    ended = command("run", "--seeds", "1:12", "--kind", "steering", "--json")
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    broken = [line["problem"] for line in lines if line.get("rule")]
+    assert not broken, broken
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.seeds
+@pytest.mark.timeout(900)
 def test_two_hundred_relays() -> None:
     ended = command("run", "--seeds", "1", "--relays", "200", "--json")
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]

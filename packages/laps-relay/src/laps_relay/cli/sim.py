@@ -35,7 +35,12 @@ TopologyName = Annotated[
     ),
 ]
 Kind = Annotated[
-    str | None, typer.Option("--kind", help="Only planned changes, or faults: planned, faults.")
+    str | None,
+    typer.Option(
+        "--kind",
+        help="Only planned changes, faults, or networks in which Vias are injected: planned, "
+        "faults, steering.",
+    ),
 ]
 
 

@@ -53,7 +53,11 @@ def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Table
     else:
         process.edge.attach(relay, dice)
     relay.set_contacts(
-        world.clock.now, [Contact(address=name, mode=_mode(world, name)) for name in process.links]
+        world.clock.now,
+        [
+            Contact(address=name, mode=_mode(world, name), parallel=world.scenario.parallel)
+            for name in process.links
+        ],
     )
     return relay, RelayTables(relay, process)
 

@@ -22,12 +22,14 @@ from typing import Final
 
 from laps_relay.core.network.events import SubscribeGone
 from laps_relay.core.network.interfaces import Answer
+from laps_relay.core.network.probing import MAX_PROBES
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.routes import Routes
+from laps_relay.sim.steering_checks import SteeringChecks
 from laps_relay.sim.stub_checks import StubChecks
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
@@ -42,7 +44,16 @@ LOOP_LIMIT: Final = 1.5
 class Checks:
     """Looks at a world; raises :class:`~laps_relay.sim.ledger.BreakError`."""
 
-    __slots__ = ("_deeds", "_loops", "_routes_seen", "_sources", "_world", "made", "stubs")
+    __slots__ = (
+        "_deeds",
+        "_loops",
+        "_routes_seen",
+        "_sources",
+        "_world",
+        "made",
+        "steering",
+        "stubs",
+    )
 
     def __init__(self, world: World, deeds: Deeds) -> None:
         self._world = world
@@ -52,6 +63,7 @@ class Checks:
         self._routes_seen = -1
         self._sources = world.by_node()
         self.stubs = StubChecks(world)
+        self.steering = SteeringChecks(world, deeds)
         self.made = 0
         world.watch(self.subscribe_gone)
 
@@ -148,8 +160,8 @@ class Checks:
             self._nodes(process, oracle)
         self._hostiles()
         self._wants(oracle)
+        self._feeds(oracle)
         if world.scenario.exact:
-            self._feeds(oracle)
             Routes(world, oracle).fib(world.running())
         self._sets()
 
@@ -249,7 +261,7 @@ class Checks:
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
 
     def _feeds(self, oracle: Oracle) -> None:
-        """At the o-relay: exactly the subscribers, each over the oracle's next hop."""
+        """At the o-relay: exactly the subscribers."""
         for track in self._deeds.publications:
             key = self._world.track(track)[0]
             expected = [
@@ -322,6 +334,10 @@ class Checks:
         ends = sum(len(process.ends) for process in world.running())
         silence = settings.hold / 3
         most = ends * (1 + (world.clock.now - since) / silence)
+        # Each session asks how far all other nodes are, and is answered.
+        rounds = 1 + (world.clock.now - since) // settings.probe_interval
+        if settings.dynamic_peering:
+            most += ends * rounds * 2 * min(len(world.processes), MAX_PROBES)
         said = world.control_messages - before
         if said > most:
             raise self._fail("chatter", f"{said} messages at rest, {most:.0f} keep all alive")

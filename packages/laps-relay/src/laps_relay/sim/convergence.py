@@ -125,7 +125,7 @@ class Convergence:
             return None
         running = world.running()
         for process in running:
-            if process.paused or process.draining or not process.tables.controlled():
+            if process.paused or process.avoided or not process.tables.controlled():
                 return None
         peers = {process.spec.node_id: set(process.tables.peers()) for process in running}
         names = {process.spec.node_id: process for process in running}

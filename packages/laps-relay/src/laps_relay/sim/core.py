@@ -14,7 +14,7 @@ from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network.interfaces import Dial, Policy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceKind, SubscribeData
+from laps_wire.peering.laps2 import AnnounceKind, Load, SubscribeData
 from laps_wire.peering.session import Role, Transmit
 
 __all__ = ["Flow", "RelayCore", "SetOut", "Tables"]
@@ -108,6 +108,9 @@ class RelayCore(Protocol):
 
     def drain(self, now: float, seconds: float) -> None:
         """Go away, and say so."""
+
+    def set_load(self, now: float, load: Load) -> None:
+        """How busy it is."""
 
     def set_policy(self, now: float, policy: Policy) -> None:
         """Another policy holds."""

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
+from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.rules import SimPolicy
 from laps_relay.sim.scenario import Deed
+from laps_relay.sim.steering_checks import used_via
 from laps_relay.sim.touch import CONVERGED, exempt
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceKind
+from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass
 
 __all__ = ["Deeds"]
 
@@ -20,7 +22,7 @@ __all__ = ["Deeds"]
 class Deeds:
     """What can be done to a world."""
 
-    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles")
+    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles", "last")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -29,6 +31,8 @@ class Deeds:
         self._interests: dict[tuple[str, str], None] = {}
         """Which relay's clients want which track: they come back after a restart."""
         self.done = 0
+        self.last = 0.0
+        """When something was done, or was over."""
         self.hostiles: list[Hostile] = []
 
     def plan(self) -> None:
@@ -39,6 +43,7 @@ class Deeds:
     def do(self, deed: Deed) -> None:
         """Do it."""
         self.done += 1
+        self.last = self._world.clock.now
         self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
         action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
         action(deed)
@@ -139,6 +144,7 @@ class Deeds:
         if process.running and process.life == life:
             process.crash()
             process.start()
+            self.last = self._world.clock.now
 
     def _slower(self, deed: Deed) -> None:
         """A link's delay changes, and both ends measure it."""
@@ -173,6 +179,39 @@ class Deeds:
         world.ledger.exempt(world.clock.now, world.clock.now + 3.0)
         for process in world.running():
             process.call(lambda core, now: core.set_policy(now, world.policy))
+
+    # Planned changes of the Via in use
+
+    def _used(self, deed: Deed) -> RelayProcess | None:
+        """The Via through which an o-relay sends a track now."""
+        via = used_via(self._world, self._world.processes[deed.who[0]], deed.text)
+        self._world.note("in use:", "no Via" if via is None else via.contact)
+        return via
+
+    def _drain_used(self, deed: Deed) -> None:
+        via = self._used(deed)
+        if via is not None:
+            self._drain(deed._replace(who=(via.contact,)))
+
+    def _overload_used(self, deed: Deed) -> None:
+        via = self._used(deed)
+        if via is not None and not via.avoided:
+            via.overloaded = True
+            self._world.disturbed()
+            via.call(lambda core, now: core.set_load(now, Load(LoadClass.OVERLOADED, 990)))
+            self._world.clock.after(deed.value, self._relieve, via, via.life)
+
+    def _relieve(self, via: RelayProcess, life: int) -> None:
+        if via.running and via.life == life:
+            via.overloaded = False
+            self.last = self._world.clock.now
+            self._world.disturbed()
+            via.call(lambda core, now: core.set_load(now, Load()))
+
+    def _forbid_used(self, deed: Deed) -> None:
+        via = self._used(deed)
+        if via is not None:
+            self._policy(deed._replace(who=(via.contact,)))
 
     # Faults
 

@@ -31,6 +31,13 @@ from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.runner import Outcome, simulate
 from laps_relay.sim.scenario import scenario
+from laps_relay.sim.steering_kind import STEERING
+from laps_relay.sim.steering_mutants import (
+    drain_ignored,
+    overload_ignored,
+    vias_never_left,
+    vias_not_dialled,
+)
 from laps_relay.sim.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
 from laps_wire.peering.laps2 import Stamp
 from laps_wire.peering.session import SnsStanding
@@ -284,6 +291,9 @@ _FAULTS: Final = "faults"
 _BUSY: Final = "busy"
 
 
+_STEERED: Final = tuple((seed, 8, "regions", STEERING) for seed in range(1, 10))
+
+
 def _anywhere(kind: str) -> tuple[Hiding, ...]:
     """Where to look if the code has moved on, and the runs above with it."""
     shapes = ("chord", "random", "ring", "regions", "tree")
@@ -402,6 +412,26 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="a Stub leaves its parent while streams are under way",
         patch=stubs_leave_early,
         seen=((2, 8, "ring+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "drain-ignored": Mutant(
+        what="nobody looks again when the Via in use drains or is overloaded",
+        patch=drain_ignored,
+        seen=_STEERED,
+    ),
+    "overload-ignored": Mutant(
+        what="a Via that is overloaded is as good as any other",
+        patch=overload_ignored,
+        seen=_STEERED,
+    ),
+    "vias-never-left": Mutant(
+        what="a Via that does not pay any more stays in use",
+        patch=vias_never_left,
+        seen=_STEERED,
+    ),
+    "vias-not-dialled": Mutant(
+        what="nobody dials the Via that would help",
+        patch=vias_not_dialled,
+        seen=_STEERED,
     ),
     "early-data-dropped": Mutant(
         what="data that comes before its set does not wait",

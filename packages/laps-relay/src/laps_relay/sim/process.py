@@ -47,6 +47,7 @@ class RelayProcess:
         "edge",
         "life",
         "links",
+        "overloaded",
         "paused",
         "running",
         "spec",
@@ -64,6 +65,7 @@ class RelayProcess:
         self.running = False
         self.paused = False
         self.draining = False
+        self.overloaded = False
         self.life = 0
         self.core: RelayCore
         self.tables: Tables
@@ -80,6 +82,11 @@ class RelayProcess:
     def silent(self) -> bool:
         """Whether nothing comes out of it."""
         return self.paused or not self.running
+
+    @property
+    def avoided(self) -> bool:
+        """Whether others should take ways around it."""
+        return self.draining or self.overloaded
 
     @property
     def is_stub(self) -> bool:
@@ -99,6 +106,7 @@ class RelayProcess:
         self.running = True
         self.paused = False
         self.draining = False
+        self.overloaded = False
         self._ends = {}
         self._backlog = []
         self._timer = None

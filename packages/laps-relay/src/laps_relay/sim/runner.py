@@ -141,6 +141,7 @@ class Run:
             clock.run(min(until, clock.now + STEP))
             self.checks.loops()
             self.checks.stubs.unseen()
+            self.checks.steering.look()
 
     def _come_to_rest(self) -> None:
         """Until all links are up and nothing has changed for a while."""

@@ -24,6 +24,7 @@ from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.shapes import generate, with_control_servers
+from laps_relay.sim.steering_kind import STEERING, with_steering
 from laps_relay.sim.stubs import STUBS, with_stubs
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
@@ -50,13 +51,15 @@ SETTINGS: Final = NetworkSettings(
     dynamic_idle=5.0,
     via_hold=2.0,
 )
-"""Short times, so that a run needs few virtual seconds; no Via is injected (see ``steering``)."""
+"""Short times, so that a run needs few virtual seconds; Vias are injected in ``steering_kind``."""
 
 
 LARGE: Final = 60
 """Networks with more relays see fewer changes."""
 ON_BYTES: Final = 8
 """Every so many seeds one runs on real bytes."""
+STEERED: Final = 6
+"""Every so many seeds one is of the kind ``steering``."""
 DEFAULT_STYLE: Final = Style()
 
 
@@ -80,6 +83,8 @@ class Scenario:
     style: Style = DEFAULT_STYLE
     on_bytes: bool = True
     """Whether control messages are bytes, or are handed over as they are (faster)."""
+    parallel: int = 1
+    """Connections for each configured link."""
     settle: float = 8.0
     """After the last deed, until everything must be at rest."""
 
@@ -98,13 +103,18 @@ def scenario(
 ) -> Scenario:
     """The run of a seed; what is given narrows it.
 
-    A topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
+    The kind ``steering`` has networks of its own, and every sixth seed is of it. Otherwise a
+    topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
     ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs.
     """
     has_stubs = topology is not None and topology.endswith(STUBS)
     if topology is not None:
         topology = topology.removesuffix(STUBS)
     dice = Dice(seed)
+    free = relays is None and topology is None and kind is None
+    if kind == STEERING or (free and seed % STEERED == STEERED - 2):
+        bare = Scenario(seed=seed, topology=Topology(name=STEERING, relays=(), links=()))
+        return with_steering(bare, dice)
     draw = dice.of("scenario")
     size = round(draw.triangular(12, 30, 12))  # 12 to 30, the smaller ones more often
     shape = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))

@@ -340,7 +340,21 @@ class World:
                 continue
             a, b = one.spec.node_id, other.spec.node_id
             graph[a][b] = graph[b][a] = wire.srtt_us
+        if self.scenario.settings.dynamic_peering:
+            self._add_dialled(graph)
         return graph
+
+    def _add_dialled(self, graph: dict[NodeId, dict[NodeId, int]]) -> None:
+        """What relays have dialled on demand: both ends believe in it."""
+        nodes = {node: process for node, process in self.by_node().items() if node in graph}
+        for node, process in nodes.items():
+            for peer in process.tables.peers():
+                other = nodes.get(peer)
+                if other is None or peer in graph[node] or node not in other.tables.peers():
+                    continue
+                wire = self.network.wire(process.contact, other.contact)
+                if wire is not None:
+                    graph[node][peer] = graph[peer][node] = wire.srtt_us
 
 
 def _wire(link: LinkSpec) -> Wire:
