@@ -120,7 +120,7 @@ async def test_two_workers_are_one_relay() -> None:
 
 
 async def test_workers_with_a_control_server_hear_everything_too(tmp_path: Path) -> None:
-    """The second worker learns of the server from the first, and has a session of its own."""
+    """The second worker has no session with the server: the first one speaks for it."""
     state = ("--state-dir", str(tmp_path), "--peer-port", "0")
     with (
         relay_process("--type", "control", *state, patience=LIMIT) as control,
@@ -136,9 +136,5 @@ async def test_workers_with_a_control_server_hear_everything_too(tmp_path: Path)
             for each in ears:
                 await until(lambda: sum(each.heard.values()) >= 20)  # noqa: B023 - awaited here
                 assert each.doubled() == []
-            async with http_client(control.admin) as http:
-                answer = await http.get("/v1/network/peers")
-            peers = {item["node"] for item in answer.json()["items"] if item["control"]}
-            assert {worker["node"] for worker in relay.told["workers"]} <= peers
             for task in tasks:
                 task.cancel()

@@ -91,11 +91,10 @@ class Worker:
             "listen.client_port": self.client_port,
         }
         if self.index or not config.network.meets_others:
-            different |= {"network.port": 0, "network.contacts": []}
-            different |= {"network.host": _LOOPBACK} if self.local else {}
+            different |= {"network.host": _LOOPBACK, "network.port": 0, "network.contacts": []}
         if self.index:
             different |= {"network.peers": self.siblings, "admin.enabled": False}
-            # Nobody elsewhere can dial it: data from and to others goes through the first one.
+            # From its loopback socket it reaches nobody elsewhere: the first one does it.
             different |= {} if self.local else {"network.dynamic": False}
             # A C++ network has one way into ours, or it would get everything several times.
             different |= {"network.cpp_peers": [], "network.cpp_contacts": []}
@@ -191,11 +190,8 @@ class Workers:
         for index in range(network.workers):
             client = self._keep(bind_udp(listen.host, port, reuse_port=True))
             port = client.getsockname()[1]
-            # Others of a network are reached from an address of their kind: every Edge has a
-            # session with every control server.
-            host = _LOOPBACK if local else network.host or listen.host
             if index or not network.meets_others:
-                peer = self._keep(bind_udp(host, 0))
+                peer = self._keep(bind_udp(_LOOPBACK, 0))
             else:
                 peer = self._keep(bind_udp(network.host or listen.host, network.port))
             admin = self._admin_socket if index == 0 else None

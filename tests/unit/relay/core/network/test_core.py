@@ -594,8 +594,11 @@ def test_a_control_server_that_is_back_keeps_its_session() -> None:
     net = RelayNet()
     for number in (1, 2):
         net.add(number)
-    net.add(9, RelayType.CONTROL)
-    net.dial_for_ever(1, 9)
+    for number in (8, 9):
+        net.add(number, RelayType.CONTROL)
+    net.dial_for_ever(9, 8)
+    net.dial_for_ever(1, 8, 9)
+    net.dial_for_ever(2, 8)
     net.join(1, 2)
     net.run(2)
     (row,) = [row for row in net.relays[2].peers() if row.node == 9]

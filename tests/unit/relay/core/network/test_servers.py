@@ -56,6 +56,8 @@ def test_an_edge_learns_of_the_other_servers_and_connects_with_all() -> None:
         net.add(number, CONTROL)
     net.dial_for_ever(1, 11, 12, 13)
     net.dial_for_ever(2, 11)
+    net.dial_for_ever(12, 11)
+    net.dial_for_ever(13, 11)
     net.join(2, 1)
     net.run(3)
     assert links(net, 2) == [1, 11, 12, 13]
@@ -76,6 +78,7 @@ def test_an_edge_learns_of_the_other_servers_and_connects_with_all() -> None:
     net.run(3)
     assert links(net, 2) == [1, 11, 12]
     net.add(13, CONTROL)
+    net.dial_for_ever(13, 11)
     net.run(60)
     assert links(net, 2) == [1, 11, 12, 13]
 
@@ -148,6 +151,7 @@ def test_what_was_flooded_is_taken_back_once_it_has_a_server() -> None:
     net.run(3)
     assert len(net.relays[1].announce_rows()) == 2
     net.contacts["relay-9:33434"] = 9
+    net.dial_for_ever(2, 9)
     net.run(60)
     assert 9 in links(net, 2)
     rows = net.relays[1].announce_rows()

@@ -162,13 +162,9 @@ class Exports:
             self._mark(node, None)
             return
         via = record.best
-        # Ways through control servers are for knowing, not for sending: only they pass them on. But
-        # everybody says where a server is: every Edge wants a session with it.
-        passes = (
-            self._local.node.relay_type is RelayType.CONTROL
-            or record.told.node.relay_type is RelayType.CONTROL
-        )
-        if via is None or not (via.carries or passes):
+        # Ways through control servers are for knowing, not for sending: only they pass them on.
+        reflects = self._local.node.relay_type is RelayType.CONTROL
+        if via is None or not (via.carries or reflects):
             self._replace(record, None, None)
             return
         info = via.entries[node]
