@@ -179,11 +179,7 @@ class Checks:
         known = [node for node in process.tables.nodes() if node != own]
         # Policy may know of a node that it lets nobody reach.
         extra = sorted(set(known) - set(self._sources_running()))
-        extra += [
-            node
-            for node in set(known) - set(expected)
-            if process.tables.next_hop(node) and not self._is_control(node)
-        ]
+        extra += [node for node in set(known) - set(expected) if process.tables.next_hop(node)]
         lacking = sorted(set(expected) - set(known))
         if extra or lacking:
             raise self._fail(
@@ -209,11 +205,6 @@ class Checks:
 
     def _sources_running(self) -> list[NodeId]:
         return [node for node, process in self._sources.items() if process.running]
-
-    def _is_control(self, node: NodeId) -> bool:
-        """Everybody knows a way to control servers, for finding them; no data goes there."""
-        source = self._sources.get(node)
-        return source is not None and source.spec.relay_type is RelayType.CONTROL
 
     def _served(self, oracle: Oracle, origin: RelayProcess, contact: str, track: str) -> bool:
         """Whether policy lets a publisher's data reach a subscriber."""
