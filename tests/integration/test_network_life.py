@@ -84,6 +84,67 @@ async def test_a_via_that_is_stopped_waits_until_others_have_moved(tmp_path: Pat
         show.stop()
 
 
+async def test_an_order_to_drain_is_told_to_peers(tmp_path: Path) -> None:
+    """Nobody sends clients there any more, and its own have gone."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        leaving = await net.relay("edge", **PATIENT)
+        staying = await net.relay("edge", leaving)
+        await net.settled()
+        show = Show(group)
+        show.publish(staying, per_group=10)
+        ear = show.listen(leaving)
+        await show.more(ear)
+        leaving.app.view.drain("")
+        rows = staying.network.relay
+
+        def known() -> bool:
+            load = [row.load_class for row in rows.nodes() if str(row.node) == leaving.node]
+            return load == ["draining"] and all(row.leaving for row in rows.peers())
+
+        await until(known)
+        await until(lambda: len(staying.app.server.ports) == 2)
+        await show.more(ear, numbers=100)
+        await show.whole(ear)
+        show.stop()
+
+
+async def test_a_parent_that_is_stopped_waits_for_its_stub(tmp_path: Path) -> None:
+    """The Stub has another parent: it moves, and loses and doubles nothing."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        origin = await net.relay("edge")
+        parents = [await net.relay("edge", origin, **PATIENT) for _ in range(2)]
+        await net.settled()
+        stub = await net.relay("stub", *parents)
+        await until(lambda: sum(row.control for row in stub.network.relay.peers()) == 2)
+        show = Show(group)
+        show.publish(origin, per_group=10)
+        ears = [show.listen(stub), show.listen(stub)]
+        await show.more(*ears)
+        (leaving,) = (each for each in parents if each.network.in_transit)
+        await net.stop(leaving, drain=True)
+        await show.more(*ears, numbers=100)
+        await show.whole(*ears)
+        show.stop()
+
+
+async def test_a_stub_with_one_parent_is_told_where_to_go(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        origin = await net.relay("edge")
+        parent = await net.relay("edge", origin)
+        await net.settled()
+        stub = await net.relay("stub", parent)
+        await until(lambda: any(row.control for row in stub.network.relay.peers()))
+        show = Show(group)
+        show.publish(origin)
+        ear = show.listen(stub)
+        await show.more(ear)
+        await net.stop(parent, drain=True)
+        await until(lambda: [str(row.node) for row in stub.network.relay.peers()] == [origin.node])
+        await show.more(ear)
+        assert ear.doubled() == []
+        show.stop()
+
+
 def again(relay: RunningRelay, kind: str, drain_timeout: str = "40s") -> None:
     """Reload with another type."""
     config = relay.app.loaded.config

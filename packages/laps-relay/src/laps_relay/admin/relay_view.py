@@ -61,6 +61,8 @@ class EdgeView:
         self.draining = False
         self.places: Callable[[], Callable[[int], str] | None] = lambda: None
         """Asked at a drain: what gives each session an address, if there is a network."""
+        self.tell_peers: Callable[[], None] = lambda: None
+        """Called at a drain: the network hears of it."""
         self.node_id = loaded.config.network.node_id
         """As the network knows it; as configured if there is none."""
 
@@ -154,8 +156,12 @@ class EdgeView:
         ]
 
     def drain(self, new_uri: str) -> None:
-        """Send everybody away: to one address, or each to where the network finds best."""
+        """Send everybody away: to one address, or each to where the network finds best.
+
+        Peers hear of it too: nobody may be sent here, and what goes through us moves.
+        """
         self.draining = True
+        self.tell_peers()
         places = None if new_uri else self.places()
         self._server.relay.drain(self._server.now, new_uri, places=places)
         self._server.settle()

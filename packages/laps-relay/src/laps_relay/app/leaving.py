@@ -51,11 +51,16 @@ class Leaving:
         redirects = None if network is None else network.redirects()
         return None if redirects is None else redirects.place
 
-    async def drain(self, seconds: float) -> None:
-        """Tell clients and peers, and wait for them."""
+    def tell_peers(self, seconds: float | None = None) -> None:
+        """The network hears that we go; without seconds they are those of the configuration."""
         network = self._network()
         if network is not None:
-            network.drain(seconds)
+            usual = self._view.loaded.config.listen.drain_timeout
+            network.drain(usual if seconds is None else seconds)
+
+    async def drain(self, seconds: float) -> None:
+        """Tell clients and peers, and wait for them."""
+        self.tell_peers(seconds)
         if not self._server.ports and not self._in_transit:
             return
         self._logger.info("draining", sessions=len(self._server.ports), seconds=seconds)

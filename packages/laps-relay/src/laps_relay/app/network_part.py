@@ -132,6 +132,7 @@ class NetworkPart:
         self._epoch = int(time.time() * 1000)
         self._numbers = count(-1, -1)
         self._load = LoadMeter()
+        self._drained = False
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
         self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
@@ -302,13 +303,46 @@ class NetworkPart:
 
     @property
     def in_transit(self) -> bool:
-        """Whether data of peers goes through us to others."""
-        return any(row.session != LOCAL and row.egress for row in self.relay.fib())
+        """Whether data goes through us to other relays, or from and to a Stub of ours."""
+        return self._serves_stubs() or any(
+            row.session != LOCAL and row.egress for row in self.relay.fib()
+        )
+
+    def _serves_stubs(self) -> bool:
+        edge = self._edge
+        if edge is None:
+            return False
+        # A C++ relay is not told that we go, so nothing can be waited for.
+        stubs = {number for number, each in edge.joined.items() if isinstance(each, StubParent)}
+        return bool(stubs) and (
+            any(row.session in stubs for row in edge.relay.subscriptions())
+            or any(
+                row.subscribers and not stubs.isdisjoint(row.publishers)
+                for row in edge.relay.tracks()
+            )
+        )
 
     def drain(self, seconds: float) -> None:
-        """Tell peers that we go away."""
-        self.relay.drain(self.server.now, seconds, "the relay stops")
+        """Tell peers that we go away, and Stubs where to go; said once."""
+        if self._drained:
+            return
+        self._drained = True
+        self.relay.drain(self.server.now, seconds, "the relay stops", self._alternates())
         self.server.settle()
+
+    def _alternates(self) -> tuple[str, ...]:
+        """How the nearest Edge that has room is dialled; nothing if there is none."""
+        rows = [
+            row
+            for row in self.relay.nodes()
+            if row.node != self.node_id
+            and row.relay_type == "edge"
+            and row.next_hop is not None
+            and row.load_class not in ("overloaded", "draining")
+            and row.contacts
+        ]
+        nearest = min(rows, key=lambda row: (row.hops, row.cost_us, row.node), default=None)
+        return () if nearest is None else nearest.contacts
 
     def read_policy(self, file: Path | None) -> Policy:
         """The policy of a file, not in force yet."""

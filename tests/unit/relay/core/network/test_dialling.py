@@ -285,15 +285,17 @@ def test_nobody_is_sent_round_in_circles() -> None:
     assert seen == ["a", "b", "b", "b", "b", "a"]
 
 
-def test_a_peer_that_drains_says_where_to_go() -> None:
-    rig = Rig()
+@pytest.mark.parametrize(("relay_type", "then"), [(RelayType.STUB, "b"), (RelayType.EDGE, "a")])
+def test_a_parent_that_drains_says_where_to_go(relay_type: RelayType, then: str) -> None:
+    """A Stub goes there; others have more peers, and wait for this one."""
+    rig = Rig(relay_type=relay_type)
     rig.contacts("a")
     session = rig.connect(N20)
     rig.dialler.observe(rig.now, session, Draining(deadline=0.0, reason="", alternates=("b", "c")))
     rig.dialler.observe(rig.now, 99, Draining(deadline=0.0, reason="", alternates=("x",)))
     rig.down(session, N20)
     rig.wait()
-    assert rig.one().contact == "b"
+    assert rig.one().contact == then
 
 
 def test_ourselves_are_not_dialled_again() -> None:

@@ -276,8 +276,8 @@ class Dialler(SlotTable):
                 self.refused(now, session, event)
             case PeerDown():
                 self.ended(now, session)
-            case Draining() if event.alternates and session in self._by_session:
-                # Where to go once it has ended.
+            case Draining() if event.alternates and self._is_stub and session in self._by_session:
+                # Where to go once it has ended. Others have more peers, and wait for this one.
                 self._by_session[session].redirects = list(event.alternates)
 
     # Polls
