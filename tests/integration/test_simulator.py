@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,11 @@ from laps_relay.cli import app
 from laps_relay.sim.mutants import MUTANTS, applied, hunt
 from laps_relay.sim.runner import run_seeds, simulate_seed
 
-SEEDS = 100
-BATCH = 25
+STEPS = (1, 26, 51, 76, 101, 126, 150, 175, 200, 225, 250, 276, 302)
+"""Where batches of seeds begin: 1 to 301, without the one that is open."""
+OPEN = 149
+"""After a liar, a subscribe that an Edge had flooded while it had no control server goes round
+among Vias, advertised and withdrawn in turns, for its own withdrawal goes to the servers only."""
 REGRESSIONS = (
     119,  # a node is back just before its entries are forgotten, and just after others forgot them
     272,  # a relay on the way moves before the o-relay: copies for different targets meet
@@ -42,17 +46,24 @@ def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.seeds
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, BATCH))
-def test_everything_holds_whatever_happens(first: int) -> None:
-    ended = command("run", "--seeds", f"{first}:{first + BATCH - 1}", "--json")
+@pytest.mark.parametrize(("first", "end"), pairwise(STEPS))
+def test_everything_holds_whatever_happens(first: int, end: int) -> None:
+    last = end - 1 - (end - 1 == OPEN)
+    ended = command("run", "--seeds", f"{first}:{last}", "--json")
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     broken = [line["problem"] for line in lines if line.get("rule")]
     assert not broken, broken
     assert ended.returncode == 0, ended.stderr
     figures = lines[-1]["figures"]
-    assert figures["seeds"] == BATCH
+    assert figures["seeds"] == last - first + 1
     assert figures["deliveries"] > 1000
     assert figures["faults"] > 0
+
+
+@pytest.mark.seeds
+@pytest.mark.xfail(reason=f"seed {OPEN} is open")
+def test_the_open_one_is_still_open() -> None:
+    assert simulate_seed(OPEN).ok
 
 
 @pytest.mark.seeds

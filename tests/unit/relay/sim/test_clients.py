@@ -114,6 +114,14 @@ def test_a_publisher_speaks_when_it_is_pulled(desk: Desk) -> None:
     assert desk.ledger.published == 6
 
 
+def test_what_was_released_before_the_publisher_agreed_is_not_sent(desk: Desk) -> None:
+    publication = pulled(desk, Style(period=1.0))
+    desk.clients.release(0.0, KEY)
+    desk.clock.run(1.5)
+    assert not publication.flows
+    assert not desk.feed.streams
+
+
 def test_datagrams_are_one_object_each(desk: Desk) -> None:
     pulled(desk, Style(period=1.0, objects=2, datagrams=True), AnnounceKind.NAMESPACE)
     desk.clock.run(1.5)

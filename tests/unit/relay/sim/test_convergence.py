@@ -29,8 +29,8 @@ LINE = {
 def test_the_bound_counts_the_slowest_link_for_every_hop(wire: Wire, delay: float) -> None:
     oracle = Oracle(LINE, lambda _: True)
     wires = [Wire(("b", "c"), 0.001), wire]
-    assert bound_of(oracle, LINE, wires, 0.02) == pytest.approx(2 * (delay + 0.02) + 0.04)
-    assert bound_of(oracle, {}, [], 0.02) == pytest.approx(0.04)
+    assert bound_of(oracle.diameter(LINE), wires, 0.02) == pytest.approx(2 * (delay + 0.02) + 0.04)
+    assert bound_of(0, [], 0.02) == pytest.approx(0.04)
 
 
 def test_changes_are_followed_until_everything_must_be_right() -> None:
@@ -46,3 +46,10 @@ def test_news_that_comes_late_is_a_break() -> None:
     with applied(MUTANTS["told-late"]):
         assert simulate(made, network_relay)[0].rule in ("route", "fib")
     assert simulate(made, network_relay)[0].ok
+
+
+def test_a_loss_may_be_looked_for_along_the_longest_path() -> None:
+    """Each relay believes a little longer in what others told of a node that is gone."""
+    outcome, _ = simulate(scenario(174), network_relay)
+    assert outcome.ok, outcome.problem
+    assert outcome.late == 1

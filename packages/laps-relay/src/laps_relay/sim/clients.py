@@ -116,6 +116,7 @@ class Clients:
         "_clock",
         "_incoming",
         "_ledger",
+        "_pulled",
         "alive",
         "contact",
         "discovered_names",
@@ -145,6 +146,8 @@ class Clients:
         """How long what is not wanted any more may still begin to come, outside faults."""
         self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
         self._incoming: dict[int, _Incoming] = {}
+        self._pulled: dict[int, Feed] = {}
+        """By key: what the network wants now, whether the publisher has agreed or not."""
 
     # What clients do
 
@@ -243,11 +246,12 @@ class Clients:
         feed: Feed,
     ) -> None:
         """The network wants a track: the publisher agrees a moment later."""
+        self._pulled[key] = feed
         self._clock.after(PULL_DELAY, self._agree, key, name, feed)
 
     def _agree(self, key: int, name: FullTrackName, feed: Feed) -> None:
-        if not self.alive:
-            return
+        if not self.alive or self._pulled.get(key) is not feed:
+            return  # it was released meanwhile
         for publication in self.publications:
             if publication.covers(name):
                 flow = self._ledger.flows.begin(self.contact, key, publication.scope)
@@ -258,6 +262,7 @@ class Clients:
 
     def release(self, now: float, key: int) -> None:  # noqa: ARG002
         """Nobody wants it any more."""
+        self._pulled.pop(key, None)
         for publication in self.publications:
             publication.flows.pop(key, None)
 

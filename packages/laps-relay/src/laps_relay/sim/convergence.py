@@ -6,6 +6,12 @@
     ----------+-------------------------------------------------------------------+------->
               |<------ diameter x (one-way delay + batching) + 2 x batching ------>|
 
+After a loss a path vector may try longer and longer ways before it gives a node up: no relay has a
+session with it any more, and each believes a little longer in what others told of it before. The
+longest of these ways ends where paths do, so for a loss the bound has the most hops that a path may
+have (or as many as there are relays) instead of the diameter. Losses that took longer than the
+diameter's bound are counted: :attr:`Convergence.late`.
+
 The time that a dead session takes to be noticed is before that: the change is the moment in which
 a relay notices. Batching counts once for each relay that passes the news on, because each collects
 for that long what it has to say. The one-way delay is the longest of all links that are up, with
@@ -21,6 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from laps_relay.core.network.events import PeerAdded, PeerGone
+from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.oracle import Graph, Oracle
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.routes import Routes
@@ -28,6 +35,7 @@ from laps_relay.sim.wires import RETRANSMIT, Wire
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.laps2.limits import MAX_HOPS
 
 __all__ = ["Convergence"]
 
@@ -38,17 +46,31 @@ AGAIN: Final = 0.1
 class Convergence:
     """Follows every change of sessions until the tables must be right."""
 
-    __slots__ = ("_again", "_changed", "_world", "bound", "changes", "longest", "proven")
+    __slots__ = (
+        "_again",
+        "_changed",
+        "_lost",
+        "_world",
+        "bound",
+        "changes",
+        "late",
+        "longest",
+        "proven",
+    )
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._changed = 0.0
         """When a session last came or went."""
         self._again = False
+        self._lost = False
+        """Whether a session has gone since the tables were last right."""
         self.changes = 0
         """Session changes, together if at once."""
         self.proven = 0
         """Changes after which nothing else happened, and the bound held."""
+        self.late = 0
+        """Losses after which ways were still tried when the diameter's bound was over."""
         self.bound = 0.0
         """The longest that was granted."""
         self.longest = 0.0
@@ -58,6 +80,7 @@ class Convergence:
 
     def _event(self, process: RelayProcess, event: object) -> None:  # noqa: ARG002
         if isinstance(event, PeerAdded | PeerGone):
+            self._lost |= isinstance(event, PeerGone)
             self.changed()
 
     def changed(self) -> None:
@@ -84,12 +107,17 @@ class Convergence:
         settings = world.scenario.settings
         policy = world.policy
         oracle = Oracle(graph, lambda node: policy.transit("", node))
-        bound = bound_of(oracle, graph, wires, settings.batch)
+        hops = oracle.diameter(graph)
+        bound = bound_of(hops, wires, settings.batch)
+        longest = bound_of(max(hops, min(len(graph), MAX_HOPS)), wires, settings.batch)
         start = now if self._again else changed
         self._again = False
-        world.clock.at(start + bound, self._check, changed, world.policy_since, oracle, bound)
+        since = world.policy_since
+        world.clock.at(start + bound, self._check, changed, since, oracle, (start, bound, longest))
 
-    def _check(self, changed: float, policy_since: float, oracle: Oracle, bound: float) -> None:
+    def _check(
+        self, changed: float, policy_since: float, oracle: Oracle, times: tuple[float, float, float]
+    ) -> None:
         world = self._world
         if changed != self._changed or world.ending:
             return
@@ -101,10 +129,25 @@ class Convergence:
             self._again = True
             self._look(changed)
             return
+        start, bound, longest = times
+        try:
+            self._compare(oracle)
+        except BreakError:
+            if not self._lost or bound == longest:
+                raise
+            self.late += 1
+            again = (start, longest, longest)
+            world.clock.at(start + longest, self._check, changed, policy_since, oracle, again)
+            return
         self.proven += 1
+        self._lost = False
         self.bound = max(self.bound, bound)
         if world.quiet_since >= changed:
             self.longest = max(self.longest, world.quiet_since - changed)
+
+    def _compare(self, oracle: Oracle) -> None:
+        """All next hops, and the FIB, with those of the oracle."""
+        world = self._world
         routes = Routes(world, oracle)
         running = [
             process
@@ -145,10 +188,10 @@ class Convergence:
         return graph, wires
 
 
-def bound_of(oracle: Oracle, graph: Graph, wires: list[Wire], batch: float) -> float:
-    """How long news may take to be known everywhere, and acted on."""
+def bound_of(hops: int, wires: list[Wire], batch: float) -> float:
+    """How long news may take to be known everywhere, so many hops away, and acted on."""
     delay = max(
         (wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter for wire in wires),
         default=0.0,
     )
-    return oracle.diameter(graph) * (delay + batch) + 2 * batch
+    return hops * (delay + batch) + 2 * batch

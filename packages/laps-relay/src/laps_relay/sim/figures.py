@@ -30,6 +30,7 @@ class Figures:
     cpu: float = 0.0
     changes: int = 0
     proven: int = 0
+    late: int = 0
     convergence: float = 0.0
     bound: float = 0.0
     rest: float = 0.0
@@ -46,7 +47,7 @@ class Figures:
         self.breaks += not outcome.ok
         for name in ("relays", "deeds", "faults", "published", "deliveries", "crossings", "lost",
                      "loops", "checks", "events", "virtual", "cpu", "changes",
-                     "proven"):  # fmt: skip
+                     "proven", "late"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(outcome, name))
         self.convergence = max(self.convergence, outcome.convergence)
         self.bound = max(self.bound, outcome.bound)
@@ -98,6 +99,7 @@ class Figures:
             ("virtual time, CPU time", f"{self.virtual:,.0f} s, {self.cpu:,.1f} s"),
             ("CPU for each relay", f"{1000 * self.cpu_per_relay:.1f} ms"),
             ("session changes, bound proven", f"{self.changes:,}, {self.proven:,}"),
+            ("losses later than the diameter's bound", f"{self.late:,}"),
             (
                 "longest convergence, bound",
                 f"{1000 * self.convergence:.0f} ms, {1000 * self.bound:.0f} ms",

@@ -55,6 +55,8 @@ class Outcome:
     """Sessions that came or went, together if at once."""
     proven: int = 0
     """Changes that no other one followed within the bound: all tables were right then."""
+    late: int = 0
+    """Losses after which ways were still tried when the diameter's bound was over."""
     convergence: float = 0.0
     """The longest of them, from the change to the last route that moved."""
     bound: float = 0.0
@@ -183,6 +185,7 @@ class Run:
             checks=self.checks.made,
             changes=self.convergence.changes,
             proven=self.convergence.proven,
+            late=self.convergence.late,
             convergence=self.convergence.longest,
             bound=self.convergence.bound,
             rest=self.rest,
