@@ -46,7 +46,7 @@ def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.seeds
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("first", "end"), pairwise(STEPS))
+@pytest.mark.parametrize(("first", "end"), tuple(pairwise(STEPS)))
 def test_everything_holds_whatever_happens(first: int, end: int) -> None:
     last = end - 1 - (end - 1 == OPEN)
     ended = command("run", "--seeds", f"{first}:{last}", "--json")
