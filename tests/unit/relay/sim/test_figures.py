@@ -1,8 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from laps_relay.sim import memory
 from laps_relay.sim.figures import Figures
 from laps_relay.sim.runner import Outcome, run_seeds
+
+
+@pytest.fixture
+def workers_find_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that starts anew imports this module by its name."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[4]))
 
 
 def outcome(seed: int, relays: int, memory: float) -> Outcome:
@@ -38,8 +48,18 @@ def test_nothing_was_run() -> None:
     assert Figures().cpu_per_relay == 0.0
 
 
+@pytest.mark.usefixtures("workers_find_tests")
 def test_workers_say_what_they_needed() -> None:
     figures = Figures.of(run_seeds([1, 2], played, jobs=2))
     assert figures.seeds == 2
     assert figures.grown > 30.0
     assert memory.before_all() <= memory.peak()
+
+
+@pytest.mark.usefixtures("workers_find_tests")
+def test_a_large_parent_does_not_hide_what_its_workers_need() -> None:
+    held = bytearray(b"x") * (400 * 1024 * 1024)
+    figures = Figures.of(run_seeds([1, 2], played, jobs=2))
+    assert held
+    assert 30.0 < figures.grown < 200.0
+    assert figures.memory < 350.0

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from typing import Final
 
 from laps_relay.sim import memory
@@ -231,5 +232,6 @@ def run_seeds(
     if jobs <= 1:
         yield from map(play, seeds)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    # Started anew, not forked: a copy of a large parent would count the parent's memory as its own.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(play, seeds, chunksize=4)
