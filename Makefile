@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # The Python that runs make carries lint, types and coverage; the others run the unit tests again where they are present.
 HOST := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
 OTHERS := $(filter-out $(HOST),py311 py312 py313)
-GATES := host $(OTHERS) long packaging docs
+GATES := host $(OTHERS) long analytics packaging docs
 
 # pyenv hides its interpreters behind shims that answer only when named: name all that we support.
 PYENV_NAMES := $(shell command -v pyenv >/dev/null 2>&1 && pyenv versions --bare 2>/dev/null | grep -E '^3\.1[1-3]\.[0-9]+$$' | paste -sd: -)
@@ -44,7 +44,7 @@ test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverag
 	$(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
-	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[turbo,uvloop,plot]" -e "packages/laps-relay[sim]" --group test --group lint --group types "nox>=2025.5"
+	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
 
 clean:  ## Remove environments and build output
 	rm -rf $(VENV) .tox .nox build dist docs/_build .coverage .coverage.*

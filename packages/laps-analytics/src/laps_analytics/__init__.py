@@ -1,1 +1,1 @@
-"""LAPS analytics: reserved layer, filled by a later release."""
+"""LAPS analytics: from relay telemetry to answers and plans, on Spark."""

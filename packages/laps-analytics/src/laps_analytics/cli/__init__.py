@@ -1,0 +1,29 @@
+"""The ``laps-analytics`` command. Each module of this package adds its own commands to the list."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from laps_analytics.cli.version import show_version
+from laps_analytics.errors import AnalyticsError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="laps-analytics",
+    help="From relay telemetry to answers and plans, on Spark.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+app.command("version")(show_version)
+
+
+def main() -> None:
+    """Run the command; an error that we foresaw is one line and an exit code."""
+    try:
+        app()
+    except AnalyticsError as error:
+        sys.stderr.write(f"laps-analytics: {error}\n")
+        sys.exit(error.exit_code)

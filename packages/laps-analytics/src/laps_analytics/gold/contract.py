@@ -1,0 +1,104 @@
+"""What a gold table promises: its columns, its grain, and the question that it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+__all__ = ["WINDOW", "GoldColumn", "GoldTable", "column", "sql_type"]
+
+WINDOW: Final = "Begin of the window, UTC."
+
+_PLAIN: Final[dict[str, DataType]] = {
+    "bigint": LongType(),
+    "binary": BinaryType(),
+    "boolean": BooleanType(),
+    "date": DateType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "timestamp": TimestampType(),
+}
+
+
+def sql_type(text: str) -> DataType:
+    """The type that SQL writes so. Spark has a parser of its own, which needs a running session."""
+    name, _, inside = text.partition("<")
+    if not inside:
+        return _PLAIN[name]
+    parts = _split(inside.removesuffix(">"))
+    if name == "array":
+        return ArrayType(sql_type(parts[0]))
+    if name == "map":
+        return MapType(sql_type(parts[0]), sql_type(parts[1]))
+    fields = [part.split(":", 1) for part in parts]
+    return StructType([StructField(field, sql_type(kind)) for field, kind in fields])
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are not inside of another type."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += {"<": 1, ">": -1}.get(char, 0)
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class GoldColumn:
+    """A column: its name, its type as SQL writes it, and a sentence."""
+
+    name: str
+    type: str
+    doc: str
+    key: bool = False
+    """Whether it is part of what makes a row the only one of its kind."""
+
+
+def column(name: str, kind: str, doc: str, *, key: bool = False) -> GoldColumn:
+    """A column; keys first."""
+    return GoldColumn(name, kind, doc, key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldTable:
+    """A table that answers a question."""
+
+    name: str
+    question: str
+    grain: str
+    """What one row is."""
+    inputs: tuple[str, ...]
+    """Event types that it is made from."""
+    columns: tuple[GoldColumn, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that together name a row."""
+        return tuple(item.name for item in self.columns if item.key)
+
+    def schema(self) -> StructType:
+        """Spark's schema; a key is never null."""
+        return StructType(
+            [
+                StructField(item.name, sql_type(item.type), nullable=not item.key)
+                for item in self.columns
+            ]
+        )

@@ -1,0 +1,1 @@
+"""From files that relays wrote to silver tables."""

@@ -1,0 +1,8 @@
+"""Tables as plain Parquet files and a log: see :mod:`laps_analytics.lake.table`."""
+
+from __future__ import annotations
+
+from laps_analytics.lake.frames import read, write
+from laps_analytics.lake.table import DataFile, Lake, Snapshot, Table
+
+__all__ = ["DataFile", "Lake", "Snapshot", "Table", "read", "write"]

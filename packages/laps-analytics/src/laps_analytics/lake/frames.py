@@ -1,0 +1,77 @@
+"""Tables of a lake as Spark data frames."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from laps_analytics.errors import OutputError
+from laps_analytics.lake.table import DataFile, Snapshot, Table
+
+__all__ = ["read", "write"]
+
+
+def read(
+    spark: SparkSession,
+    table: Table,
+    schema: StructType,
+    *,
+    snapshot: Snapshot | None = None,
+    where: Callable[[DataFile], bool] | None = None,
+) -> DataFrame:
+    """The rows of a table, with its partition columns if ``schema`` has them.
+
+    ``where`` chooses files by their partition before Spark sees them. A table without files is an
+    empty frame of the same schema.
+    """
+    seen = snapshot or table.snapshot()
+    files = [file for file in seen.files.values() if where is None or where(file)]
+    if not files:
+        return spark.createDataFrame([], schema)
+    paths = [str(table.root / file.path) for file in files]
+    return spark.read.schema(schema).option("basePath", str(table.root)).parquet(*paths)
+
+
+def write(
+    frame: DataFrame,
+    table: Table,
+    *,
+    partition_by: tuple[str, ...] = (),
+    replace: Iterable[Mapping[str, str]] | None = None,
+    batch: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> int:
+    """Commit a frame to a table; the new version.
+
+    Rows are added, or take the place of the partitions that ``replace`` names (an empty mapping
+    names all of them). Replacing is what makes a run that is run again end as the first did.
+    """
+    base = table.snapshot()
+    if batch is not None and batch in base.batches:
+        return base.batches[batch]
+    old = [
+        file.path
+        for file in base.files.values()
+        if any(part.items() <= file.partition.items() for part in replace or ())
+    ]
+    staged = table.staging()
+    writer = frame.write.option("compression", "zstd")
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    try:
+        writer.parquet(str(staged))
+    except PySparkException as error:
+        if "Mkdirs failed" in str(error) or "Permission denied" in str(error):
+            raise OutputError(
+                f"{table.root} cannot be written: name another folder; what was there is untouched"
+            ) from None
+        raise
+    try:
+        return table.commit(staged, base=base, remove=old, batch=batch, meta=meta)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)

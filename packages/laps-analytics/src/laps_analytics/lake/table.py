@@ -1,0 +1,259 @@
+"""A table is a folder of Parquet files and a log that says which of them count.
+
+::
+
+    lake/
+      lake.json                              that this is a lake, and of which version
+      silver/hop_stat/
+        _log/00000000000000000001.json       commit 1: files added, files removed, what it is from
+        _log/00000000000000000002.json
+        _staging/<random>/                   written, and not committed: nobody reads it
+        dt=2026-11-17/hour=05/<random>.parquet
+
+A writer puts its files where nobody looks, moves them beside the others, and then creates the next
+entry of the log. The entry appears as a whole or not at all, and only one writer can create number
+N. So a reader sees all of a commit or nothing of it, whenever the writer is killed; what a killed
+writer left behind is not in the log, and :meth:`Table.vacuum` removes it.
+
+No file is ever changed. A commit that replaces partitions names the files that no longer count;
+they stay for readers that began before, until they are vacuumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from laps_analytics.errors import ConflictError, LakeError, OutputError
+
+__all__ = ["DataFile", "Lake", "Snapshot", "Table"]
+
+_FORMAT: Final = 1
+_DIGITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of a table."""
+
+    path: str
+    """Below the table's folder."""
+    partition: Mapping[str, str]
+    """The values that its rows share, by column."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a table held after one commit."""
+
+    version: int
+    """0: no commit yet."""
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+    batches: Mapping[str, int] = field(default_factory=dict)
+    """Batch to the version that holds it. A batch is committed once, however often it is tried."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """What the writers noted last, key by key."""
+
+    def partitions(self, *columns: str) -> set[tuple[str, ...]]:
+        """The values of some partition columns that occur."""
+        return {tuple(file.partition[column] for column in columns) for file in self.files.values()}
+
+
+class Lake:
+    """A folder with tables."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def open(cls, root: Path, *, create: bool = False) -> Lake:
+        """The lake at ``root``; :class:`LakeError` or :class:`OutputError` say why not."""
+        mark = root / "lake.json"
+        if not mark.exists():
+            if not create:
+                raise LakeError(
+                    f"{root} is not a lake: there is no {mark.name}."
+                    " `laps-analytics ingest` makes one"
+                )
+            if root.exists() and any(root.iterdir()):
+                raise OutputError(
+                    f"{root} is not empty and not a lake: name a new folder, or an empty one"
+                )
+            with _writing(root):
+                root.mkdir(parents=True, exist_ok=True)
+                _create(mark, json.dumps({"laps_lake": _FORMAT}), again=True)
+        try:
+            found = json.loads(mark.read_text())
+        except (OSError, ValueError) as error:
+            raise LakeError(f"{mark} cannot be read: {error}") from None
+        if not isinstance(found, dict) or found.get("laps_lake") != _FORMAT:
+            raise LakeError(
+                f"{mark} is of another version than {_FORMAT}: a newer laps-analytics made it"
+            )
+        return cls(root)
+
+    def table(self, name: str) -> Table:
+        """A table, such as ``silver/hop_stat``; it need not have a commit yet."""
+        return Table(self.root / name, name)
+
+    def tables(self) -> list[str]:
+        """The names of the tables that have commits."""
+        logs = self.root.glob("**/_log")
+        return sorted(str(log.parent.relative_to(self.root)) for log in logs if any(log.iterdir()))
+
+
+class Table:
+    """One table: reading its log, and adding to it."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root = root
+        self.name = name
+        self._log = root / "_log"
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """What the table holds, now or after an earlier commit."""
+        files: dict[str, DataFile] = {}
+        batches: dict[str, int] = {}
+        meta: dict[str, Any] = {}
+        last = 0
+        for number, entry in self._entries():
+            if version is not None and number > version:
+                break
+            for path in entry["remove"]:
+                files.pop(path, None)
+            for item in entry["add"]:
+                files[item["path"]] = DataFile(item["path"], item["partition"], item["bytes"])
+            if entry["batch"] is not None:
+                batches[entry["batch"]] = number
+            meta |= entry["meta"]
+            last = number
+        return Snapshot(last, files, batches, meta)
+
+    def history(self) -> list[dict[str, Any]]:
+        """The entries of the log, oldest first, each with its version and its time."""
+        return [{"version": number, **entry} for number, entry in self._entries()]
+
+    def staging(self) -> Path:
+        """A new folder to write into; it is Spark's to create."""
+        return self.root / "_staging" / uuid.uuid4().hex
+
+    def commit(
+        self,
+        staged: Path | None,
+        *,
+        base: Snapshot,
+        remove: Iterable[str] = (),
+        batch: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        now: float | None = None,
+    ) -> int:
+        """Make what was staged part of the table, in one step; the new version.
+
+        ``base`` is what the writer saw: if somebody has committed since, this raises
+        :class:`ConflictError` and changes nothing. A batch that is in the table already is left
+        alone, and its version returned.
+        """
+        if batch is not None and batch in base.batches:
+            return base.batches[batch]
+        with _writing(self.root):
+            added = self._adopt(staged) if staged is not None else []
+            entry = {
+                "ts": time.time() if now is None else now,
+                "batch": batch,
+                "add": [
+                    {"path": f.path, "partition": dict(f.partition), "bytes": f.bytes}
+                    for f in added
+                ],
+                "remove": sorted(remove),
+                "meta": dict(meta or {}),
+            }
+            version = base.version + 1
+            self._log.mkdir(parents=True, exist_ok=True)
+            try:
+                _create(self._log / f"{version:0{_DIGITS}}.json", json.dumps(entry))
+            except FileExistsError:
+                for file in added:
+                    (self.root / file.path).unlink(missing_ok=True)
+                raise ConflictError(
+                    f"{self.name}: another run made version {version} first; run again"
+                ) from None
+        return version
+
+    def vacuum(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
+        """Remove files that no reader needs: not in the log's sum, and older than some seconds."""
+        moment = time.time() if now is None else now
+        keep = self.snapshot().files
+        gone: list[str] = []
+        for path in sorted(self.root.rglob("*.parquet")):
+            name = str(path.relative_to(self.root))
+            if name not in keep and moment - path.stat().st_mtime >= older_than:
+                path.unlink()
+                gone.append(name)
+        return gone
+
+    def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        if not self._log.exists():
+            return
+        expected = 1
+        for path in sorted(self._log.glob("*.json")):
+            try:
+                number, entry = int(path.stem), json.loads(path.read_text())
+            except ValueError as error:
+                raise LakeError(f"{path} is not an entry of a log: {error}") from None
+            if number != expected:
+                raise LakeError(f"{self._log}: version {expected} is missing")
+            expected += 1
+            yield number, entry
+
+    def _adopt(self, staged: Path) -> list[DataFile]:
+        """Move staged files beside the others, under names that nobody else has."""
+        added: list[DataFile] = []
+        for path in sorted(staged.rglob("*.parquet")):
+            folder = path.parent.relative_to(staged)
+            target = self.root / folder / f"{uuid.uuid4().hex}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            size = path.stat().st_size
+            path.rename(target)
+            partition = dict(unquote(part).split("=", 1) for part in folder.parts)
+            added.append(DataFile(str(target.relative_to(self.root)), partition, size))
+        return added
+
+
+@contextlib.contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    """An error of the file system, as one that names the place and what to do."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{error.filename or root} cannot be written: {error.strerror or error}."
+            " Free space or name another folder; what was there is untouched"
+        ) from None
+
+
+def _create(path: Path, text: str, *, again: bool = False) -> None:
+    """A file that appears whole; ``FileExistsError`` if it is there already."""
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with aside.open("x") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if again:
+            aside.replace(path)
+        else:
+            # A link fails where a rename would silently take the place of another's entry.
+            path.hardlink_to(aside)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""From gold tables to plans: which Via to insert, move or drop."""

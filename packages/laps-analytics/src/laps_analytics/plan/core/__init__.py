@@ -1,0 +1,1 @@
+"""The planner itself: plain data in, plain data out; no Spark, no clock, no dice of its own."""

@@ -1,0 +1,99 @@
+r"""Spark's types of telemetry, derived from ``laps_wire.telemetry`` so that neither can drift.
+
+A silver table holds the events of one type. Its columns are those of the envelope, as
+:data:`ENVELOPE` lists them, and the fields of the body under their own names::
+
+    event_id relay boot event_seq ts_us  ts      skew_us  late  tenant region  |  srtt_us ... peer
+    \___________ as written ___________/ \_____ what silver adds _____/         |  \__ the body __/
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from laps_wire.telemetry import BODIES
+from laps_wire.telemetry.schema import DataType as WireType
+from laps_wire.telemetry.schema import StructSpec, struct_of
+
+__all__ = ["ENVELOPE", "body_type", "event_types", "silver_type", "spark_type", "table_name"]
+
+_PLAIN: Final[dict[str, DataType]] = {
+    "string": StringType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+}
+
+ENVELOPE: Final = StructType(
+    [
+        StructField("event_id", StringType(), nullable=False),
+        StructField("relay", StringType(), nullable=False),
+        StructField("boot", LongType(), nullable=False),
+        # Not "seq": some bodies have a sequence of their own.
+        StructField("event_seq", LongType(), nullable=False),
+        # As the relay's clock had it.
+        StructField("ts_us", LongType(), nullable=False),
+        # When it happened, as far as we know: the relay's clock less its error.
+        StructField("ts", TimestampType(), nullable=False),
+        StructField("skew_us", LongType(), nullable=False),
+        # Whether it came after its window had been closed once.
+        StructField("late", BooleanType(), nullable=False),
+        StructField("tenant", StringType(), nullable=True),
+        StructField("region", StringType(), nullable=True),
+    ]
+)
+"""The columns that every silver table begins with."""
+
+
+def event_types() -> tuple[str, ...]:
+    """Every event type of the schema, in its order."""
+    return tuple(BODIES)
+
+
+def table_name(event_type: str) -> str:
+    """The name of the silver table of an event type: ``hop.stat`` is in ``hop_stat``."""
+    return event_type.replace(".", "_")
+
+
+def spark_type(kind: WireType) -> DataType:
+    """Spark's type of a telemetry type."""
+    if kind.struct is not None:
+        return _struct(kind.struct)
+    if kind.item is not None:
+        inside = spark_type(kind.item)
+        if kind.name == "array":
+            return ArrayType(inside, containsNull=False)
+        return MapType(StringType(), inside, valueContainsNull=False)
+    return _PLAIN[kind.name]
+
+
+def _struct(spec: StructSpec) -> StructType:
+    return StructType(
+        [StructField(field.name, spark_type(field.type), field.nullable) for field in spec.fields]
+    )
+
+
+@cache
+def body_type(event_type: str) -> StructType:
+    """The fields of the body of an event type."""
+    return _struct(struct_of(BODIES[event_type]))
+
+
+@cache
+def silver_type(event_type: str) -> StructType:
+    """The columns of the silver table of an event type."""
+    return StructType([*ENVELOPE.fields, *body_type(event_type).fields])

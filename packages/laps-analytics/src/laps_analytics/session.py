@@ -1,0 +1,81 @@
+"""The one place where a Spark session is made.
+
+Local by default, with settings for one small machine; on a cluster (``master``) or over Spark
+Connect (``remote``) only what the results depend on is set, and sizes are the cluster's business.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from laps_analytics.errors import UsageError
+from laps_analytics.java import find_java
+
+__all__ = ["SessionSettings", "spark_session"]
+
+_ALWAYS: Final[Mapping[str, str]] = {
+    # Results must not depend on where the program runs.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # Microseconds as they are; the old INT96 form is not read by everybody.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+_LOCAL: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """How to get a Spark session."""
+
+    master: str | None = None
+    """A cluster's URL, or ``local[N]``; None: this machine, all cores."""
+    remote: str | None = None
+    """A Spark Connect URL (``sc://host:port``); excludes ``master``."""
+    driver_memory: str = "4g"
+    java_options: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that count more than ours."""
+
+
+def spark_session(settings: SessionSettings | None = None) -> SparkSession:
+    """The session; :class:`JavaMissingError` or :class:`UsageError` before Spark is started."""
+    chosen = settings or SessionSettings()
+    if chosen.master and chosen.remote:
+        raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
+    # In an environment of its own, Spark's workers would otherwise take another Python from PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("laps-analytics")
+    if chosen.remote:
+        builder = builder.remote(chosen.remote)
+    else:
+        os.environ["JAVA_HOME"] = str(find_java())
+        master = chosen.master or "local[*]"
+        builder = builder.master(master)
+        if master.startswith("local"):
+            builder = builder.config("spark.driver.memory", chosen.driver_memory)
+            for name, value in _LOCAL.items():
+                builder = builder.config(name, value)
+        if chosen.java_options:
+            builder = builder.config("spark.driver.extraJavaOptions", chosen.java_options)
+    for name, value in {**_ALWAYS, **chosen.options}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    if not chosen.remote:
+        session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,1 @@
+"""A synthetic world, made from a seed."""

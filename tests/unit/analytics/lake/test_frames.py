@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from laps_analytics.lake import Lake, Table, read, write
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = StructType([StructField("n", LongType()), StructField("dt", StringType())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Lake.open(tmp_path / "lake", create=True).table("gold/numbers")
+
+
+def frame(spark: SparkSession, *rows: tuple[int, str]) -> DataFrame:
+    return spark.createDataFrame(list(rows), SCHEMA)
+
+
+def rows(spark: SparkSession, table: Table) -> list[tuple[int, str]]:
+    return sorted((row.n, row.dt) for row in read(spark, table, SCHEMA).collect())
+
+
+def test_a_table_without_commits_is_empty(spark: SparkSession, table: Table) -> None:
+    found = read(spark, table, SCHEMA)
+    assert (found.schema, found.count()) == (SCHEMA, 0)
+
+
+def test_rows_are_added_or_take_the_place_of_partitions(spark: SparkSession, table: Table) -> None:
+    write(frame(spark, (1, "a"), (2, "b")), table, partition_by=("dt",))
+    write(frame(spark, (3, "a")), table, partition_by=("dt",), batch="x")
+    assert write(frame(spark, (3, "a")), table, partition_by=("dt",), batch="x") == 2
+    assert rows(spark, table) == [(1, "a"), (2, "b"), (3, "a")]
+    write(frame(spark, (4, "a")), table, partition_by=("dt",), replace=[{"dt": "a"}])
+    assert rows(spark, table) == [(2, "b"), (4, "a")]
+    only = read(spark, table, SCHEMA, where=lambda file: file.partition["dt"] == "b")
+    assert [row.n for row in only.collect()] == [2]
+    write(frame(spark), table, partition_by=("dt",), replace=[{}])
+    assert rows(spark, table) == []

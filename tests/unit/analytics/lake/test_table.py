@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from laps_analytics.errors import ConflictError, LakeError, OutputError
+from laps_analytics.lake.table import Lake, Table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Lake.open(tmp_path / "lake", create=True).table("silver/hop_stat")
+
+
+def staged(table: Table, *names: str) -> Path:
+    place = table.staging()
+    for name in names:
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"rows")
+    return place
+
+
+def test_a_commit_is_all_that_readers_see(table: Table) -> None:
+    empty = table.snapshot()
+    assert (empty.version, empty.files) == (0, {})
+    place = staged(table, "dt=2026-11-17/a%3Ab=x/1.parquet", "dt=2026-11-18/a%3Ab=y/2.parquet")
+    assert table.snapshot().files == {}
+    assert table.commit(place, base=empty, meta={"from": 7}) == 1
+    seen = table.snapshot()
+    assert seen.partitions("dt", "a:b") == {("2026-11-17", "x"), ("2026-11-18", "y")}
+    assert all((table.root / path).read_bytes() == b"rows" for path in seen.files)
+    assert seen.meta == {"from": 7}
+    assert [entry["version"] for entry in table.history()] == [1]
+
+
+def test_what_is_removed_stays_for_readers_of_before(table: Table) -> None:
+    table.commit(staged(table, "1.parquet"), base=table.snapshot())
+    before = table.snapshot()
+    table.commit(staged(table, "2.parquet"), base=before, remove=before.files)
+    after = table.snapshot()
+    assert set(after.files).isdisjoint(before.files)
+    assert table.snapshot(1).files == before.files
+    assert all((table.root / path).exists() for path in before.files)
+    assert table.vacuum(older_than=1e9) == []
+    assert table.vacuum(older_than=-1.0) == list(before.files)
+    assert all((table.root / path).exists() for path in after.files)
+
+
+def test_the_second_of_two_writers_is_told(table: Table) -> None:
+    base = table.snapshot()
+    table.commit(staged(table, "1.parquet"), base=base)
+    with pytest.raises(ConflictError, match="another run made version 1 first"):
+        table.commit(staged(table, "2.parquet"), base=base)
+    assert len(table.snapshot().files) == 1
+    assert len(list(table.root.rglob("[0-9a-f]*.parquet"))) == 1
+
+
+def test_a_batch_counts_once(table: Table) -> None:
+    table.commit(staged(table, "1.parquet"), base=table.snapshot(), batch="b1")
+    again = table.commit(staged(table, "1.parquet"), base=table.snapshot(), batch="b1")
+    assert again == 1
+    assert len(table.snapshot().files) == 1
+
+
+def test_a_lake_says_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match=r"not a lake: there is no lake\.json"):
+        Lake.open(tmp_path)
+    (tmp_path / "holiday.jpg").touch()
+    with pytest.raises(OutputError, match="not empty and not a lake"):
+        Lake.open(tmp_path, create=True)
+    lake = Lake.open(tmp_path / "new", create=True)
+    assert lake.tables() == []
+    table = lake.table("gold/x")
+    table.commit(None, base=table.snapshot())
+    assert Lake.open(tmp_path / "new").tables() == ["gold/x"]
+    (tmp_path / "new/lake.json").write_text('{"laps_lake": 99}')
+    with pytest.raises(LakeError, match="a newer laps-analytics made it"):
+        Lake.open(tmp_path / "new")
+    (tmp_path / "new/lake.json").write_text("{")
+    with pytest.raises(LakeError, match="cannot be read"):
+        Lake.open(tmp_path / "new")
+
+
+def test_a_log_with_a_hole_is_refused(table: Table) -> None:
+    for _ in range(3):
+        table.commit(None, base=table.snapshot())
+    log = sorted((table.root / "_log").iterdir())
+    log[1].unlink()
+    with pytest.raises(LakeError, match="version 2 is missing"):
+        table.snapshot()
+    log[0].write_text("{")
+    with pytest.raises(LakeError, match="not an entry of a log"):
+        table.snapshot()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written: Not a directory"):
+        Lake.open(tmp_path / "file" / "lake", create=True)
