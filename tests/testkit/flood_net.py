@@ -42,6 +42,8 @@ class Node:
     epoch: int = 0
     sequence: int = 0
     own: dict[int, Stamp] = field(default_factory=dict)
+    gives: bool = True
+    """Whether it tells its peers what it has."""
     used: dict[SubscribeIdentity, SubscribeInfo] = field(default_factory=dict)
     table: Table = field(init=False)
 
@@ -50,7 +52,7 @@ class Node:
         self.epoch += 1
         self.own, self.used = {}, {}
         kind = SubscribeEntries(NodeId(self.number))
-        self.table = FloodTable(kind, self.settings, exports=lambda *_: True)
+        self.table = FloodTable(kind, self.settings, exports=lambda *_: self.gives)
 
     def stamp(self) -> Stamp:
         """One series, whatever epoch."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from laps_relay.core.network.entries import SubscribeEntries
 from laps_relay.core.network.flood_records import FloodPeer, FloodState, Record, Source
+from laps_relay.core.network.flood_rests import Rests
 from laps_relay.core.network.flood_telling import Telling
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeInfo, SubscribeWithdrawal
@@ -20,9 +21,11 @@ class Rig:
         self.state: FloodState[SubscribeInfo, SubscribeWithdrawal] = FloodState()
         self.denied: set[tuple[int, int]] = set()
         self.few = [1, 77]
+        self.rests: Rests[SubscribeInfo, SubscribeWithdrawal] = Rests(0.02)
         self.telling: Telling[SubscribeInfo, SubscribeWithdrawal, SubscribeIdentity] = Telling(
             SubscribeEntries(NodeId(OWN)),
             self.state,
+            self.rests,
             lambda session, entry: (session, entry.full_name_hash) not in self.denied,
             (lambda _: self.few) if few else None,
         )
@@ -67,6 +70,20 @@ def test_what_nobody_gives_goes_to_nobody_and_our_own_to_everybody() -> None:
     assert rig.told() == {}
     rig.telling.mark(rig.row(subscribe(OWN, 1, sequence=6)))
     assert rig.told() == {1: ([6], []), 2: ([6], []), 3: ([6], [])}
+
+
+def test_what_rests_is_taken_back_and_given_again_later() -> None:
+    rig = Rig()
+    row = rig.row(subscribe(9, 1, sequence=5), giver=1)
+    rig.telling.mark(row)
+    rig.told()
+    rig.rests.begin(0.0, row)
+    rig.telling.mark(row)
+    rig.telling.mark(rig.row(subscribe(9, 2, sequence=6), giver=1))
+    assert rig.told() == {2: ([6], [5]), 3: ([6], [5])}
+    rig.rests.end(row)
+    rig.telling.mark(row)
+    assert rig.told() == {2: ([5], []), 3: ([5], [])}
 
 
 def test_a_change_is_told_once_and_only_in_its_last_form() -> None:

@@ -344,7 +344,9 @@ def test_what_a_giver_may_have_forgotten_must_be_said_again() -> None:
     told(made)
     made.handle_timeout(36.0)
     # The first is given by nobody now; the second has one giver less.
-    assert told(made) == {1: ([5], []), 2: ([], [4, 5]), 3: ([], [4])}
+    assert told(made) == {2: ([], [4, 5]), 3: ([], [4, 5])}
+    made.handle_timeout(36.04)
+    assert told(made) == {1: ([5], []), 3: ([5], [])}
     assert made.heard_on((NodeId(9), 2)) == 2
     made.handle_timeout(41.0)
     assert [entry.full_name_hash for entry in made.live()] == [2]
@@ -406,13 +408,18 @@ def test_what_a_session_alone_gave_goes_with_it_after_a_grace() -> None:
     made.remove_session(1.0, 1)
     # Others may have it, and give it when they hear that we do not. What 2 gave is 2's own now.
     taken_back = unsubscribe(9, 1, sequence=5), unsubscribe(9, 2, sequence=6)
-    assert made.flush(2) == ((), taken_back)
-    assert made.flush(3) == ((), (unsubscribe(9, 1, sequence=5),))
+    assert made.flush(2) == made.flush(3) == ((), taken_back)
+    assert made.poll_timeout() == 1.04
+    made.handle_timeout(1.04)
+    assert made.flush(2) == ((), ())
+    assert made.flush(3) == ((subscribe(9, 2, sequence=6),), ())
     assert made.heard_on((NodeId(9), 1)) is None
     assert made.heard_on((NodeId(9), 2)) == 2
     assert made.get((NodeId(9), 1)) is not None
     assert made.sizes() == (2, 0, 0)
     assert made.heard(2.0, 3, subscribe(9, 1, sequence=5)) is Verdict.REPEATED
+    assert made.flush(2) == ((), ())
+    made.handle_timeout(2.04)
     assert made.flush(2) == ((subscribe(9, 1, sequence=5),), ())
     assert made.poll_timeout() is None
     made.remove_session(3.0, 3)
@@ -442,15 +449,72 @@ def test_a_withdrawal_with_the_stamp_of_an_entry_says_that_the_sender_has_it_no_
     assert told(made) == {}
     assert made.heard_withdrawal(1.0, 1, unsubscribe(9, 1, sequence=5)) is Verdict.TAKEN_BACK
     assert made.heard_on((NodeId(9), 1)) == 2
-    assert told(made) == {1: ([5], []), 2: ([], [5])}
-    assert made.heard_withdrawal(1.0, 2, unsubscribe(9, 1, sequence=5)) is Verdict.TAKEN_BACK
+    assert told(made) == {2: ([], [5]), 3: ([], [5])}
+    made.handle_timeout(1.04)
+    assert told(made) == {1: ([5], []), 3: ([5], [])}
+    assert made.heard_withdrawal(1.05, 2, unsubscribe(9, 1, sequence=5)) is Verdict.TAKEN_BACK
     assert told(made) == {1: ([], [5]), 3: ([], [5])}
-    made.handle_timeout(6.0)
+    made.handle_timeout(6.05)
     assert made.sizes() == (0, 0, 0)
     # Where nothing else was known it looks like an end; the source's word is stronger.
     made.heard_withdrawal(7.0, 1, unsubscribe(9, 1, sequence=5))
     assert made.heard(8.0, 2, subscribe(9, 1, sequence=5)) is Verdict.NEWER
     assert made.get((NodeId(9), 1)) is not None
+
+
+def test_what_has_lost_its_primary_rests_unless_its_source_gives_it() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(3, 1, sequence=5))
+    made.heard(0.0, 2, subscribe(3, 1, sequence=5))
+    assert told(made) == {2: ([5], [])}
+    made.heard_withdrawal(1.0, 1, unsubscribe(3, 1, sequence=5))
+    assert told(made) == {2: ([], [5])}
+    made.heard(1.01, 3, subscribe(3, 1, sequence=5))  # the source, but 2 is the primary
+    assert told(made) == {}
+    made.heard_withdrawal(1.02, 2, unsubscribe(3, 1, sequence=5))
+    assert told(made) == {1: ([5], []), 2: ([5], [])}
+    assert made.poll_timeout() is None
+    made.heard_withdrawal(2.0, 3, unsubscribe(3, 1, sequence=5))
+    made.heard(2.0, 1, subscribe(3, 1, sequence=5))
+    assert told(made) == {1: ([], [5]), 2: ([], [5])}
+    # Something newer does not rest.
+    made.heard(2.01, 2, subscribe(3, 1, sequence=6))
+    assert told(made) == {1: ([6], [])}
+    made.handle_timeout(3.0)
+    assert told(made) == {}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_its_source_gives_no_more_does_not_go_round_for_ever(seed: int) -> None:
+    """Relays that are peers of each other take each other for ways to the source."""
+    dice = random.Random(seed)
+    net = FloodNet(dice.randint(4, 6))
+    others = range(1, len(net.nodes))
+    near = dice.sample(others, dice.randint(1, len(others)))
+    pairs = [(0, other) for other in near] + [(a, b) for a in others for b in others if a < b]
+    dice.shuffle(pairs)
+    for pair in pairs:
+        net.connect(*pair)
+    net.want(0, 1)
+    net.settle()
+    net.check()
+    net.nodes[0].gives = False
+    net.nodes[0].table.reconsider()
+    for _ in range(200):
+        for pair in dice.sample(pairs, len(pairs)):
+            for there, back in (pair, pair[::-1]):
+                net.flush(net.links[pair], there)
+                if dice.random() < 0.7:
+                    net.deliver(net.links[pair], back)
+        net.advance(0.02)
+    assert not any(net.queues.values())
+    net.settle()
+    for other in others:
+        assert list(net.nodes[other].table.live()) == []
+    net.nodes[0].gives = True
+    net.nodes[0].table.reconsider()
+    net.settle()
+    net.check()
 
 
 def test_at_the_end_of_a_synchronisation_what_was_not_said_again_is_forgotten() -> None:
@@ -471,7 +535,10 @@ def test_at_the_end_of_a_synchronisation_what_was_not_said_again_is_forgotten() 
     made.sync_ended(1.0, 1)
     assert {entry.full_name_hash for entry in made.live()} == {2, 3, 5}
     assert made.sizes() == (3, 0, 1)
-    assert made.flush(3) == ((subscribe(9, 5, sequence=10),), (unsubscribe(9, 1, sequence=1),))
+    left_out = unsubscribe(9, 1, sequence=1), unsubscribe(9, 2, sequence=2)
+    assert made.flush(3) == ((subscribe(9, 5, sequence=10),), left_out)
+    made.handle_timeout(1.04)  # the second one has another giver
+    assert made.flush(3) == ((subscribe(9, 2, sequence=2),), ())
 
 
 def test_more_than_was_agreed_ends_the_session() -> None:

@@ -10,7 +10,7 @@
       its source is not known     --> nothing, until it is
 
 An entry goes to all sessions but the one over which answers go back, and those with its source. An
-entry that nobody gives any more goes to none.
+entry that nobody gives any more, or that rests (:mod:`.flood_rests`), goes to none.
 
 Nobody is told more entries than it takes (laps-2, 4.3): it would have to end the session, and
 whoever can fill our table could part us from our peers. What found no room waits until there is
@@ -24,6 +24,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from laps_relay.core.network.entries import Flooded, Kind
 from laps_relay.core.network.flood_records import FloodPeer, FloodState, Record
+from laps_relay.core.network.flood_rests import Rests
 
 __all__ = ["Telling"]
 
@@ -38,17 +39,19 @@ I = TypeVar("I", bound=Hashable)  # noqa: E741 - the identity
 class Telling(Generic[E, W, I]):
     """The outgoing side of a flood table."""
 
-    __slots__ = ("_audience", "_crowded", "_exports", "_kind", "_state", "ended")
+    __slots__ = ("_audience", "_crowded", "_exports", "_kind", "_rests", "_state", "ended")
 
     def __init__(
         self,
         kind: Kind[E, W, I],
         state: FloodState[E, W],
+        rests: Rests[E, W],
         exports: Callable[[int, E], bool],
         audience: Callable[[E], Iterable[int]] | None,
     ) -> None:
         self._kind = kind
         self._state = state
+        self._rests = rests
         self._exports = exports
         self._audience = audience
         self.ended: dict[Record[E, W], E] = {}
@@ -212,6 +215,8 @@ class Telling(Generic[E, W, I]):
     def _wanted(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
         item = record.item
         if item.source != self._kind.local and not record.given:
+            return False
+        if self._rests and record in self._rests:
             return False
         if record.primary == peer.slot or item.source == peer.node:
             return False

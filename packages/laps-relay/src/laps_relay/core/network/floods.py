@@ -39,6 +39,7 @@ from laps_relay.core.network.flood_records import (
     Source,
     Verdict,
 )
+from laps_relay.core.network.flood_rests import Rests
 from laps_relay.core.network.flood_telling import Telling
 from laps_relay.core.network.flood_waiting import Waiting
 from laps_relay.core.network.interfaces import NetworkSettings
@@ -64,6 +65,7 @@ class FloodTable(Generic[E, W, I]):
         "_kind",
         "_limit",
         "_live",
+        "_rests",
         "_settings",
         "_state",
         "_telling",
@@ -88,7 +90,8 @@ class FloodTable(Generic[E, W, I]):
         self._settings = settings
         self._limit = kind.limit(settings)
         self._state: FloodState[E, W] = FloodState()
-        self._telling: Telling[E, W, I] = Telling(kind, self._state, exports, audience)
+        self._rests: Rests[E, W] = Rests(settings.batch)
+        self._telling: Telling[E, W, I] = Telling(kind, self._state, self._rests, exports, audience)
         self._waiting: Waiting[E, W] = Waiting(self._state)
         self._doubts: Doubts[E, W] = Doubts()
         self._timers: Timers[Record[E, W] | FloodPeer[E, W] | NodeId] = Timers()
@@ -230,6 +233,7 @@ class FloodTable(Generic[E, W, I]):
         """What a peer said is the truth now."""
         self._note(source, record)
         self._doubts.confirm(record, record.given)
+        self._rests.end(record)
         slots = self._state.slots
         told = record.sent | record.stale
         if dead:
@@ -261,10 +265,9 @@ class FloodTable(Generic[E, W, I]):
             peer.count(record, 1)
             if record.primary == NOBODY:
                 # It had lost its last giver a moment ago.
-                record.primary = peer.slot
                 if self._settings.reflect:
                     self._timers.cancel(record)
-                self._telling.mark(record)
+                self._follow(now, record, peer)
         if peer.told is not None:
             peer.told.add(record)
 
@@ -380,12 +383,22 @@ class FloodTable(Generic[E, W, I]):
         if record.given:
             givers = self._state.peers_of(record.given)
             own = [giver for giver in givers if giver.node == record.item.source]
-            record.primary = (own or givers)[0].slot
+            self._follow(now, record, (own or givers)[0])
         elif not record.dead:
             # Another peer may still have it; it hears now that we do not, and gives it.
             self._timers.set(record, now + self._settings.origin_grace)
-        if not record.dead:
             self._telling.mark(record)
+
+    def _follow(self, now: float, record: Record[E, W], giver: FloodPeer[E, W]) -> None:
+        """Another session is the primary of an entry that has lost the one before."""
+        record.primary = giver.slot
+        if record.dead:
+            return
+        if giver.node == record.item.source:
+            self._rests.end(record)
+        else:
+            self._rests.begin(now, record)
+        self._telling.mark(record)
 
     def _forget(self, record: Record[E, W], *, quiet: bool = False) -> None:
         """Out of the table; those who were told hear it, unless they know by themselves."""
@@ -401,6 +414,7 @@ class FloodTable(Generic[E, W, I]):
         for peer in self._state.peers_of(record.given):
             peer.count(record, -1)
         self._timers.cancel(record)
+        self._rests.end(record)
         self._doubts.confirm(record, record.given)
         self._telling.ended.pop(record, None)
         self._telling.over(record)
@@ -540,12 +554,18 @@ class FloodTable(Generic[E, W, I]):
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        times = (self._timers.next(), self._waiting.poll_timeout())
+        times = (
+            self._timers.next(),
+            self._rests.poll_timeout(),
+            self._waiting.poll_timeout(),
+        )
         return min((when for when in times if when is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
         """Forget what has been kept long enough."""
         self._waiting.handle_timeout(now)
+        while (rested := self._rests.pop(now)) is not None:
+            self._telling.mark(rested)
         while (due := self._timers.pop(now)) is not None:
             if isinstance(due, Record):
                 self._forget(due, quiet=not self._settings.reflect)
