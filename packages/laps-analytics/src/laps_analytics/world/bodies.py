@@ -1,0 +1,344 @@
+"""Bodies of events as dicts in the order of the schema, without what is null.
+
+A test writes each of them again with ``laps_wire.telemetry`` and expects the same bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any, Final
+
+from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
+
+__all__ = [
+    "announce",
+    "cache_stat",
+    "client_close",
+    "client_open",
+    "client_report",
+    "delivery",
+    "hop_stat",
+    "node_adv",
+    "node_wd",
+    "peer_close",
+    "peer_open",
+    "quic_sample",
+    "route_change",
+    "sns_adv",
+    "sns_wd",
+    "subscribe",
+]
+
+NS_DEPTH: Final = 2
+_DRAFT: Final = 18
+_ALPN: Final = "moqt-18"
+
+
+def peer_open(session: str, peer: str, direction: str, handshake_ms: float) -> dict[str, Any]:
+    """``session.open`` of a peer."""
+    return {
+        "session_id": session,
+        "kind": "peer",
+        "direction": direction,
+        "alpn": "laps-2",
+        "handshake_ms": handshake_ms,
+        "peer": peer,
+    }
+
+
+def peer_close(session: str, peer: str, duration_ms: float, out_bytes: int) -> dict[str, Any]:
+    """``session.close`` of a peer that is not heard any more."""
+    return {
+        "session_id": session,
+        "kind": "peer",
+        "duration_ms": duration_ms,
+        "closed_by": "timeout",
+        "in_bytes": 0,
+        "out_bytes": out_bytes,
+        "peer": peer,
+    }
+
+
+def client_open(session: str, handshake_ms: float, prefix: str) -> dict[str, Any]:
+    """``session.open`` of a viewer."""
+    return {
+        "session_id": session,
+        "kind": "client",
+        "direction": "in",
+        "alpn": _ALPN,
+        "handshake_ms": handshake_ms,
+        "draft": _DRAFT,
+        "addr_prefix": prefix,
+    }
+
+
+def client_close(session: str, duration_ms: float, out_bytes: int) -> dict[str, Any]:
+    """``session.close`` of a viewer who had enough."""
+    return {
+        "session_id": session,
+        "kind": "client",
+        "duration_ms": duration_ms,
+        "closed_by": "remote",
+        "in_bytes": 2_000,
+        "out_bytes": out_bytes,
+        "close_code": 0,
+        "close_space": "application",
+    }
+
+
+def quic_sample(
+    session: str,
+    peer: str,
+    rtt_us: int,
+    min_rtt_us: int,
+    *,
+    sent_packets: int,
+    lost_packets: int,
+    sent_bytes: int,
+) -> dict[str, Any]:
+    """``quic.sample`` of a peer."""
+    return {
+        "session_id": session,
+        "srtt_us": rtt_us,
+        "min_rtt_us": min_rtt_us,
+        "rttvar_us": max(200, rtt_us // 25),
+        "cwnd_bytes": 1_500_000,
+        "sent_packets": sent_packets,
+        "lost_packets": lost_packets,
+        "pto_count": lost_packets // 200,
+        "sent_bytes": sent_bytes,
+        "in_flight_bytes": min(1_500_000, sent_bytes // 50),
+        "peer": peer,
+    }
+
+
+def node_adv(
+    node: str,
+    node_type: str,
+    place: tuple[float, float],
+    path: list[tuple[str, int]],
+    *,
+    session: str | None,
+    load: float,
+    stamp: tuple[int, int],
+) -> dict[str, Any]:
+    """``node.adv``: of the relay itself (no path), or of another."""
+    body: dict[str, Any] = {
+        "node_id": node,
+        "node_type": node_type,
+        "path": [{"node_id": via, "srtt_us": srtt} for via, srtt in path],
+        "sum_srtt_us": sum(srtt for _, srtt in path),
+        "best": True,
+    }
+    if session is not None:
+        body["session_id"] = session
+    body |= {
+        "longitude": place[0],
+        "latitude": place[1],
+        "load": load,
+        "epoch": stamp[0],
+        "seq": stamp[1],
+    }
+    return body
+
+
+def node_wd(node: str, session: str) -> dict[str, Any]:
+    """``node.wd`` after the session to the node was lost."""
+    return {"node_id": node, "reason": "session_closed", "session_id": session}
+
+
+def route_change(node: str, cost_us: int, next_hop: str | None, hops: int = 0) -> dict[str, Any]:
+    """``route.change``."""
+    body: dict[str, Any] = {"node_id": node, "changes": 1, "hops": hops, "cost_us": cost_us}
+    if next_hop is not None:
+        body["next_hop"] = next_hop
+    return body
+
+
+def subscribe(
+    track: str,
+    source: str,
+    stamp: tuple[int, int],
+    session: str | None,
+    *,
+    delayed: bool | None = None,
+) -> dict[str, Any]:
+    """``sub.adv``, or ``sub.wd`` if ``delayed`` is given."""
+    body: dict[str, Any] = {"track": track, "ns_depth": NS_DEPTH, "source_node": source}
+    if delayed is not None:
+        body["delayed"] = delayed
+    body |= {"epoch": stamp[0], "seq": stamp[1]}
+    if session is not None:
+        body["session_id"] = session
+    return body
+
+
+def announce(
+    track: str, source: str, stamp: tuple[int, int], session: str | None
+) -> dict[str, Any]:
+    """``ann.adv`` or ``ann.wd`` of a track."""
+    return {"scope": "track", **subscribe(track, source, stamp, session)}
+
+
+def sns_adv(
+    session: str,
+    sns_id: int,
+    direction: str,
+    added: list[str],
+    removed: list[str],
+    members: int,
+    track: str,
+) -> dict[str, Any]:
+    """``sns.adv``."""
+    return {
+        "session_id": session,
+        "sns_id": sns_id,
+        "direction": direction,
+        "added": added,
+        "removed": removed,
+        "members": members,
+        "track": track,
+    }
+
+
+def sns_wd(
+    session: str, sns_id: int, direction: str, removed: list[str], track: str
+) -> dict[str, Any]:
+    """``sns.wd``."""
+    return {
+        "session_id": session,
+        "sns_id": sns_id,
+        "direction": direction,
+        "removed": removed,
+        "track": track,
+    }
+
+
+def hop_stat(
+    track: str,
+    window_ms: int,
+    objects: int,
+    in_bytes: int,
+    out_bytes: int,
+    *,
+    drops: int,
+    in_peer: str | None,
+    out_peer: str | None,
+    queue_us: int | None,
+    group: int,
+) -> dict[str, Any]:
+    """``hop.stat``; ``queue_us`` None leaves the histogram out."""
+    body: dict[str, Any] = {
+        "track": track,
+        "window_ms": window_ms,
+        "objects": objects,
+        "in_bytes": in_bytes,
+        "out_bytes": out_bytes,
+        "drops": {"cc": drops} if drops else {},
+    }
+    if in_peer is not None:
+        body["in_peer"] = in_peer
+    if out_peer is not None:
+        body["out_peer"] = out_peer
+    if queue_us is not None:
+        body["queue_ms"] = _histogram(objects, queue_us / 1000)
+    body["first_group_id"] = group
+    body["last_group_id"] = group + window_ms // 1000 - 1
+    return body
+
+
+def _histogram(objects: int, typical_ms: float) -> dict[str, Any]:
+    """Most objects wait the typical time, some half of it, few three times as long."""
+    counts = [0] * (len(QUEUE_BOUNDS_MS) + 1)
+    few = objects // 20
+    half = objects // 4
+    parts = ((objects - few - half, typical_ms), (half, typical_ms / 2), (few, typical_ms * 3))
+    for number, value in parts:
+        counts[bisect_left(QUEUE_BOUNDS_MS, value)] += number
+    body: dict[str, Any] = {
+        "bounds_ms": list(QUEUE_BOUNDS_MS),
+        "counts": counts,
+        "sum_ms": round(sum(number * value for number, value in parts), 3),
+    }
+    if objects:
+        body["max_ms"] = round(typical_ms * 3, 3)
+    return body
+
+
+def delivery(
+    track: str,
+    one_in: int,
+    in_us: int,
+    out_us: int,
+    size: int,
+    *,
+    group: int,
+    publisher_us: int,
+    in_peer: str | None,
+    out_peer: str | None,
+) -> dict[str, Any]:
+    """``delivery.sample``."""
+    body: dict[str, Any] = {
+        "track": track,
+        "one_in": one_in,
+        "in_us": in_us,
+        "out_us": out_us,
+        "size_bytes": size,
+        "group_id": group,
+        "object_id": 0,
+        "publisher_us": publisher_us,
+    }
+    if in_peer is not None:
+        body["in_peer"] = in_peer
+    if out_peer is not None:
+        body["out_peer"] = out_peer
+    return body
+
+
+def cache_stat(window_ms: int, hit: int, miss: int, joins: int, stored: int) -> dict[str, Any]:
+    """``cache.stat``: what comes in goes out again when its time is over."""
+    return {
+        "window_ms": window_ms,
+        "hit_bytes": hit,
+        "miss_bytes": miss,
+        "expired_bytes": stored,
+        "evicted_bytes": 0,
+        "fetch_joins": joins,
+        "stored_bytes": stored,
+    }
+
+
+def client_report(
+    session: str,
+    window_ms: int,
+    *,
+    gaps: int,
+    stall_ms: int,
+    startup_ms: int | None,
+    buffer_ms: int,
+    latency_ms: int,
+    bitrate_kbps: int,
+    player: str,
+    track: str,
+) -> dict[str, Any]:
+    """``client.report``."""
+    body: dict[str, Any] = {
+        "session_id": session,
+        "window_ms": window_ms,
+        "gaps": gaps,
+        "stalled": stall_ms > 0,
+    }
+    if stall_ms:
+        body["stall_ms"] = stall_ms
+    if startup_ms is not None:
+        body["startup_ms"] = startup_ms
+    body |= {
+        "buffer_ms": buffer_ms,
+        "latency_ms": latency_ms,
+        "bitrate_kbps": bitrate_kbps,
+        "playback_rate": 1.0,
+        "state": "p",
+        "player_session": player,
+        "track": track,
+    }
+    return body
