@@ -13,7 +13,6 @@ from laps_relay.peer_auth.keys import NETWORK_KEY, read_network_key
 from testkit.logs import restored_logging
 from testkit.network_show import Listener, Show
 from testkit.network_task import NetworkTask, RunningRelay, network, until
-from testkit.relay_process import relay_process
 
 pytestmark = pytest.mark.anyio
 
@@ -198,34 +197,6 @@ async def test_a_via_is_injected_for_many_copies_and_removed_again(tmp_path: Pat
         await show.more(*ears, numbers=200)
         await show.whole(*ears)
         show.stop()
-
-
-async def test_a_via_that_is_killed_leaves_a_gap_that_is_told(tmp_path: Path) -> None:
-    flags = ("--type", "via", "--peer-port", "0", "--state-dir", str(tmp_path))
-    quick = {"hold": "1s"}
-    with relay_process(*flags, LAPS_NETWORK__HOLD="1s") as via:
-        async with network(tmp_path) as net, asyncio.TaskGroup() as group:
-            control = await net.relay("control", network=quick)
-            left = await net.relay("edge", via.peers, control, network=quick)
-            right = await net.relay("edge", via.peers, control, network=quick)
-            await net.settled()
-            show = Show(group, rate=50.0)
-            show.publish(left)
-            ear = show.listen(right)
-            await show.more(ear, numbers=20)
-            assert left.sends_to().isdisjoint({right.node})
-            via.process.kill()
-            await until(lambda: left.sends_to() == {right.node})
-            before = show.sent
-            await show.more(ear, numbers=50)
-            missing = ear.missing(before)
-            assert missing
-            some = min(ear.heard)
-            for number in missing:  # each number is a group
-                group_id = ear.group_of[some] + number - some
-                assert any(gap.first.group <= group_id <= gap.last.group for gap in ear.gaps)
-            assert ear.doubled() == []
-            show.stop()
 
 
 async def test_somebody_waits_for_a_publisher_that_comes_elsewhere(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ __all__ = ["Listener", "Show"]
 class Listener:
     """A subscriber that counts what it hears."""
 
-    def __init__(self) -> None:
+    def __init__(self, track: str = "numbers") -> None:
+        self.track = track
         self.heard: Counter[int] = Counter()
         self.group_of: dict[int, int] = {}
         self.gaps: list[laps_sdk.Gap] = []
@@ -28,7 +29,7 @@ class Listener:
 
     async def follow(self, session: laps_sdk.Session) -> None:
         async with session.subscribe(
-            "net", "numbers", follow=True, wait=LIMIT, on_gap=self.gaps.append
+            "net", self.track, follow=True, wait=LIMIT, on_gap=self.gaps.append
         ) as numbers:
             async for obj in numbers:
                 self.heard[int(obj.payload)] += 1
@@ -46,10 +47,13 @@ class Listener:
 class Show:
     """A publisher that counts, and listeners."""
 
-    def __init__(self, group: asyncio.TaskGroup, rate: float = 200.0) -> None:
+    def __init__(
+        self, group: asyncio.TaskGroup, rate: float = 200.0, track: str = "numbers"
+    ) -> None:
         self._group = group
         self._tasks: list[asyncio.Task[None]] = []
         self._rate = rate
+        self.track = track
         self.sent = 0
 
     def publish(self, relay: RunningRelay, *, per_group: int = 1) -> None:
@@ -57,7 +61,7 @@ class Show:
 
     async def _publish(self, relay: RunningRelay, per_group: int) -> None:
         async with relay.connect() as session:
-            track = await session.publish("net", "numbers")
+            track = await session.publish("net", self.track)
             loop = asyncio.get_running_loop()
             begin = loop.time()
             while True:
@@ -67,7 +71,7 @@ class Show:
                 await asyncio.sleep(max(0.0, begin + self.sent / self._rate - loop.time()))
 
     def listen(self, relay: RunningRelay) -> Listener:
-        listener = Listener()
+        listener = Listener(self.track)
         self._tasks.append(self._group.create_task(listener.run(relay)))
         return listener
 
