@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.timers import Timers
+from laps_relay.core.timers import Timers, earliest
 
 
 def test_the_earliest_is_due_first() -> None:
@@ -38,3 +38,23 @@ def test_moved_timers_leave_nothing_behind() -> None:
         timers.set("a", float(at))
     assert len(timers._heap) < 100
     assert timers.next() == 9999.0
+
+
+def test_what_was_moved_or_cancelled_is_not_due_although_it_stands_first() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 1.0)
+    timers.set("b", 2.0)
+    timers.cancel("a")
+    assert timers.pop(1.5) is None
+    timers.set("b", 4.0)
+    assert timers.pop(3.0) is None
+    assert timers.pop(4.0) == "b"
+    timers.set("c", 1.0)
+    timers.cancel("c")
+    assert timers.pop(9.0) is None
+
+
+def test_the_earliest_of_several_times() -> None:
+    assert earliest() is None
+    assert earliest(None, None) is None
+    assert earliest(None, 3.0, 1.0, None, 2.0) == 1.0

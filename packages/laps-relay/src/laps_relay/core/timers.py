@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
-__all__ = ["Timers"]
+__all__ = ["Timers", "earliest"]
 
 
 K = TypeVar("K", bound=Hashable)
@@ -47,16 +47,33 @@ class Timers(Generic[K]):
 
     def next(self) -> float | None:
         """When the first timer is due."""
-        heap = self._heap
-        while heap and self._due.get(heap[0][2]) != heap[0][:2]:
+        heap, due = self._heap, self._due
+        while heap:
+            when, serial, key = heap[0]
+            entry = due.get(key)
+            if entry is not None and entry[1] == serial:
+                return when
             heappop(heap)
-        return heap[0][0] if heap else None
+        return None
 
     def pop(self, now: float) -> K | None:
         """Take one key that is due, the earliest first; None if there is none."""
+        heap = self._heap
+        # Asked for every event, mostly in vain: what stands first is the earliest, moved or not.
+        if not heap or heap[0][0] > now:
+            return None
         when = self.next()
         if when is None or when > now:
             return None
         key = heappop(self._heap)[2]
         del self._due[key]
         return key
+
+
+def earliest(*times: float | None) -> float | None:
+    """The first of several times; None if there is none."""
+    first: float | None = None
+    for time in times:
+        if time is not None and (first is None or time < first):
+            first = time
+    return first

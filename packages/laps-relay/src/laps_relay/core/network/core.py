@@ -23,6 +23,7 @@ from laps_relay.core.network import events
 from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interfaces import LOCAL, Refusal
 from laps_relay.core.network.links import Link
+from laps_relay.core.network.node_records import Changes
 from laps_relay.core.network.parts import Due
 from laps_relay.core.network.sessions import NetworkSessions
 from laps_relay.core.network.told import FLOODED
@@ -137,6 +138,15 @@ class NetworkCore(NetworkSessions):
 
     def _nodes_changed(self, now: float) -> bool:
         changes = self._nib.take_changes()
+        if changes.nodes or changes.routes or changes.alternates:
+            self._nodes_moved(now, changes)
+        if self._settings.relay_type is RelayType.EDGE:
+            ours = frozenset(self._sharding.servers)
+            self._servers.changed(now, changes.nodes, ours)
+            self._flood_apart(now)
+        return bool(changes.nodes or changes.routes)
+
+    def _nodes_moved(self, now: float, changes: Changes) -> None:
         for node in changes.nodes:
             epoch = self._nib.epoch(node)
             self.announces.node_changed(now, node, epoch)
@@ -165,13 +175,7 @@ class NetworkCore(NetworkSessions):
             self._steering.ways_changed(changes.alternates)
         if moved:
             self._sets.reroute(now, moved)
-        if changes.nodes or changes.routes or changes.alternates:
-            self._steering.nodes_changed()
-        if self._settings.relay_type is RelayType.EDGE:
-            ours = frozenset(self._sharding.servers)
-            self._servers.changed(now, changes.nodes, ours)
-            self._flood_apart(now)
-        return bool(changes.nodes or changes.routes)
+        self._steering.nodes_changed()
 
     def _moved(self, now: float, node: NodeId) -> None:
         """A node says that it is elsewhere, or has other labels: filters may treat it otherwise."""

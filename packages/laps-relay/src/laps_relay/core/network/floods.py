@@ -43,7 +43,7 @@ from laps_relay.core.network.flood_rests import Rests
 from laps_relay.core.network.flood_telling import Telling
 from laps_relay.core.network.flood_waiting import Waiting
 from laps_relay.core.network.interfaces import NetworkSettings
-from laps_relay.core.timers import Timers
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
@@ -554,12 +554,9 @@ class FloodTable(Generic[E, W, I]):
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        times = (
-            self._timers.next(),
-            self._rests.poll_timeout(),
-            self._waiting.poll_timeout(),
+        return earliest(
+            self._timers.next(), self._rests.poll_timeout(), self._waiting.poll_timeout()
         )
-        return min((when for when in times if when is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
         """Forget what has been kept long enough."""

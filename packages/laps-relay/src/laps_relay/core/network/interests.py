@@ -26,6 +26,7 @@ from laps_relay.core.network.origins import Origins
 from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import way_back
 from laps_relay.core.network.wants import Wants
+from laps_relay.core.timers import earliest
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -205,8 +206,7 @@ class Interests:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        times = (self._wants.poll_timeout(), self._origins.poll_timeout())
-        return min((when for when in times if when is not None), default=None)
+        return earliest(self._wants.poll_timeout(), self._origins.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
         """Do what waited."""

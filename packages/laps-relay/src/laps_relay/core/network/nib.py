@@ -26,6 +26,7 @@ Time is told: the latest ``now`` counts where a question has none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from laps_relay.core.network import selection
 from laps_relay.core.network.adj_in import (
@@ -49,7 +50,7 @@ from laps_relay.core.network.interfaces import (
 from laps_relay.core.network.node_records import Changes, Fault, PeerRecord, Report
 from laps_relay.core.network.node_table import NodeTable
 from laps_relay.core.network.plausibility import Direction, declared, light_rtt_us
-from laps_relay.core.timers import Timers
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
@@ -57,6 +58,8 @@ from laps_wire.peering.laps2 import NodeInfo, NodePathItem, RelayType
 from laps_wire.varint import QUIC_MAX
 
 __all__ = ["Changes", "Fault", "Nib", "Report"]
+
+_NOTHING: Final = Changes([], [])
 
 
 class Nib:
@@ -301,6 +304,10 @@ class Nib:
         """What changed since the last time."""
         self._imports.reconsider()
         table = self._table
+        if not (table.routes or table.nodes or table.ways):
+            # As after most events; what was forgotten by one peer only is no news either.
+            self._lost.clear()
+            return _NOTHING
         alternates = sorted(table.ways.keys() - table.routes.keys())
         forgotten, self._lost = self._lost, {}
         lost = {
@@ -341,8 +348,7 @@ class Nib:
 
     def poll_timeout(self) -> float | None:
         """When a damped change of a metric is due: ``pending`` says more then."""
-        times = [at for at in (self._due.next(), self._exports.poll_timeout()) if at is not None]
-        return min(times, default=None)
+        return earliest(self._due.next(), self._exports.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
         """Let damped changes that are due take effect."""

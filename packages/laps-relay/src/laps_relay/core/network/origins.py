@@ -24,7 +24,7 @@ from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Identity, NetworkSettings
 from laps_relay.core.network.pulls import Lack, Pull
 from laps_relay.core.network.subscribe_index import SubscribeIndex
-from laps_relay.core.timers import Timers
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.names import FullTrackName
@@ -353,8 +353,7 @@ class Origins:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        times = (self._timers.next(), self._unsaid.next())
-        return min((when for when in times if when is not None), default=None)
+        return earliest(self._timers.next(), self._unsaid.next())
 
     def handle_timeout(self, now: float) -> None:
         """Say what has waited long enough, and try again to send what had no way back."""

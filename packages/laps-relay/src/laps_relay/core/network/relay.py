@@ -37,6 +37,7 @@ from laps_relay.core.network.interfaces import (
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.plans import Plan
 from laps_relay.core.network.tables import NetworkTables
+from laps_relay.core.timers import earliest
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
 from laps_wire.peering.errors import CloseCode
@@ -343,7 +344,7 @@ class NetworkRelay(NetworkTables):
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
-        times = (
+        return earliest(
             self._timers.next(),
             self._peers.poll_timeout(),
             self._nib.poll_timeout(),
@@ -356,7 +357,6 @@ class NetworkRelay(NetworkTables):
             self._prober.poll_timeout(),
             self._dialler.poll_timeout(),
         )
-        return min((time for time in times if time is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
         """Do what is due."""

@@ -43,7 +43,7 @@ from laps_relay.core.network.via_choice import (
     prefer,
 )
 from laps_relay.core.network.ways import LinkState, Ways
-from laps_relay.core.timers import Timers
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType
 
@@ -249,10 +249,7 @@ class Steering:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`reassess` and :meth:`wishes` may have something new."""
-        times = [
-            time for time in (self._timers.next(), self._wishes.poll_timeout()) if time is not None
-        ]
-        return min(times, default=None)
+        return earliest(self._timers.next(), self._wishes.poll_timeout())
 
     def vias(self, key: int) -> dict[str, tuple[NodeId, ...]]:
         """The Vias in use for a track, by region: for pages and tests."""
