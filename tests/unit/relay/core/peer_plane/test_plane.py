@@ -84,7 +84,7 @@ def test_sessions_that_are_not_there() -> None:
     net.plane.datagram(net.now, 9, head(kind=DataKind.DATAGRAM))
     stream = net.peer[2].open_unidirectional()
     net.plane.out_stream_gone(net.now, 9, stream, 5, stopped=False)
-    net.plane.out_stream_gone(net.now, 2, stream, 5, stopped=False)
+    net.plane.out_stream_gone(net.now, 2, stream, 5, stopped=True)
     net.plane.remove_session(net.now, 9)
     net.plane.cut(net.now, EgressSet(9, 1), 5)
     net.plane.cut(net.now, EgressSet(2, 999), 5)
@@ -160,8 +160,31 @@ def test_a_finished_stream_can_still_be_dropped() -> None:
     net.send(head() + b"a", fin=True)
     net.send(head() + b"a", fin=True, stream=7)
     net.gone(2, 0, lost=25)
-    net.gone(2, 0, lost=25)
     net.gone(2, 1, stopped=True)
+    counters = net.plane.counters()
+    assert (counters.dropped_streams, counters.dropped_bytes) == (1, 25)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_stream_that_is_dropped_while_its_end_is_written_is_counted(whole: bool) -> None:
+    """The egress has no room for the last bytes; the plane hears of it a moment later."""
+    net = PeerNet(peers=1)
+    peer = net.peer[2]
+    peer.slow = True
+
+    def drop() -> None:
+        (stream,) = peer.streams
+        stream.gone = stream.fin
+
+    peer.on_write = drop
+    if whole:
+        net.send(head() + b"a", fin=True)
+    else:
+        net.send(head() + b"a")
+        net.send(b"b", fin=True)
+    (stream,) = peer.streams
+    assert stream.gone
+    net.plane.out_stream_gone(net.now, 2, stream, 25, stopped=False)
     counters = net.plane.counters()
     assert (counters.dropped_streams, counters.dropped_bytes) == (1, 25)
 

@@ -215,8 +215,10 @@ class PeerPlane:
             return
         leg = receiver.legs.get(stream)
         if leg is None:
-            finished = receiver.finished.pop(stream, None) is not None
-            if finished and not stopped:
+            receiver.finished.pop(stream, None)
+            if not stopped:
+                # Its end was written; perhaps in the very call that was too much for the egress,
+                # and then nothing of it waited afterwards that would have been remembered.
                 self._state.dropped_streams += 1
                 self._state.dropped_bytes += lost
         elif stopped:
