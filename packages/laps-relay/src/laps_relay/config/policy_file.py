@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from laps_relay.config.policy import Fault, Place, PolicyModel, compiled
+from laps_relay.config.policy_rest import strays_beside_faults
 from laps_relay.config.sources import ConfigError, Problem
 from laps_relay.core.policy.rules import Rules
 
@@ -37,6 +38,7 @@ def load_policy(path: Path) -> Rules:
         model = PolicyModel.model_validate(data)
     except ValidationError as error:
         found = [_fault(item) for item in error.errors(include_url=False)]
+        found += strays_beside_faults(data, [at for at, _, _ in found])
     else:
         found = list(model.strays())
         if not found:
