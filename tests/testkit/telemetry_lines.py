@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from random import Random
 
 from laps_wire.telemetry import (
@@ -390,6 +391,9 @@ def with_skew(events: Iterable[Event], skew_us: int) -> list[Event]:
     return out
 
 
+_seqs = count(1)
+
+
 def _line(**changes: object) -> str:
     event = Event.of(
         CacheStat(
@@ -397,7 +401,7 @@ def _line(**changes: object) -> str:
         ),
         relay="9:9",
         boot=1,
-        seq=1,
+        seq=next(_seqs),
         ts_us=START_US,
     )
     plain = event.as_dict() | changes
@@ -420,7 +424,9 @@ BAD_LINES: Mapping[str, bytes] = {
     "NaN is not JSON": _line().replace('"hit_bytes":1', '"hit_bytes":NaN').encode(),
     "half a surrogate pair": _line(region="x").replace('"x"', '"\\ud800"').encode(),
     "not UTF-8": _line(region="x").encode().replace(b'"x"', b'"\xff"'),
-    "nested deeper than 32": _line(deep="x").replace('"x"', "[" * 40 + "]" * 40).encode(),
+    "nested deeper than 32": _line()
+    .replace('"window_ms"', f'"deep":{"[" * 40}{"]" * 40},"window_ms"')
+    .encode(),
     "body.hit_bytes: '7' is not a long": _line(
         body={
             "window_ms": 1,

@@ -23,13 +23,26 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from laps_wire.telemetry import BODIES
 from laps_wire.telemetry.schema import DataType as WireType
 from laps_wire.telemetry.schema import StructSpec, struct_of
 
-__all__ = ["ENVELOPE", "body_type", "event_types", "silver_type", "spark_type", "table_name"]
+__all__ = [
+    "BRONZE",
+    "CLOCK",
+    "ENVELOPE",
+    "QLOG",
+    "QUARANTINE",
+    "UNFIT",
+    "body_type",
+    "event_types",
+    "silver_type",
+    "spark_type",
+    "table_name",
+]
 
 _PLAIN: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -57,6 +70,102 @@ ENVELOPE: Final = StructType(
     ]
 )
 """The columns that every silver table begins with."""
+
+BRONZE: Final = StructType(
+    [
+        StructField("v", StringType()),
+        StructField("event_id", StringType()),
+        StructField("relay", StringType()),
+        StructField("boot", LongType()),
+        StructField("event_seq", LongType()),
+        StructField("ts_us", LongType()),
+        StructField("tenant", StringType()),
+        StructField("region", StringType()),
+        # As it came: fields of later versions are in it.
+        StructField("body", VariantType()),
+        # The types of the fields of the body, as Spark writes them.
+        StructField("shape", StringType()),
+        # Name of the file.
+        StructField("source", StringType()),
+        # Which ingest brought it, and when.
+        StructField("batch", LongType()),
+        StructField("seen_us", LongType()),
+        # Partitions: of ts_us, not corrected.
+        StructField("dt", StringType()),
+        StructField("hour", StringType()),
+        StructField("type", StringType()),
+    ]
+)
+"""``bronze/events``: every event whose envelope is sound, copies included."""
+
+QUARANTINE: Final = StructType(
+    [
+        StructField("line", StringType()),
+        StructField("source", StringType()),
+        StructField("reason", StringType()),
+        # Where the line says so.
+        StructField("relay", StringType()),
+        StructField("ts_us", LongType()),
+        StructField("batch", LongType()),
+        StructField("seen_us", LongType()),
+        # Partition: the day on which it came.
+        StructField("dt", StringType()),
+    ]
+)
+"""``bronze/quarantine``: lines that are no events, and ends of files that were cut off."""
+
+UNFIT: Final = StructType(
+    [
+        StructField("event_id", StringType()),
+        StructField("relay", StringType()),
+        StructField("type", StringType()),
+        StructField("ts_us", LongType()),
+        StructField("source", StringType()),
+        StructField("reason", StringType()),
+        StructField("body", StringType()),
+        # Partitions: of ts_us, not corrected.
+        StructField("dt", StringType()),
+        StructField("hour", StringType()),
+    ]
+)
+"""``silver/quarantine``: events whose body does not fit its schema, or whose clock is broken."""
+
+CLOCK: Final = StructType(
+    [
+        StructField("relay", StringType()),
+        # How far its clock was ahead of the others; what ts is ts_us less of.
+        StructField("offset_us", LongType()),
+        # Objects that it and a peer both stamped.
+        StructField("pairs", LongType()),
+        # Whether its events can be used.
+        StructField("ok", BooleanType()),
+        StructField("reason", StringType()),
+        StructField("events", LongType()),
+        StructField("first_us", LongType()),
+        StructField("last_us", LongType()),
+        # Partitions: of ts_us, not corrected.
+        StructField("dt", StringType()),
+        StructField("hour", StringType()),
+    ]
+)
+"""``silver/clock``: the clock of each relay in each hour."""
+
+QLOG: Final = StructType(
+    [
+        StructField("file", StringType()),
+        # Which trace of the file, from 0.
+        StructField("trace", LongType()),
+        StructField("vantage", StringType()),
+        StructField("group_id", StringType()),
+        # As the trace has it, in milliseconds.
+        StructField("time", DoubleType()),
+        StructField("name", StringType()),
+        StructField("data", StringType()),
+        StructField("batch", LongType()),
+        StructField("dt", StringType()),
+    ]
+)
+"""``bronze/qlog``: events of qlog and mlog traces; ``parse_json(data)`` is a VARIANT."""
 
 
 def event_types() -> tuple[str, ...]:

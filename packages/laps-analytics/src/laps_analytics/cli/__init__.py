@@ -6,6 +6,8 @@ import sys
 
 import typer
 
+from laps_analytics.cli.ingest import ingest_files
+from laps_analytics.cli.sql import ask
 from laps_analytics.cli.version import show_version
 from laps_analytics.errors import AnalyticsError
 
@@ -18,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("version")(show_version)
+app.command("ingest")(ingest_files)
+app.command("sql")(ask)
 
 
 def main() -> None:

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from laps_analytics.lake.frames import read, write
+from laps_analytics.lake.rows import read_rows, row_count, write_rows
 from laps_analytics.lake.table import DataFile, Lake, Snapshot, Table
 
-__all__ = ["DataFile", "Lake", "Snapshot", "Table", "read", "write"]
+__all__ = [
+    "DataFile",
+    "Lake",
+    "Snapshot",
+    "Table",
+    "read",
+    "read_rows",
+    "row_count",
+    "write",
+    "write_rows",
+]

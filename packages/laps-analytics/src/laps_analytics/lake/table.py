@@ -34,7 +34,7 @@ from urllib.parse import unquote
 
 from laps_analytics.errors import ConflictError, LakeError, OutputError
 
-__all__ = ["DataFile", "Lake", "Snapshot", "Table"]
+__all__ = ["DataFile", "Lake", "Snapshot", "Table", "writing"]
 
 _FORMAT: Final = 1
 _DIGITS: Final = 20
@@ -88,7 +88,7 @@ class Lake:
                 raise OutputError(
                     f"{root} is not empty and not a lake: name a new folder, or an empty one"
                 )
-            with _writing(root):
+            with writing(root):
                 root.mkdir(parents=True, exist_ok=True)
                 _create(mark, json.dumps({"laps_lake": _FORMAT}), again=True)
         try:
@@ -142,6 +142,13 @@ class Table:
         """The entries of the log, oldest first, each with its version and its time."""
         return [{"version": number, **entry} for number, entry in self._entries()]
 
+    def files_of(self, batch: str) -> list[DataFile]:
+        """The files that a batch added; none if it is not in the table."""
+        for _, entry in self._entries():
+            if entry["batch"] == batch:
+                return [DataFile(f["path"], f["partition"], f["bytes"]) for f in entry["add"]]
+        return []
+
     def staging(self) -> Path:
         """A new folder to write into; it is Spark's to create."""
         return self.root / "_staging" / uuid.uuid4().hex
@@ -164,7 +171,7 @@ class Table:
         """
         if batch is not None and batch in base.batches:
             return base.batches[batch]
-        with _writing(self.root):
+        with writing(self.root):
             added = self._adopt(staged) if staged is not None else []
             entry = {
                 "ts": time.time() if now is None else now,
@@ -229,7 +236,7 @@ class Table:
 
 
 @contextlib.contextmanager
-def _writing(root: Path) -> Iterator[None]:
+def writing(root: Path) -> Iterator[None]:
     """An error of the file system, as one that names the place and what to do."""
     try:
         yield

@@ -1,0 +1,69 @@
+"""What the commands share: options for Spark, and words about progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from laps_analytics.session import SessionSettings, spark_session
+
+__all__ = [
+    "AsJson",
+    "LakeFolder",
+    "Master",
+    "Memory",
+    "NoProgress",
+    "Remote",
+    "session_maker",
+    "teller",
+]
+
+LakeFolder: TypeAlias = Annotated[
+    Path, typer.Option("--lake", help="Folder of the tables.", show_default=False)
+]
+Master: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--master", help="Spark cluster, or local[N].  [default: this machine]"),
+]
+Remote: TypeAlias = Annotated[
+    str | None, typer.Option("--remote", help="Spark Connect server, sc://host:port.")
+]
+Memory: TypeAlias = Annotated[
+    str, typer.Option("--memory", help="Memory of Spark on this machine.")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+NoProgress: TypeAlias = Annotated[
+    bool, typer.Option("--no-progress", help="Do not show progress on a terminal.")
+]
+
+
+def session_maker(
+    master: str | None, remote: str | None, memory: str
+) -> Callable[[], SparkSession]:
+    """A function that gives the session, and starts Spark when it is called first."""
+    made: list[SparkSession] = []
+
+    def get() -> SparkSession:
+        if not made:
+            options = {"spark.ui.showConsoleProgress": "false"}
+            settings = SessionSettings(
+                master=master, remote=remote, driver_memory=memory, options=options
+            )
+            made.append(spark_session(settings))
+        return made[0]
+
+    return get
+
+
+def teller(no_progress: bool) -> Callable[[str], None]:
+    """Says on a terminal what is being done; silent elsewhere."""
+    if no_progress or not sys.stderr.isatty():
+        return lambda _: None
+    console = Console(stderr=True)
+    return lambda step: console.print(f"[dim]{step}[/dim]")

@@ -1,0 +1,73 @@
+"""``laps-analytics ingest``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laps_analytics.cli.common import (
+    AsJson,
+    LakeFolder,
+    Master,
+    Memory,
+    NoProgress,
+    Remote,
+    session_maker,
+    teller,
+)
+from laps_analytics.ingest.run import Summary, ingest
+from laps_analytics.lake import Lake
+
+__all__ = ["ingest_files"]
+
+
+def ingest_files(
+    sources: Annotated[
+        list[Path], typer.Argument(help="Files of telemetry, or folders of them.", metavar="SOURCE")
+    ],
+    lake: LakeFolder,
+    master: Master = None,
+    remote: Remote = None,
+    memory: Memory = "4g",
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Bring telemetry into a lake: bronze as it came, silver typed and each event once.
+
+    What was taken before is not taken again, and what a killed run began is finished first.
+    """
+    place = Lake.open(lake, create=True)
+    summary = ingest(
+        session_maker(master, remote, memory), place, sources, progress=teller(no_progress)
+    )
+    typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))
+
+
+def show(summary: Summary) -> str:
+    """The summary as text."""
+    rows = [
+        ("files", f"{summary.files:,} with something new, {summary.unchanged:,} without"),
+        ("events", f"{summary.events:,} ({summary.bytes:,} bytes)"),
+    ]
+    if summary.resumed:
+        rows.insert(0, ("resumed", "a batch that was begun before is done"))
+    if summary.quarantined:
+        rows.append(("quarantined", f"{summary.quarantined:,} lines"))
+        rows += [("", f"{count:,}  {reason}") for reason, count in summary.reasons.items()]
+    if summary.traces:
+        rows.append(("traces", f"{summary.traces:,} events of qlog"))
+    if summary.hours:
+        first, last = summary.hours[0], summary.hours[-1]
+        rows += [
+            ("hours made", f"{len(summary.hours):,}, {first} to {last}"),
+            ("rows there", f"{sum(summary.rows.values()):,} of {len(summary.rows)} types"),
+            ("copies", f"{summary.copies:,} left out"),
+            ("late", f"{summary.late:,}"),
+            ("unfit", f"{summary.unfit:,} (table silver/quarantine)"),
+        ]
+    if summary.broken_clocks:
+        rows.append(("broken clock", ", ".join(summary.broken_clocks)))
+    return "\n".join(f"{name:13} {text}".rstrip() for name, text in rows)

@@ -1,0 +1,168 @@
+"""The clock of each relay in each hour: ``silver/clock``.
+
+An hour is judged by the events that lie in it by their own stamps, and by nothing else. So the same
+events give the same clocks, in whatever order and in however many pieces they came.
+
+A clock is broken, and its events of that hour are not used, if
+
+- it says a year before 2020, as after a start without a battery;
+- it was ahead of us when we read the file, by more than :data:`LIMIT_US`;
+- it is off by more than that against its peers;
+- it and its peers stamped objects of the same link, and none of them is the same object, although
+  other relays have such pairs: then they do not write of the same hour.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from laps_analytics.ingest.offsets import Link, Offset, solve
+
+__all__ = ["LIMIT_US", "OLDEST_US", "clock_rows", "link_rows", "relay_rows"]
+
+LIMIT_US: Final = 1_000_000_000
+"""More than 1000 s is not skew any more; NTP itself gives up there."""
+OLDEST_US: Final = 1_577_836_800_000_000
+"""2020."""
+_FEW: Final = 20
+"""Stamps from which on it is strange that none of them has a partner."""
+_DAY_US: Final = 86_400_000_000
+
+
+def relay_rows(bronze: DataFrame) -> DataFrame:
+    """Who wrote how much in which hour, and when: one row for each relay and hour."""
+    return bronze.groupBy("dt", "hour", "relay").agg(
+        fn.count("*").alias("events"),
+        fn.min("ts_us").alias("first_us"),
+        fn.max("ts_us").alias("last_us"),
+        fn.max(fn.col("ts_us") - fn.col("seen_us")).alias("ahead_us"),
+    )
+
+
+def link_rows(samples: DataFrame, quic: DataFrame) -> DataFrame:
+    """What both ends of a link stamped: one row for each direction and hour.
+
+    ``samples`` and ``quic`` are bronze rows of delivery.sample and quic.sample.
+    """
+
+    def field(name: str, kind: str) -> Any:
+        return fn.try_variant_get("body", f"$.{name}", kind).alias(name)
+
+    stamps = samples.select(
+        *("dt", "hour", "relay"),
+        *(field(name, "string") for name in ("track", "in_peer", "out_peer")),
+        *(field(name, "bigint") for name in ("group_id", "object_id", "in_us", "out_us")),
+    )
+    key = ["dt", "hour", "sender", "receiver", "track", "group_id", "object_id"]
+    sent = (
+        stamps.where("out_peer is not null")
+        .withColumnsRenamed({"relay": "sender", "out_peer": "receiver"})
+        .groupBy(*key)
+        .agg(fn.min("out_us").alias("out_us"))
+    )
+    came = (
+        stamps.where("in_peer is not null")
+        .withColumnsRenamed({"relay": "receiver", "in_peer": "sender"})
+        .groupBy(*key)
+        .agg(fn.min("in_us").alias("in_us"))
+    )
+    took = fn.col("in_us") - fn.col("out_us")
+    both = (
+        sent.join(came, key, "full_outer")
+        .withColumn("took", fn.when(fn.abs(took) <= _DAY_US, took))
+        .groupBy("dt", "hour", "sender", "receiver")
+        .agg(
+            fn.count("out_us").alias("sent"),
+            fn.count("in_us").alias("came"),
+            fn.count("took").alias("pairs"),
+            # Not the very least: one wrong stamp must not decide.
+            fn.expr("percentile_approx(took, 0.05, 200)").alias("least_us"),
+        )
+    )
+    rtt = quic.select("dt", "hour", "relay", field("peer", "string"), field("min_rtt_us", "bigint"))
+    ends = rtt.where("peer is not null").select(
+        "dt",
+        "hour",
+        fn.least("relay", "peer").alias("low"),
+        fn.greatest("relay", "peer").alias("high"),
+        "min_rtt_us",
+    )
+    least = ends.groupBy("dt", "hour", "low", "high").agg(fn.min("min_rtt_us").alias("rtt_us"))
+    return (
+        both.withColumn("low", fn.least("sender", "receiver"))
+        .withColumn("high", fn.greatest("sender", "receiver"))
+        .join(fn.broadcast(least), ["dt", "hour", "low", "high"], "left")
+        .drop("low", "high")
+    )
+
+
+def clock_rows(
+    relays: Iterable[Mapping[str, Any]], links: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows of ``silver/clock``; small: solved here and not by Spark."""
+    by_hour: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for link in links:
+        by_hour[link["dt"], link["hour"]].append(link)
+    solved = {
+        hour: solve(
+            Link(link["sender"], link["receiver"], link["least_us"], link["pairs"], link["rtt_us"])
+            for link in rows
+            if link["pairs"]
+        )
+        for hour, rows in by_hour.items()
+    }
+    strangers = {hour: _strangers(rows) for hour, rows in by_hour.items()}
+    out = []
+    for row in relays:
+        hour = (row["dt"], row["hour"])
+        offset = solved.get(hour, {}).get(row["relay"], Offset(0, 0))
+        reason = _reason(row, offset, row["relay"] in strangers.get(hour, ()))
+        out.append(
+            {
+                "relay": row["relay"],
+                "offset_us": offset.offset_us,
+                "pairs": offset.pairs,
+                "ok": reason is None,
+                "reason": reason,
+                "events": row["events"],
+                "first_us": row["first_us"],
+                "last_us": row["last_us"],
+                "dt": row["dt"],
+                "hour": row["hour"],
+            }
+        )
+    return sorted(out, key=lambda item: (item["dt"], item["hour"], item["relay"]))
+
+
+def _reason(row: Mapping[str, Any], offset: Offset, stranger: bool) -> str | None:
+    if row["first_us"] < OLDEST_US:
+        year = datetime.fromtimestamp(row["first_us"] / 1e6, UTC).year
+        return f"the clock of the relay is broken: it says {year}"
+    if row["ahead_us"] > LIMIT_US:
+        return f"the clock of the relay is broken: it was {row['ahead_us'] // 1_000_000} s ahead"
+    if abs(offset.offset_us) > LIMIT_US:
+        off = offset.offset_us // 1_000_000
+        return f"the clock of the relay is broken: it is {off} s off its peers"
+    if stranger:
+        return "the clock of the relay is broken: no object is stamped by it and a peer"
+    return None
+
+
+def _strangers(links: list[Mapping[str, Any]]) -> set[str]:
+    """Relays that share links with others, but not one object, where others do."""
+    chances: defaultdict[str, int] = defaultdict(int)
+    pairs: defaultdict[str, int] = defaultdict(int)
+    for link in links:
+        for relay in (link["sender"], link["receiver"]):
+            chances[relay] += min(link["sent"], link["came"])
+            pairs[relay] += link["pairs"]
+    able = [relay for relay, count in chances.items() if count >= _FEW]
+    lonely = {relay for relay in able if not pairs[relay]}
+    # If most have no partner, relays sample different objects, and that says nothing.
+    return lonely if 2 * len(lonely) < len(able) else set()

@@ -1,0 +1,246 @@
+r"""From files of relays to whole lines that nothing can change any more, each of them once.
+
+::
+
+    source --read--> spool/N-0-name.lines --journal: "N is taken, these files up to here"--> inbox/
+
+A file is known by its first line (its first event id is nobody else's) and by a digest of what was
+taken of it. So it may grow, be renamed when its relay finishes it, or be compressed: what was taken
+is not taken again, and the rest is. If the process is killed before the entry of the journal, files
+in ``spool`` do not count and are made again; if it is killed after, they are moved on.
+
+The last line of a finished file may lack its end. If it is an event it counts; if not, it goes to
+quarantine, and is read again should the file grow after all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from laps_analytics.ingest.decode import Decoded, is_plain
+from laps_analytics.ingest.journal import Journal
+from laps_analytics.ingest.sources import Source
+from laps_analytics.lake.table import writing
+from laps_wire.telemetry import TelemetryError, load_line
+
+__all__ = ["Fault", "Taken", "recover", "source_name", "take"]
+
+_PREFIX: Final = "file:"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+SUFFIX: Final = ".lines"
+TRACE_SUFFIX: Final = ".trace"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something of a file that is not a line: what is left of it, and why."""
+
+    source: str
+    line: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one intake brought."""
+
+    files: int = 0
+    """Files with something new."""
+    unchanged: int = 0
+    bytes: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What is known of a file after reading it once."""
+
+    first: str
+    begin: int = 0
+    """Where what is new begins, in decoded bytes."""
+    end: int = 0
+    """Where its last whole line ends."""
+    digest: str = ""
+    tail: bytes = b""
+    fault: str | None = None
+
+
+def source_name(path: Path) -> str:
+    """The name of a source in tables: that of its file, with nothing that could break a path."""
+    return _UNSAFE.sub("_", path.name)[-150:]
+
+
+def recover(journal: Journal) -> None:
+    """Finish what a killed process had taken, and forget what it had not."""
+    last: Mapping[str, Any] = journal.state.get("taken") or {}
+    for name in last.get("names", ()):
+        if (journal.spool / name).exists():
+            (journal.spool / name).rename(journal.inbox / name)
+    for left in journal.spool.iterdir():
+        left.unlink()
+
+
+def take(
+    journal: Journal, sources: Iterable[Source], *, progress: Callable[[str], None] = lambda _: None
+) -> Taken:
+    """Take what is new of some files. After this it is in the inbox, whatever happens to them."""
+    number = int((journal.state.get("taken") or {}).get("number", 0)) + 1
+    known = _Known(journal.state)
+    notes: dict[str, Any] = {}
+    names: list[str] = []
+    taken = Taken()
+    for source in sources:
+        key = _PREFIX + str(source.path.resolve())
+        try:
+            stat = source.path.stat()
+        except FileNotFoundError:
+            # Renamed since it was found: the next run sees it under its new name.
+            continue
+        mark = [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+        before = known.states.get(key)
+        if before is not None and before["stat"] == mark:
+            taken.unchanged += 1
+            continue
+        read = _read(source, known)
+        name = f"{number:08d}-{len(names):05d}-{source_name(source.path)}"
+        name += TRACE_SUFFIX if source.kind == "trace" else SUFFIX
+        tail = _tail(source, read)
+        whole = tail is None and bool(read.tail) and source.kind != "open"
+        end = read.end + (len(read.tail) if whole else 0)
+        if end > read.begin:
+            with writing(journal.spool):
+                _spool(source, journal.spool / name, read.begin, end, add_end=whole)
+            names.append(name)
+            taken.files += 1
+            taken.bytes += end - read.begin
+        tail_mark = blake2b(read.tail, digest_size=8).hexdigest() if tail is not None else None
+        if tail is not None and (before is None or before.get("tail") != tail_mark):
+            taken.faults.append(tail)
+        state = {"first": read.first, "stat": mark, "offset": end, "tail": tail_mark}
+        state["digest"] = _digest(source, end) if whole else read.digest
+        notes[key] = state
+        known.add(key, state)
+    for key, state in known.states.items():
+        if key not in notes and state is not None and not Path(key[len(_PREFIX) :]).exists():
+            notes[key] = None
+    if notes or taken.faults:
+        faults = [[fault.source, fault.line, fault.reason] for fault in taken.faults]
+        notes["taken"] = {"number": number, "names": names, "faults": faults}
+        progress("spooled")
+        journal.note_all(notes)
+        progress("taken")
+    for name in names:
+        (journal.spool / name).rename(journal.inbox / name)
+    return taken
+
+
+class _Known:
+    """What was taken of which file, by path and by first line."""
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        self.states: dict[str, Any] = {}
+        self._by_first: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for key, value in state.items():
+            if key.startswith(_PREFIX) and value is not None:
+                self.add(key, value)
+
+    def add(self, key: str, state: Mapping[str, Any]) -> None:
+        self.states[key] = state
+        self._by_first[state["first"]].append(state)
+
+    def prefixes(self, first: str) -> dict[int, set[str]]:
+        """Digests of what was taken of files that begin so, by length."""
+        found: defaultdict[int, set[str]] = defaultdict(set)
+        for state in self._by_first.get(first, ()):
+            found[state["offset"]].add(state["digest"])
+        return found
+
+
+def _read(source: Source, known: _Known) -> _Read:
+    """Read a file once: what of it was taken before, and where its last whole line ends."""
+    decoded = Decoded(source.path)
+    hasher = blake2b(digest_size=16)
+    result: _Read | None = None
+    prefixes: dict[int, set[str]] = {}
+    rest = b""
+    end = 0
+    for block in decoded:
+        data = rest + block
+        # A trace is taken as a whole: its lines are no records.
+        cut = len(data) if source.kind == "trace" else data.rfind(b"\n") + 1
+        data, rest = data[:cut], data[cut:]
+        if not data:
+            continue
+        if result is None:
+            result = _Read(blake2b(data[: data.find(b"\n") + 1], digest_size=16).hexdigest())
+            prefixes = known.prefixes(result.first)
+        start = end
+        for offset in sorted(prefixes):
+            if start < offset <= end + len(data):
+                hasher.update(data[start - end : offset - end])
+                start = offset
+                if hasher.hexdigest() in prefixes[offset]:
+                    result.begin = offset
+        hasher.update(data[start - end :])
+        end += len(data)
+    result = result or _Read(blake2b(rest, digest_size=16).hexdigest())
+    if source.kind == "trace" and result.begin != end:
+        result.begin = 0
+    result.end, result.digest = end, hasher.hexdigest()
+    result.tail, result.fault = rest, decoded.fault
+    return result
+
+
+def _digest(source: Source, end: int) -> str:
+    hasher, left = blake2b(digest_size=16), end
+    for block in Decoded(source.path):
+        hasher.update(block[:left])
+        left -= min(left, len(block))
+    return hasher.hexdigest()
+
+
+def _tail(source: Source, read: _Read) -> Fault | None:
+    """What is wrong with the end of a file; None if it ends well, or is not at its end yet."""
+    if read.fault is None and (source.kind == "open" or not read.tail.strip()):
+        return None
+    why = read.fault
+    if why is None:
+        try:
+            load_line(read.tail.strip())
+        except TelemetryError as error:
+            why = f"the file ends within a line: {error}"
+        else:
+            return None
+    text = read.tail.decode(errors="backslashreplace")
+    return Fault(source_name(source.path), text, why)
+
+
+def _spool(source: Source, to: Path, begin: int, end: int, *, add_end: bool) -> None:
+    """Put a part of a file aside: as another name of the same file where that will do."""
+    if begin == 0 and not add_end and source.kind != "open" and is_plain(source.path):
+        try:
+            if source.path.stat().st_size == end:
+                to.hardlink_to(source.path)
+                return
+        except OSError:
+            pass  # another file system, or one without links
+    with to.open("wb") as out:
+        at = 0
+        for block in Decoded(source.path):
+            low, high = max(begin - at, 0), min(end - at, len(block))
+            if low < high:
+                out.write(block[low:high])
+            at += len(block)
+            if at >= end:
+                break
+        if add_end:
+            out.write(b"\n")
+        out.flush()
+        os.fsync(out.fileno())

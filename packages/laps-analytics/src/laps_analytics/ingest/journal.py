@@ -1,0 +1,77 @@
+"""The journal of a lake: what was taken from which file, and which batch is under way.
+
+::
+
+    lake/_ingest/
+      _log/00000000000000000001.json    what was taken, what was begun, what was done (a log)
+      lock                              held by the one process that ingests
+      spool/                            being copied; not in the journal, so it does not count
+      inbox/                            whole lines, taken and not yet in a table
+      stage/<batch>/                    Parquet of a batch under way
+
+The sum of the log is the state, as for any table: one value for each key, and the last one counts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from laps_analytics.errors import ConflictError
+from laps_analytics.lake import Lake, Snapshot, Table
+from laps_analytics.lake.table import writing
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Reading and adding to the journal; only under its lock."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.home: Path = lake.root / "_ingest"
+        self.spool = self.home / "spool"
+        self.inbox = self.home / "inbox"
+        self.stage = self.home / "stage"
+        self._table = Table(self.home, "_ingest")
+        self._seen: Snapshot | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only one that ingests. A process that dies lets go of the lock."""
+        with writing(self.home):
+            for folder in (self.spool, self.inbox, self.stage):
+                folder.mkdir(parents=True, exist_ok=True)
+            file = (self.home / "lock").open("w")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConflictError(
+                    f"another ingest is at work on {self.home.parent}: wait for it, or stop it"
+                ) from None
+            self._seen = None
+            yield
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What was noted last, key by key."""
+        return self._snapshot().meta
+
+    def note(self, **meta: Any) -> None:
+        """Add to the journal, in one step."""
+        self.note_all(meta)
+
+    def note_all(self, meta: Mapping[str, Any]) -> None:
+        """Add to the journal, in one step; keys may be any text."""
+        base = self._snapshot()
+        self._table.commit(None, base=base, meta=meta)
+        merged = {**base.meta, **meta}
+        self._seen = Snapshot(base.version + 1, base.files, base.batches, merged)
+
+    def _snapshot(self) -> Snapshot:
+        if self._seen is None:
+            self._seen = self._table.snapshot()
+        return self._seen

@@ -1,0 +1,198 @@
+r"""Lines to bronze rows, in Spark's own expressions; what is suspect to them is judged in Python.
+
+::
+
+    line --from_json--> envelope + body (VARIANT)
+      |                   \-- the envelope, written again, is how the line begins? --> sound
+      \-- anything else: suspect --load_line--> sound after all, or quarantined with its reason
+
+``laps_wire`` writes the fields of an envelope in one order and without blanks. If a line begins
+with exactly what the parsed values give when written so, then each value has its right type and no
+field is there twice; ``from_json`` alone would read ``"relay":9`` as text and take the last of two
+fields. Lines of other writers are slower, not wrong: they are suspect, and :func:`judge` lets them
+pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StringType, StructField, StructType, VariantType
+
+from laps_wire.telemetry import MAX_DEPTH, MAX_LINE, TelemetryError, dump_line, load_line
+
+__all__ = ["MAX_TS_US", "SUSPECT", "day_of", "hour_of", "judge", "parse"]
+
+_RAW: Final = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("v", "event_id")),
+        StructField("ts_us", LongType()),
+        StructField("relay", StringType()),
+        StructField("boot", LongType()),
+        *(StructField(name, StringType()) for name in ("type", "tenant", "region")),
+        StructField("body", VariantType()),
+        StructField("unread", StringType()),
+    ]
+)
+_OPTIONS: Final = {
+    "columnNameOfCorruptRecord": "unread",
+    "allowNonNumericNumbers": "false",
+    "mode": "PERMISSIVE",
+}
+
+MAX_TS_US: Final = 7_258_118_400_000_000
+"""The end of the 22nd century: what lies after is no time, and years of five digits break dates."""
+
+
+def parse(lines: DataFrame, *, batch: int, seen_us: int, judged: bool = False) -> DataFrame:
+    """Rows of ``bronze/events`` and a column ``line``: null if the row is sound, else the line.
+
+    ``lines`` has ``value`` and ``source``. Lines with nothing but blanks are left out. Lines that
+    :func:`judge` let pass are not doubted again.
+    """
+    read = lines.where(fn.trim("value") != "").select(
+        "value", "source", fn.from_json("value", _RAW, _OPTIONS).alias("e")
+    )
+    rows = read.select("value", "source", "e.*")
+    prefix = fn.concat(fn.col("relay"), fn.lit(":"), fn.col("boot").cast("string"), fn.lit(":"))
+    number = fn.expr("substring(event_id, length(relay) + length(cast(boot as string)) + 3)")
+    rows = rows.withColumns(
+        {"event_seq": number.try_cast("bigint"), "shape": fn.schema_of_variant("body")}
+    )
+    sound = fn.lit(True) if judged else fn.coalesce(_is_sound(prefix, number), fn.lit(False))
+
+    def if_sound(column: Column) -> Column:
+        return fn.when(fn.col("sound"), column)
+
+    return rows.withColumn("sound", sound).select(
+        *(if_sound(fn.col(name)).alias(name) for name in ("v", "event_id", "relay", "boot")),
+        *(if_sound(fn.col(name)).alias(name) for name in ("event_seq", "ts_us")),
+        *(if_sound(fn.col(name)).alias(name) for name in ("tenant", "region")),
+        if_sound(fn.col("body")).alias("body"),
+        if_sound(fn.col("shape")).alias("shape"),
+        "source",
+        fn.lit(batch).cast("bigint").alias("batch"),
+        fn.lit(seen_us).cast("bigint").alias("seen_us"),
+        fn.when(~fn.col("sound"), fn.col("value").cast("binary")).alias("line"),
+        fn.coalesce(if_sound(day_of("ts_us")), fn.lit(SUSPECT)).alias("dt"),
+        fn.coalesce(if_sound(hour_of("ts_us")), fn.lit(SUSPECT)).alias("hour"),
+        fn.coalesce(if_sound(fn.col("type")), fn.lit(SUSPECT)).alias("type"),
+    )
+
+
+SUSPECT: Final = "suspect"
+"""The partition of rows that are not sound."""
+
+
+def day_of(ts_us: str) -> Column:
+    """The day of a time in microseconds, as partitions have it. Faster than formatting it."""
+    return fn.expr(f"cast(date_from_unix_date(cast({ts_us} div 86400000000 as int)) as string)")
+
+
+def hour_of(ts_us: str) -> Column:
+    """The hour of a time in microseconds, as partitions have it."""
+    return fn.expr(f"lpad(cast(({ts_us} div 3600000000) % 24 as string), 2, '0')")
+
+
+def _is_sound(prefix: Column, number: Column) -> Column:
+    value = fn.col("value")
+    begin = fn.concat(
+        *(fn.lit('{"v":"'), fn.col("v"), fn.lit('","event_id":"'), fn.col("event_id")),
+        *(fn.lit('","ts_us":'), fn.col("ts_us").cast("string")),
+        *(
+            fn.lit(',"relay":"'),
+            fn.col("relay"),
+            fn.lit('","boot":'),
+            fn.col("boot").cast("string"),
+        ),
+        *(fn.lit(',"type":"'), fn.col("type"), fn.lit('",')),
+    )
+    return (
+        fn.col("unread").isNull()
+        & fn.col("body").isNotNull()
+        & (fn.col("v").isin("1.0", "1.1") | fn.col("v").rlike(r"^1\.(0|[1-9][0-9]{0,8})$"))
+        & value.startswith(begin)
+        & fn.col("event_id").startswith(prefix)
+        & (fn.col("event_seq").cast("string") == number)
+        & (fn.col("event_seq") >= 0)
+        & (fn.col("tenant").isNull() | value.contains('"tenant":"'))
+        & (fn.col("region").isNull() | value.contains('"region":"'))
+        & fn.col("shape").startswith("OBJECT<")
+        # No deeper than laps_wire reads; where that is not plain, it counts itself.
+        & (fn.length("shape") - fn.length(fn.replace("shape", fn.lit("<"))) < MAX_DEPTH)
+        & fn.col("ts_us").between(0, MAX_TS_US)
+        & (fn.length(value) <= MAX_LINE)
+        # Half a surrogate pair is not text, and Java would quietly make it a question mark.
+        & ~value.contains("\\ud")
+        & ~value.contains("\\uD")
+        & fn.is_valid_utf8(value)
+    )
+
+
+_JUDGED: Final = "value string, source string, line string, reason string, relay string, ts_us long"
+
+
+def judge(suspects: DataFrame) -> DataFrame:
+    """Look at suspect lines as ``laps_wire`` does: ``value`` if it is an event, else ``reason``.
+
+    For the few rows that :func:`parse` could not vouch for; the input has ``line`` and ``source``.
+    """
+    return suspects.select("line", "source").mapInArrow(_judge, _JUDGED)
+
+
+def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [
+            {"source": row["source"], **_verdict(bytes(row["line"]))} for row in batch.to_pylist()
+        ]
+        yield pa.RecordBatch.from_pylist(
+            rows,
+            schema=pa.schema(
+                [
+                    *((name, pa.string()) for name in ("value", "source", "line", "reason")),
+                    ("relay", pa.string()),
+                    ("ts_us", pa.int64()),
+                ]
+            ),
+        )
+
+
+def _verdict(line: bytes) -> dict[str, Any]:
+    stripped = line.strip()
+    try:
+        event = load_line(stripped)
+        if event.seq >= 2**63:
+            raise TelemetryError("the number of the event does not fit 64 bits", where="event_id")
+        if not 0 <= event.ts_us <= MAX_TS_US:
+            raise TelemetryError(f"{event.ts_us} is no time of this age", where="ts_us")
+        # Written our way it is sound to the expressions above.
+        return {"value": dump_line(event)}
+    except TelemetryError as error:
+        return {
+            "line": stripped.decode(errors="backslashreplace"),
+            "reason": str(error),
+            **_hints(stripped),
+        }
+
+
+def _hints(line: bytes) -> dict[str, Any]:
+    """Who wrote a bad line and when, if that can be seen."""
+    if len(line) > MAX_LINE:
+        return {}
+    try:
+        plain = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(plain, dict):
+        return {}
+    relay, ts_us = plain.get("relay"), plain.get("ts_us")
+    fits = isinstance(ts_us, int) and not isinstance(ts_us, bool) and -(2**63) <= ts_us < 2**63
+    return {
+        "relay": relay if isinstance(relay, str) and relay.isprintable() else None,
+        "ts_us": ts_us if fits else None,
+    }

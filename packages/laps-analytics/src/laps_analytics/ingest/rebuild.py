@@ -1,0 +1,303 @@
+r"""Silver partitions, made again from bronze.
+
+::
+
+    bronze hours that got rows --> silver/clock of these hours --> silver tables of these hours
+                                             \-- and of a neighbour, if corrected times reach it
+
+An hour of silver is always made from all of its bronze rows and takes the place of what was there.
+So it does not matter how often, or in how many pieces, events came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StructField, StructType
+
+from laps_analytics.ingest.clock import clock_rows, link_rows, relay_rows
+from laps_analytics.ingest.fit import is_whole, shape_fits
+from laps_analytics.ingest.hours import HOUR_US, Hour, begin_of, hour_at, hour_of_file, reach
+from laps_analytics.ingest.silver import once, placed, typed, unfit
+from laps_analytics.lake import Lake, Snapshot, read, read_rows, row_count, write, write_rows
+from laps_analytics.schema import (
+    BRONZE,
+    CLOCK,
+    UNFIT,
+    body_type,
+    event_types,
+    silver_type,
+    table_name,
+)
+
+__all__ = ["WATERMARK_US", "Rebuilt", "rebuild"]
+
+WATERMARK_US: Final = 30 * 60 * 1_000_000
+"""How long after its end an hour is closed for the first time. What comes later is late."""
+_THREADS: Final = 3
+"""Tables that are written at once: small jobs wait more than they work."""
+_PLACED: Final = StructType([*CLOCK.fields, StructField("closed", LongType())])
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What a rebuild found in the hours that it made."""
+
+    hours: set[Hour] = field(default_factory=set)
+    rows: dict[str, int] = field(default_factory=dict)
+    """Silver rows, by event type."""
+    copies: int = 0
+    late: int = 0
+    unfit: int = 0
+    broken: list[str] = field(default_factory=list)
+    """Relays with a broken clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is made from what."""
+
+    spark: SparkSession
+    lake: Lake
+    events: Snapshot
+    key: str
+    touched: frozenset[Hour]
+    """Bronze hours that changed."""
+    hours: frozenset[Hour]
+    """Silver hours that are made again."""
+    needed: frozenset[Hour]
+    """Bronze hours that they are made from."""
+    clock: DataFrame
+    kinds: Mapping[str, tuple[str, ...]]
+    """Event types with rows there to shapes that do not fit."""
+
+    def bronze(self, kind: str, hours: frozenset[Hour]) -> DataFrame:
+        """The bronze rows of a type in some hours."""
+        return read(
+            self.spark,
+            self.lake.table("bronze/events"),
+            BRONZE,
+            snapshot=self.events,
+            where=lambda file: file.partition["type"] == kind and hour_of_file(file) in hours,
+        )
+
+    def fits(self, kind: str) -> Column:
+        """Whether the shape of a body is one that fits."""
+        bad = self.kinds.get(kind, ())
+        return ~fn.coalesce(fn.col("shape").isin(*bad), fn.lit(False)) if bad else fn.lit(True)
+
+
+def rebuild(
+    spark: SparkSession,
+    lake: Lake,
+    touched: set[Hour],
+    *,
+    batch: int,
+    now_us: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Rebuilt:
+    """Make the silver partitions of some hours again. Done twice with one batch is done once."""
+    if not touched:
+        return Rebuilt()
+    key = f"batch-{batch}"
+    events = lake.table("bronze/events").snapshot()
+    hours = _make_clock(spark, lake, events, touched, key=key, batch=batch, now_us=now_us)
+    progress("clock")
+    clock = lake.table("silver/clock").snapshot()
+    near = {hour for each in hours for hour in _around(each)} | hours
+    rows = read_rows(
+        lake.table("silver/clock"), snapshot=clock, where=lambda file: hour_of_file(file) in near
+    )
+    needed = {hour for hour, reached in reach(rows).items() if reached & hours} | touched
+    for row in rows:
+        row["closed"] = clock.meta.get(_closed_key((row["dt"], row["hour"])))
+    frame = spark.createDataFrame(
+        [tuple(row[name] for name in _PLACED.fieldNames()) for row in rows], _PLACED
+    )
+    kinds = _kinds(spark, lake, events, needed)
+    plan = _Plan(
+        *(spark, lake, events, key),
+        *(frozenset(touched), frozenset(hours), frozenset(needed)),
+        *(frame, kinds),
+    )
+    broken = {row["relay"] for row in rows if not row["ok"] and (row["dt"], row["hour"]) in needed}
+    result = Rebuilt(hours=hours, broken=sorted(broken))
+    doubtful: set[str] = {kind for kind, bad in kinds.items() if bad}
+
+    def one(kind: str) -> tuple[str, dict[str, int] | None]:
+        seen = _write_type(plan, kind)
+        progress(f"silver/{table_name(kind)}")
+        return kind, seen
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for kind, seen in pool.map(one, sorted({*kinds, *_stale(lake, hours)})):
+            if seen is None:
+                doubtful.add(kind)
+                continue
+            result.rows[kind] = seen["rows"]
+            result.late += seen["late"]
+            result.copies += seen["copies"]
+            if seen["torn"]:
+                doubtful.add(kind)
+    wanted = sorted(set(kinds) if broken else doubtful & set(kinds))
+    result.unfit = _write_unfit(plan, wanted)
+    progress("silver/quarantine")
+    return result
+
+
+def _around(hour: Hour) -> set[Hour]:
+    begin = begin_of(hour)
+    return {hour_at(max(begin - 1, 0)), hour_at(begin + HOUR_US)}
+
+
+def _closed_key(hour: Hour) -> str:
+    return f"closed:{hour[0]}/{hour[1]}"
+
+
+def _make_clock(
+    spark: SparkSession,
+    lake: Lake,
+    events: Snapshot,
+    touched: set[Hour],
+    *,
+    key: str,
+    batch: int,
+    now_us: int,
+) -> set[Hour]:
+    """Commit the clocks of the hours; the silver hours that they reach, or reached before."""
+    table = lake.table("silver/clock")
+    before = table.snapshot()
+    if key in before.batches:
+        return {(dt, hour) for dt, hour in before.meta["reached"]}
+
+    def bronze(kind: str | None = None) -> DataFrame:
+        return read(
+            spark,
+            lake.table("bronze/events"),
+            BRONZE,
+            snapshot=events,
+            where=lambda file: (
+                hour_of_file(file) in touched and kind in (None, file.partition["type"])
+            ),
+        )
+
+    relays = [row.asDict() for row in relay_rows(bronze()).collect()]
+    links = [
+        row.asDict()
+        for row in link_rows(bronze("delivery.sample"), bronze("quic.sample")).collect()
+    ]
+    new = clock_rows(relays, links)
+    old = read_rows(table, snapshot=before, where=lambda file: hour_of_file(file) in touched)
+    hours = set(touched).union(*reach(new).values(), *reach(old).values())
+    known = {*before.partitions("dt", "hour"), *touched}
+    closed = {
+        _closed_key((dt, hour)): batch
+        for dt, hour in known
+        if begin_of((dt, hour)) + HOUR_US + WATERMARK_US <= now_us
+        and _closed_key((dt, hour)) not in before.meta
+    }
+    write_rows(
+        new,
+        CLOCK,
+        table,
+        partition_by=("dt", "hour"),
+        replace=[{"dt": dt, "hour": hour} for dt, hour in touched],
+        batch=key,
+        meta={"reached": sorted(hours), **closed},
+    )
+    return hours
+
+
+def _kinds(
+    spark: SparkSession, lake: Lake, events: Snapshot, hours: set[Hour]
+) -> dict[str, tuple[str, ...]]:
+    """The event types that have rows in some hours, each with the shapes that do not fit it."""
+    known = set(event_types())
+    files = [
+        file
+        for file in events.files.values()
+        if file.partition["type"] in known and hour_of_file(file) in hours
+    ]
+    chosen = {file.path for file in files}
+    found: dict[str, list[str]] = {file.partition["type"]: [] for file in files}
+    shapes = read(
+        spark,
+        lake.table("bronze/events"),
+        BRONZE,
+        snapshot=events,
+        where=lambda file: file.path in chosen,
+    )
+    for row in shapes.select("type", "shape").distinct().toLocalIterator():
+        if not shape_fits(row["type"], row["shape"]):
+            found[row["type"]].append(row["shape"])
+    return {kind: tuple(sorted(bad)) for kind, bad in found.items()}
+
+
+def _stale(lake: Lake, hours: set[Hour]) -> set[str]:
+    """Types whose silver tables have rows in some hours: these go, even if no others come."""
+    return {
+        kind
+        for kind in event_types()
+        if lake.table(f"silver/{table_name(kind)}").snapshot().partitions("dt", "hour") & hours
+    }
+
+
+def _write_type(plan: _Plan, kind: str) -> dict[str, int] | None:
+    """Make one table's partitions again; what was counted, None if that was done before."""
+    table = plan.lake.table(f"silver/{table_name(kind)}")
+    if plan.key in table.snapshot().batches:
+        return None
+    fit, kept, seen = Observation(), Observation(), Observation()
+    rows = plan.bronze(kind, plan.needed)
+    # Before copies are dropped: a body that does not fit must not stand in for one that does.
+    rows = rows.where(plan.fits(kind)).observe(fit, fn.count("*").alias("n"))
+    rows = once(rows).observe(kept, fn.count("*").alias("n"))
+    rows = placed(rows, plan.clock).where("ok")
+    inside = fn.concat_ws("/", "dt", "hour").isin(*(f"{dt}/{hour}" for dt, hour in plan.hours))
+    good = fn.col("whole") & inside
+    out = typed(rows, kind).observe(
+        seen,
+        fn.count_if(good).alias("rows"),
+        fn.count_if(good & fn.col("late")).alias("late"),
+        fn.count_if(~fn.col("whole")).alias("torn"),
+    )
+    columns = [item.name for item in silver_type(kind)]
+    write(
+        out.where(good).select(*columns, "dt", "hour"),
+        table,
+        partition_by=("dt", "hour"),
+        replace=[{"dt": dt, "hour": hour} for dt, hour in plan.hours],
+        batch=plan.key,
+    )
+    counts = {name: int(value) for name, value in seen.get.items()}
+    return counts | {"copies": int(fit.get["n"]) - int(kept.get["n"])}
+
+
+def _write_unfit(plan: _Plan, kinds: list[str]) -> int:
+    """``silver/quarantine`` of the hours; the number of its rows there."""
+    table = plan.lake.table("silver/quarantine")
+    replace = [{"dt": dt, "hour": hour} for dt, hour in plan.touched]
+    if kinds:
+        frames = []
+        for kind in kinds:
+            rows = placed(plan.bronze(kind, plan.touched), plan.clock)
+            body = fn.try_variant_get("body", "$", body_type(kind).simpleString()).alias("_body")
+            rows = rows.select("*", body)
+            good = fn.col("ok") & plan.fits(kind) & is_whole(kind, "_body")
+            frames.append(once(rows.where(~good).drop("_body")))
+        bad = unfit(reduce(DataFrame.unionByName, frames))
+        write(bad, table, partition_by=("dt", "hour"), replace=replace, batch=plan.key)
+    else:
+        before = table.snapshot()
+        if before.partitions("dt", "hour") & plan.touched:
+            write_rows([], UNFIT, table, replace=replace, batch=plan.key)
+    after = table.snapshot()
+    return row_count(
+        table, [f.path for f in after.files.values() if hour_of_file(f) in plan.touched]
+    )

@@ -1,0 +1,217 @@
+r"""Ingest: from files to bronze and silver, each event once, whenever the process is killed.
+
+::
+
+    take      sources --> inbox                     journal: what was taken of which file
+    begin     inbox files --> batch N               journal: N is these files, at this time
+    bronze    lines --> stage/N --> quarantine, then events      (their logs: batch N)
+    silver    touched hours --> clock, then each table           (their logs: batch N)
+    done                                            journal: N is done; its files are deleted
+
+                 killed here                        the next run
+      take       before the entry of the journal    takes the same again: the spool does not count
+                 after it                           moves the spool to the inbox
+      bronze     anywhere                           reads the same files of the inbox again; a table
+                                                    whose log has N is left alone
+      silver     anywhere                           makes the partitions again that lack N, from the
+                                                    same bronze
+      done       before the entry                   finds nothing to do, and writes the entry
+
+Nothing begins before what was begun is done, so there is never more than one batch to finish.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from laps_analytics.errors import InputError
+from laps_analytics.ingest.bronze import batch_key, lines_of, touched_by, write_bronze
+from laps_analytics.ingest.hours import hour_at
+from laps_analytics.ingest.intake import SUFFIX, recover, take
+from laps_analytics.ingest.journal import Journal
+from laps_analytics.ingest.rebuild import rebuild
+from laps_analytics.ingest.sources import find_sources
+from laps_analytics.lake import Lake, read_rows, row_count, write_rows
+from laps_analytics.schema import QUARANTINE
+
+__all__ = ["Summary", "ingest"]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What an ingest did."""
+
+    files: int = 0
+    """Files with something new."""
+    unchanged: int = 0
+    """Files with nothing new."""
+    bytes: int = 0
+    events: int = 0
+    """Rows added to bronze."""
+    quarantined: int = 0
+    """Lines that are no events, and ends of files."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    traces: int = 0
+    """Events of qlog and mlog files."""
+    hours: list[str] = field(default_factory=list)
+    """Silver hours that were made."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Silver rows in these hours, by type."""
+    copies: int = 0
+    """Bronze rows of these hours that are copies of others."""
+    late: int = 0
+    """Silver rows of these hours that came after their hour was closed."""
+    unfit: int = 0
+    """Events of these hours whose body does not fit, or whose clock is broken."""
+    broken_clocks: list[str] = field(default_factory=list)
+    resumed: bool = False
+    """Whether a batch of before had to be finished first."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return asdict(self)
+
+
+def ingest(
+    spark: Callable[[], SparkSession],
+    lake: Lake,
+    places: Iterable[Path],
+    *,
+    now_us: int | None = None,
+    progress: Progress = lambda _: None,
+) -> Summary:
+    """Take what is new in ``places`` and bring it to bronze and silver.
+
+    ``spark`` gives the session; it is not asked where there is nothing to do.
+    """
+    now = time.time_ns() // 1000 if now_us is None else now_us
+    sources = find_sources(places, without=lake.root)
+    if not sources:
+        raise InputError(
+            f"no telemetry in {', '.join(map(str, places))}: no *.jsonl (.gz, .zst, .bz2),"
+            " no .telemetry-*.part, no *.qlog or *.mlog"
+        )
+    journal = Journal(lake)
+    with journal.locked():
+        recover(journal)
+        summary = Summary()
+        if _finish(spark, lake, journal, summary, progress):
+            summary.resumed = True
+        taken = take(journal, sources, progress=progress)
+        summary.files, summary.unchanged = taken.files, taken.unchanged
+        summary.bytes = taken.bytes
+        begin_batch(journal, now)
+        _finish(spark, lake, journal, summary, progress)
+    return summary
+
+
+def begin_batch(journal: Journal, now_us: int) -> None:
+    """Make a batch of what is in the inbox, if there is something."""
+    state = journal.state
+    files = sorted(path.name for path in journal.inbox.iterdir())
+    taken: Mapping[str, Any] = state.get("taken") or {}
+    faults = taken.get("faults", []) if taken.get("number") != state.get("faults_of") else []
+    if files or faults:
+        number = int(state.get("batches", 0)) + 1
+        journal.note(
+            batches=number,
+            faults_of=taken.get("number"),
+            batch={"number": number, "files": files, "faults": faults, "now_us": now_us},
+        )
+
+
+def _finish(
+    spark: Callable[[], SparkSession],
+    lake: Lake,
+    journal: Journal,
+    summary: Summary,
+    progress: Progress,
+) -> bool:
+    """Do what is left of the batch under way, if there is one."""
+    batch: Mapping[str, Any] | None = journal.state.get("batch")
+    if batch is None:
+        return False
+    progress("begun")
+    number, now_us = int(batch["number"]), int(batch["now_us"])
+    stage = journal.stage / str(number)
+    write_faults(lake, batch)
+    lines = [journal.inbox / name for name in batch["files"] if name.endswith(SUFFIX)]
+    if lines:
+        session = spark()
+        write_bronze(
+            lake,
+            lines_of(session, lines),
+            batch=number,
+            seen_us=now_us,
+            stage=stage,
+            progress=progress,
+        )
+        made = rebuild(
+            session,
+            lake,
+            touched_by(lake, number),
+            batch=number,
+            now_us=now_us,
+            progress=progress,
+        )
+        summary.hours = sorted({*summary.hours, *(f"{dt} {hour}" for dt, hour in made.hours)})
+        summary.rows = made.rows
+        summary.late, summary.unfit = made.late, made.unfit
+        summary.broken_clocks = made.broken
+        summary.copies = made.copies
+        bronze = lake.table("bronze/events")
+        summary.events += row_count(bronze, (f.path for f in bronze.files_of(batch_key(number))))
+    _count_refused(lake, number, summary)
+    journal.note(batch=None)
+    progress("done")
+    shutil.rmtree(stage, ignore_errors=True)
+    for name in batch["files"]:
+        (journal.inbox / name).unlink(missing_ok=True)
+    return True
+
+
+def write_faults(lake: Lake, batch: Mapping[str, Any]) -> None:
+    """Ends of files that were cut off, to quarantine."""
+    rows = [
+        {
+            "line": line,
+            "source": source,
+            "reason": reason,
+            "relay": None,
+            "ts_us": None,
+            "batch": batch["number"],
+            "seen_us": batch["now_us"],
+            "dt": hour_at(batch["now_us"])[0],
+        }
+        for source, line, reason in batch["faults"]
+    ]
+    if rows:
+        write_rows(
+            rows,
+            QUARANTINE,
+            lake.table("bronze/quarantine"),
+            partition_by=("dt",),
+            batch=f"faults-{batch['number']}",
+        )
+
+
+def _count_refused(lake: Lake, number: int, summary: Summary) -> None:
+    table = lake.table("bronze/quarantine")
+    files = {
+        file.path for key in (batch_key(number), f"faults-{number}") for file in table.files_of(key)
+    }
+    reasons = Counter(summary.reasons)
+    for row in read_rows(table, where=lambda file: file.path in files):
+        reasons[row["reason"]] += 1
+        summary.quarantined += 1
+    summary.reasons = dict(reasons.most_common(20))

@@ -1,0 +1,97 @@
+"""From bronze to silver: typed, each event once, at the time at which it happened.
+
+Functions of data frames; who reads and writes tables is :mod:`laps_analytics.ingest.rebuild`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from laps_analytics.ingest.fit import is_whole
+from laps_analytics.ingest.parse import day_of, hour_of
+from laps_analytics.schema import UNFIT, body_type
+from laps_wire.telemetry import TelemetryError, load_line
+
+__all__ = ["explain", "once", "placed", "typed", "unfit"]
+
+
+def once(bronze: DataFrame) -> DataFrame:
+    """Each event once. Of copies the one that came first counts, so a late copy makes nothing late.
+
+    Copies are the same bytes, so they lie in the same hour and type.
+    """
+    first = Window.partitionBy("event_id").orderBy("batch", "source", "ts_us")
+    return bronze.withColumn("_n", fn.row_number().over(first)).where("_n = 1").drop("_n")
+
+
+def placed(rows: DataFrame, clock: DataFrame) -> DataFrame:
+    """Bronze rows and what is known of their clock: offset_us, ok, reason, closed.
+
+    ``closed`` is the batch with which the hour was closed for the first time, or null.
+    """
+    known = clock.select("dt", "hour", "relay", "offset_us", "ok", "reason", "closed")
+    return rows.join(fn.broadcast(known), ["dt", "hour", "relay"], "left")
+
+
+def typed(rows: DataFrame, event_type: str) -> DataFrame:
+    """Rows of the silver table of a type and a column ``whole``: whether the body is complete.
+
+    The input is of :func:`placed`; the partition columns are those of the corrected time.
+    """
+    struct = body_type(event_type).simpleString()
+    late = fn.coalesce(fn.col("batch") > fn.col("closed"), fn.lit(False))
+    rows = rows.select(
+        "*",
+        fn.try_variant_get("body", "$", struct).alias("_body"),
+        (fn.col("ts_us") - fn.col("offset_us")).alias("_at"),
+        late.alias("late"),
+    )
+    return rows.withColumn("whole", is_whole(event_type, "_body")).select(
+        *("event_id", "relay", "boot", "event_seq", "ts_us"),
+        fn.timestamp_micros("_at").alias("ts"),
+        fn.col("offset_us").alias("skew_us"),
+        *("late", "tenant", "region"),
+        "_body.*",
+        day_of("_at").alias("dt"),
+        hour_of("_at").alias("hour"),
+        "whole",
+    )
+
+
+def unfit(rows: DataFrame) -> DataFrame:
+    """Rows for ``silver/quarantine``, of bronze rows that were found bad.
+
+    Whose ``reason`` is null has a body that does not fit; ``laps_wire`` says why.
+    """
+    columns = ["v", "event_id", "relay", "boot", "type", "ts_us", "source", "dt", "hour", "reason"]
+    given = rows.select(*columns, fn.to_json("body").alias("body"))
+    return given.mapInPandas(_explain_rows, UNFIT)
+
+
+def _explain_rows(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    names = [field.name for field in UNFIT]
+    for frame in frames:
+        frame["reason"] = [
+            row["reason"] if isinstance(row["reason"], str) else explain(row)
+            for row in frame.to_dict("records")
+        ]
+        yield frame[names]
+
+
+def explain(row: dict[str, Any]) -> str:
+    """Why a row is not an event, in the words of ``laps_wire``."""
+    line = (
+        f'{{"v":"{row["v"]}","event_id":"{row["event_id"]}","ts_us":{row["ts_us"]},'
+        f'"relay":"{row["relay"]}","boot":{row["boot"]},"type":"{row["type"]}",'
+        f'"body":{row["body"]}}}'
+    )
+    try:
+        load_line(line)
+    except TelemetryError as error:
+        return f"{row['type']}: {error}"
+    return f"{row['type']}: the body does not fit its schema"

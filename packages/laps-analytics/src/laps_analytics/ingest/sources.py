@@ -1,0 +1,67 @@
+"""Which files there are: what a folder holds that relays wrote.
+
+::
+
+    telemetry-<relay>-<boot>-000007.jsonl        finished
+    telemetry-<relay>-<boot>-000007.jsonl.gz     and compressed since
+    .telemetry-<relay>-<boot>-<pid>-8.part       still being written: its whole lines count
+    <boot>-<session>_server.qlog, .mlog, .sqlog  traces
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from laps_analytics.errors import InputError
+
+__all__ = ["Kind", "Source", "find_sources"]
+
+Kind = Literal["events", "open", "trace"]
+
+_PACKED: Final = (".gz", ".zst", ".bz2")
+_TRACES: Final = (".qlog", ".mlog", ".sqlog")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file and what it is."""
+
+    path: Path
+    kind: Kind
+
+
+def find_sources(places: Iterable[Path], *, without: Path | None = None) -> list[Source]:
+    """The files of some folders, and files that were named; in the order of their names.
+
+    A folder is searched to its bottom, but for what is below ``without`` (the lake itself). A file
+    that is named counts whatever its name is.
+    """
+    found: dict[Path, Source] = {}
+    for place in places:
+        if place.is_dir():
+            for path in sorted(place.rglob("*")):
+                kind = _kind(path)
+                if kind is None or not path.is_file():
+                    continue
+                if without is not None and path.resolve().is_relative_to(without.resolve()):
+                    continue
+                found[path.resolve()] = Source(path, kind)
+        elif place.is_file():
+            found[place.resolve()] = Source(place, _kind(place) or "events")
+        else:
+            raise InputError(f"{place} does not exist: name files of telemetry, or their folder")
+    return [found[path] for path in sorted(found)]
+
+
+def _kind(path: Path) -> Kind | None:
+    name = path.name
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    if name.startswith("."):
+        return "open" if name.startswith(".telemetry-") and name.endswith(".part") else None
+    if name.endswith(".jsonl"):
+        return "events"
+    return "trace" if name.endswith(_TRACES) else None
