@@ -1,0 +1,395 @@
+"""Plans as JSON and back. Reading is strict: what is not known is refused, because it is signed.
+
+The signature is over :func:`signed_bytes`: a line that says what it is, and the canonical JSON of
+the plan. Canonical is: keys in ascending order, no spaces, everything but ASCII escaped, integers
+only. So there is one text for one plan, and it need not be kept beside what was read from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+from laps_wire.errors import EncodeError, TextFormError
+from laps_wire.nodeid import NodeId
+from laps_wire.plan.errors import PlanFormatError
+from laps_wire.plan.model import (
+    FORMAT,
+    MAX_BYTES,
+    MAX_ENTRIES,
+    MAX_TEXT,
+    MAX_TRACKS,
+    ClassRule,
+    HardConstraints,
+    Plan,
+    PlanEntry,
+    SignedPlan,
+)
+
+__all__ = ["canonical", "check", "dumps", "key_id", "loads", "signed_bytes"]
+
+_CONTEXT: Final = b"laps-plan-1\n"
+_COUNTRY: Final = re.compile(r"[A-Z]{2}")
+_HEX16: Final = re.compile(r"[0-9a-f]{16}")
+_HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_HEX128: Final = re.compile(r"[0-9a-f]{128}")
+_LONG: Final = 2**63 - 1
+
+Read: TypeAlias = Callable[[object, str], Any]
+
+
+def key_id(public_key: bytes) -> str:
+    """The short name of a key: 16 hexadecimal digits of the SHA-256 of its 32 bytes."""
+    return sha256(public_key).hexdigest()[:16]
+
+
+# Writing
+
+
+def canonical(plan: Plan) -> bytes:
+    """The one text of a plan; :class:`EncodeError` names what cannot be written."""
+    check(plan)
+    return _text(_plan_to_plain(plan)).encode("ascii")
+
+
+def signed_bytes(plan: Plan) -> bytes:
+    """What the signature is over. The first line keeps it from being one for something else."""
+    return _CONTEXT + canonical(plan)
+
+
+def dumps(signed: SignedPlan) -> str:
+    """The file of a signed plan: one line of canonical JSON."""
+    if len(signed.signature) != 64:
+        raise EncodeError(f"signature: {len(signed.signature)} bytes; Ed25519 has 64")
+    if not _HEX16.fullmatch(signed.key_id):
+        raise EncodeError(f"signature.key: {signed.key_id!a} is not 16 hexadecimal digits")
+    check(signed.plan)
+    return _text(
+        {
+            "format": FORMAT,
+            "plan": _plan_to_plain(signed.plan),
+            "signature": {"ed25519": signed.signature.hex(), "key": signed.key_id},
+        }
+    )
+
+
+def check(plan: Plan) -> None:
+    """Whether a plan makes sense in itself; :class:`EncodeError` says why not, and where."""
+    try:
+        _plan(_plan_to_plain(plan), "plan")
+    except PlanFormatError as error:
+        raise EncodeError(str(error)) from None
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _plan_to_plain(plan: Plan) -> dict[str, Any]:
+    constraints = plan.constraints
+    return {
+        "id": plan.id,
+        "version": plan.version,
+        "made_us": plan.made_us,
+        "expires_us": plan.expires_us,
+        "based_on": plan.based_on,
+        "constraints": {
+            "max_fanout": constraints.max_fanout,
+            "change_budget": constraints.change_budget,
+            "headroom_permille": constraints.headroom_permille,
+            "classes": {
+                name: {
+                    "slack_permille": rule.slack_permille,
+                    "extra_us": rule.extra_us,
+                    "limit_us": rule.limit_us,
+                    "deny_countries": _list(rule.deny_countries),
+                    "allow_countries": _list(rule.allow_countries),
+                    "via_regions": _list(rule.via_regions),
+                    "disjoint": rule.disjoint,
+                }
+                for name, rule in constraints.classes.items()
+            },
+        },
+        "entries": [
+            {
+                "origin": str(entry.origin),
+                "region": entry.region,
+                "class": entry.scope,
+                "tracks": None
+                if entry.tracks is None
+                else [f"{track:016x}" for track in entry.tracks],
+                "via": str(entry.via),
+                "fallback": None if entry.fallback is None else str(entry.fallback),
+                "wan_saved_permille": entry.wan_saved_permille,
+                "delay_us": entry.delay_us,
+                "reason": entry.reason,
+            }
+            for entry in plan.entries
+        ],
+    }
+
+
+def _list(items: tuple[str, ...] | None) -> list[str] | None:
+    return None if items is None else list(items)
+
+
+# Reading
+
+
+def loads(text: str | bytes) -> SignedPlan:
+    """The plan in a text; :class:`PlanFormatError` says what is wrong, and where.
+
+    The signature is read, not checked.
+    """
+    if len(text) > MAX_BYTES:
+        raise PlanFormatError(f"longer than {MAX_BYTES} bytes")
+    try:
+        plain = json.loads(
+            text, object_pairs_hook=_once, parse_float=_no_float, parse_constant=_no_float
+        )
+    except PlanFormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise PlanFormatError(f"not JSON: {error}") from None
+    fields = _fields(plain, "", ("format", "plan", "signature"))
+    found = _int(fields["format"], "format", 0, _LONG)
+    if found != FORMAT:
+        raise PlanFormatError(
+            f"{found} is not a format that this version knows ({FORMAT})", where="format"
+        )
+    signature = _fields(fields["signature"], "signature", ("key", "ed25519"))
+    return SignedPlan(
+        plan=_plan(fields["plan"], "plan"),
+        key_id=_match(_HEX16, "16 hexadecimal digits")(signature["key"], "signature.key"),
+        signature=bytes.fromhex(
+            _match(_HEX128, "128 hexadecimal digits")(signature["ed25519"], "signature.ed25519")
+        ),
+    )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON lets a key stand twice, and readers differ in which one counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise PlanFormatError(f"the key {_show(twice)} stands twice in one object")
+    return found
+
+
+def _no_float(text: str) -> float:
+    raise PlanFormatError(f"{_show(text)}: plans hold integers only")
+
+
+def _plan(plain: object, where: str) -> Plan:
+    names = ("id", "version", "made_us", "expires_us", "based_on", "constraints", "entries")
+    fields = _fields(plain, where, names)
+    made = _int(fields["made_us"], f"{where}.made_us", 0, _LONG)
+    expires = _int(fields["expires_us"], f"{where}.expires_us", 0, _LONG)
+    if expires <= made:
+        raise PlanFormatError("not after made_us", where=f"{where}.expires_us")
+    entries = tuple(
+        _entry(item, at) for item, at in _items(fields["entries"], f"{where}.entries", MAX_ENTRIES)
+    )
+    _check_entries(entries, f"{where}.entries")
+    return Plan(
+        id=_text_of(1)(fields["id"], f"{where}.id"),
+        version=_int(fields["version"], f"{where}.version", 1, _LONG),
+        made_us=made,
+        expires_us=expires,
+        based_on=_match(_HEX64, "64 hexadecimal digits")(fields["based_on"], f"{where}.based_on"),
+        constraints=_constraints(fields["constraints"], f"{where}.constraints"),
+        entries=entries,
+    )
+
+
+def _check_entries(entries: tuple[PlanEntry, ...], where: str) -> None:
+    """No question has two answers."""
+    said: set[tuple[NodeId, str, object]] = set()
+    tracks = 0
+    for index, entry in enumerate(entries):
+        keys = (entry.scope,) if entry.tracks is None else entry.tracks
+        tracks += len(keys)
+        if tracks > MAX_TRACKS:
+            raise PlanFormatError(f"more than {MAX_TRACKS} tracks", where=where)
+        for key in keys:
+            if (entry.origin, entry.region, key) in said:
+                what = f"the class {key!a}" if isinstance(key, str) else f"the track {key:016x}"
+                raise PlanFormatError(
+                    f"{what} of {entry.origin} has a Via towards {entry.region!a} already",
+                    where=f"{where}[{index}]",
+                )
+            said.add((entry.origin, entry.region, key))
+
+
+def _constraints(plain: object, where: str) -> HardConstraints:
+    names = ("max_fanout", "change_budget", "headroom_permille", "classes")
+    fields = _fields(plain, where, names)
+    classes = fields["classes"]
+    if not isinstance(classes, Mapping):
+        raise PlanFormatError(f"{_show(classes)} is not an object", where=f"{where}.classes")
+    budget = fields["change_budget"]
+    return HardConstraints(
+        max_fanout=_int(fields["max_fanout"], f"{where}.max_fanout", 1, 65_535),
+        change_budget=None if budget is None else _int(budget, f"{where}.change_budget", 0, _LONG),
+        headroom_permille=_int(fields["headroom_permille"], f"{where}.headroom_permille", 1, 1000),
+        classes={
+            _text_of(0)(name, f"{where}.classes"): _rule(rule, f"{where}.classes.{_show(name)}")
+            for name, rule in classes.items()
+        },
+    )
+
+
+def _rule(plain: object, where: str) -> ClassRule:
+    names = (
+        *("slack_permille", "extra_us", "limit_us"),
+        *("deny_countries", "allow_countries", "via_regions", "disjoint"),
+    )
+    fields = _fields(plain, where, names)
+    limit = fields["limit_us"]
+    if not isinstance(fields["disjoint"], bool):
+        raise PlanFormatError(
+            f"{_show(fields['disjoint'])} is not true or false", where=f"{where}.disjoint"
+        )
+    country = _match(_COUNTRY, "a country such as DE")
+    denied = _words(fields["deny_countries"], f"{where}.deny_countries", country)
+    if denied is None:
+        raise PlanFormatError("null is not a list", where=f"{where}.deny_countries")
+    return ClassRule(
+        slack_permille=_int(fields["slack_permille"], f"{where}.slack_permille", 1, 1_000_000),
+        extra_us=_int(fields["extra_us"], f"{where}.extra_us", 0, _LONG),
+        limit_us=None if limit is None else _int(limit, f"{where}.limit_us", 1, _LONG),
+        deny_countries=denied,
+        allow_countries=_words(fields["allow_countries"], f"{where}.allow_countries", country),
+        via_regions=_words(fields["via_regions"], f"{where}.via_regions", _text_of(1)),
+        disjoint=fields["disjoint"],
+    )
+
+
+def _entry(plain: object, where: str) -> PlanEntry:
+    names = (
+        *("origin", "region", "class", "tracks", "via", "fallback"),
+        *("wan_saved_permille", "delay_us", "reason"),
+    )
+    fields = _fields(plain, where, names)
+    origin = _node(fields["origin"], f"{where}.origin")
+    via = _node(fields["via"], f"{where}.via")
+    back = fields["fallback"]
+    fallback = None if back is None else _node(back, f"{where}.fallback")
+    if via == origin:
+        raise PlanFormatError("the origin itself", where=f"{where}.via")
+    if fallback in (via, origin):
+        raise PlanFormatError("the Via or the origin itself", where=f"{where}.fallback")
+    return PlanEntry(
+        origin=origin,
+        region=_text_of(1)(fields["region"], f"{where}.region"),
+        scope=_text_of(0)(fields["class"], f"{where}.class"),
+        tracks=_tracks(fields["tracks"], f"{where}.tracks"),
+        via=via,
+        fallback=fallback,
+        wan_saved_permille=_int(
+            fields["wan_saved_permille"], f"{where}.wan_saved_permille", -_LONG, 1000
+        ),
+        delay_us=_int(fields["delay_us"], f"{where}.delay_us", -_LONG, _LONG),
+        reason=_text_of(0)(fields["reason"], f"{where}.reason"),
+    )
+
+
+def _tracks(plain: object, where: str) -> tuple[int, ...] | None:
+    if plain is None:
+        return None
+    digits = _match(_HEX16, "16 hexadecimal digits")
+    found = tuple(int(digits(item, at), 16) for item, at in _items(plain, where, MAX_TRACKS))
+    if not found:
+        raise PlanFormatError("empty: write null for every track of the class", where=where)
+    if any(a >= b for a, b in pairwise(found)):
+        raise PlanFormatError("not in ascending order, each once", where=where)
+    return found
+
+
+# Values
+
+
+def _fields(plain: object, where: str, names: tuple[str, ...]) -> Mapping[str, Any]:
+    """The fields of an object: all of ``names``, and no others."""
+    if not isinstance(plain, Mapping):
+        raise PlanFormatError(f"{_show(plain)} is not an object", where=where)
+    for name in names:
+        if name not in plain:
+            raise PlanFormatError("missing", where=f"{where}.{name}" if where else name)
+    strange = sorted(str(name) for name in plain.keys() - set(names))
+    if strange:
+        raise PlanFormatError(
+            f"{_show(strange[0])} is not a field that format {FORMAT} has", where=where
+        )
+    return plain
+
+
+def _items(plain: object, where: str, most: int) -> list[tuple[object, str]]:
+    if not isinstance(plain, list):
+        raise PlanFormatError(f"{_show(plain)} is not a list", where=where)
+    if len(plain) > most:
+        raise PlanFormatError(f"{len(plain)} items, and {most} is the most", where=where)
+    return [(item, f"{where}[{index}]") for index, item in enumerate(plain)]
+
+
+def _words(plain: object, where: str, read: Read) -> tuple[str, ...] | None:
+    if plain is None:
+        return None
+    return tuple(read(item, at) for item, at in _items(plain, where, 1000))
+
+
+def _int(plain: object, where: str, least: int, most: int) -> int:
+    if not isinstance(plain, int) or isinstance(plain, bool):
+        raise PlanFormatError(f"{_show(plain)} is not an integer", where=where)
+    if not least <= plain <= most:
+        raise PlanFormatError(f"{_show(plain)} is outside {least} to {most}", where=where)
+    return plain
+
+
+def _text_of(least: int) -> Read:
+    def read(plain: object, where: str) -> str:
+        if not isinstance(plain, str):
+            raise PlanFormatError(f"{_show(plain)} is not a text", where=where)
+        if not least <= len(plain) <= MAX_TEXT:
+            raise PlanFormatError(f"not of {least} to {MAX_TEXT} characters", where=where)
+        # Names and reasons are shown to people: nothing that moves a cursor, no half characters.
+        if not plain.isprintable():
+            raise PlanFormatError(f"{_show(plain)} holds what cannot be printed", where=where)
+        return plain
+
+    return read
+
+
+def _match(pattern: re.Pattern[str], what: str) -> Read:
+    def read(plain: object, where: str) -> str:
+        if not isinstance(plain, str) or not pattern.fullmatch(plain):
+            raise PlanFormatError(f"{_show(plain)} is not {what}", where=where)
+        return plain
+
+    return read
+
+
+def _node(plain: object, where: str) -> NodeId:
+    if not isinstance(plain, str):
+        raise PlanFormatError(f"{_show(plain)} is not a node ID", where=where)
+    try:
+        node = NodeId.parse(plain)
+    except TextFormError as error:
+        raise PlanFormatError(str(error), where=where) from None
+    if str(node) != plain:
+        raise PlanFormatError(f"{_show(plain)} is written {node}", where=where)
+    return node
+
+
+def _show(value: object) -> str:
+    """A value inside an error message: short, one line, printable."""
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):  # a number or a nesting that Python does not print
+        text = "a huge value"
+    return text if len(text) <= 60 else f"{text[:57]}..."
