@@ -1,0 +1,151 @@
+"""From a network, demand and policy to a plan that can be signed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
+from laps_analytics.plan.core.network import Network
+from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, best_vias, draft
+from laps_analytics.plan.core.repair import keep_to_budget, relieve
+from laps_analytics.plan.core.rules import HOP_MS, Policy
+from laps_wire.nodeid import NodeId
+from laps_wire.plan import Plan, PlanEntry
+
+__all__ = ["Made", "in_force", "make", "place", "snapshot_hash"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Made:
+    """A plan and how it came about."""
+
+    plan: Plan
+    draft: Draft
+    changed: int
+    """Cells that differ from the plan in force."""
+
+
+def in_force(plan: Plan | None, network: Network) -> InForce:
+    """The plan in force as a table over the rows of a network."""
+    found: dict[tuple[int, str, int | str], int] = {}
+    for entry in () if plan is None else plan.entries:
+        origin = network.index.get(str(entry.origin))
+        if origin is None:
+            continue
+        via = network.index.get(str(entry.via), GONE)
+        keys: Sequence[int | str] = (entry.scope,) if entry.tracks is None else entry.tracks
+        for key in keys:
+            found[origin, entry.region, key] = via
+    return found
+
+
+def place(
+    network: Network, policy: Policy, tracks: Iterable[Track], previous: Plan | None = None
+) -> tuple[Draft, set[int]]:
+    """The Vias of all cells, and which cells differ from the plan before."""
+    old = in_force(previous, network)
+
+    def vias(track: Track) -> tuple[int, ...]:
+        """What the plan before says of a track: a group is changed or kept as a whole."""
+        regions = sorted({network.nodes[target].region for target in track.viewers})
+        by_class = [old.get((track.origin, region, track.scope), DIRECT) for region in regions]
+        return tuple(
+            old.get((track.origin, region, track.key), other)
+            for region, other in zip(regions, by_class, strict=True)
+        )
+
+    made = draft(network, policy, aggregate(tracks, vias))
+    budget = None if previous is None else policy.hard.change_budget
+    changed = keep_to_budget(made, old, budget)
+    relieve(made, changed)
+    return made, changed
+
+
+def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
+    """What a plan is based on, as one hash."""
+    return hashlib.sha256(f"{network.digest()} {digest(groups)}".encode()).hexdigest()
+
+
+def make(
+    network: Network,
+    policy: Policy,
+    tracks: Iterable[Track],
+    *,
+    name: str,
+    version: int,
+    now_us: int,
+    lifetime_us: int,
+    previous: Plan | None = None,
+) -> Made:
+    """Plan. Time is an argument; the same arguments give the same plan."""
+    made, changed = place(network, policy, tracks, previous)
+    entries = [_entry(made, cell) for cell, via in enumerate(made.via) if via != DIRECT]
+    plan = Plan(
+        id=name,
+        version=version,
+        made_us=now_us,
+        expires_us=now_us + lifetime_us,
+        based_on=snapshot_hash(network, made.groups),
+        constraints=policy.hard,
+        entries=tuple(sorted(entries, key=lambda e: (e.origin, e.region, e.scope, e.tracks or ()))),
+    )
+    return Made(plan=plan, draft=made, changed=len(changed))
+
+
+def _entry(made: Draft, number: int) -> PlanEntry:
+    cell = made.cells[number]
+    group, via = made.groups[cell.group], made.via[number]
+    network = made.network
+    targets = [group.targets[member] for member in cell.members]
+    viewers = np.array([group.viewers[member] for member in cell.members], dtype=float)
+    direct = network.rtt_ms[group.origin, targets]
+    over = network.rtt_ms[group.origin, via] + network.rtt_ms[via, targets] + HOP_MS
+    # The first leg is shared by the cells of a group that use the same Via.
+    sharing = sum(
+        1
+        for other, taken in zip(made.cells, made.via, strict=True)
+        if other.group == cell.group and taken == via
+    )
+    star = float(network.price[group.origin, targets].sum())
+    tree = float(network.price[group.origin, via] / sharing + network.price[via, targets].sum())
+    back = made.fallback(number)
+    known = np.isfinite(direct)
+    delay = float(((over - direct)[known] * viewers[known]).sum() / viewers.sum())
+    return PlanEntry(
+        origin=NodeId.parse(network.nodes[group.origin].id),
+        region=cell.region,
+        scope=group.scope,
+        tracks=group.keys,
+        via=NodeId.parse(network.nodes[via].id),
+        fallback=None if back is None else NodeId.parse(network.nodes[back].id),
+        wan_saved_permille=round(1000 * (star - tree) / star) if star > 0 else 0,
+        delay_us=round(delay * 1000),
+        reason=_reason(made, number, delay),
+    )
+
+
+def _reason(made: Draft, number: int, delay_ms: float) -> str:
+    """One sentence: what it does, and what the next best would have been."""
+    cell = made.cells[number]
+    count = len(cell.members)
+    words = [
+        f"{count} copies to {cell.region} become 1"
+        if count > 1
+        else f"shorter way to {cell.region}"
+    ]
+    if abs(delay_ms) >= 0.5:
+        words[0] += f", {abs(delay_ms):.0f} ms {'longer' if delay_ms > 0 else 'shorter'}"
+    if number in made.crowded_out:
+        best = made.network.nodes[made.crowded_out[number]].id
+        words.append(f"{best} would be better and has no room")
+    elif number in made.kept:
+        words.append("the budget of changes keeps it")
+    else:
+        ranked = [via for via in best_vias(made, number) if via != made.via[number]]
+        if ranked:
+            words.append(f"next best {made.network.nodes[ranked[0]].id}")
+    return "; ".join(words)

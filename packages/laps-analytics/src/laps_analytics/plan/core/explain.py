@@ -1,0 +1,169 @@
+"""Why this Via: what else there was, what forbade it, and what the next best would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from laps_analytics.plan.core.network import Floats
+from laps_analytics.plan.core.place import DIRECT, Draft
+from laps_wire.plan import Plan, PlanEntry
+
+__all__ = ["Alternative", "Change", "Explanation", "diff", "explain"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A choice that was not taken."""
+
+    via: str
+    """Node id; "direct" for hub and spoke."""
+    cost: float | None
+    """What the cell would cost an hour; None if it is not allowed."""
+    extra: float | None
+    """How much more that is, as a share of what is paid now."""
+    bound: str
+    """Which constraint forbids it; empty if none does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A decision, and what stood beside it."""
+
+    origin: str
+    region: str
+    scope: str
+    tracks: int
+    targets: int
+    via: str
+    """Node id; "direct" if the plan says nothing."""
+    cost: float | None
+    star_cost: float
+    """What hub and spoke would cost, allowed or not."""
+    note: str
+    """Why the best was not taken, or why there is no choice; empty if neither."""
+    alternatives: tuple[Alternative, ...]
+    """Those that are allowed first, cheapest first."""
+
+    @property
+    def next_best(self) -> Alternative | None:
+        """The cheapest that is allowed."""
+        return next((item for item in self.alternatives if not item.bound), None)
+
+
+def explain(made: Draft, number: int) -> Explanation:
+    """Explain the choice for a cell."""
+    cell, table = made.cells[number], made.tables[number]
+    group = made.groups[cell.group]
+    names = [node.id for node in made.network.nodes]
+    legs = made.choices.first_legs(group)
+    here = made.via[number]
+    total = _total(made, number, here, legs)
+    found: list[Alternative] = []
+    if here != DIRECT:
+        too_many = len(cell.members) > made.policy.hard.max_fanout
+        found.append(
+            _alternative(
+                "direct",
+                table.direct,
+                total,
+                f"fan-out: {len(cell.members)} copies" if too_many else "country",
+            )
+        )
+    for column, via in enumerate(made.choices.candidates.tolist()):
+        if via == here:
+            continue
+        bound = (
+            "not known to reach all targets"
+            if table.unknown[column]
+            else "country or region"
+            if table.banned[column]
+            else "latency"
+            if table.slow[column]
+            else "no second way"
+        )
+        found.append(_alternative(names[via], _total(made, number, via, legs), total, bound))
+    found.sort(key=lambda item: (item.cost is None, item.cost or 0.0, item.via))
+    note = made.uncovered.get(number, "")
+    if number in made.crowded_out:
+        note = f"{names[made.crowded_out[number]]} would be better and has no room"
+    elif number in made.kept and not note:
+        better = made.kept[number]
+        note = (
+            f"the budget of changes keeps it from {'direct' if better == DIRECT else names[better]}"
+        )
+    return Explanation(
+        origin=names[group.origin],
+        region=cell.region,
+        scope=group.scope,
+        tracks=len(group.keys),
+        targets=len(cell.members),
+        via="direct" if here == DIRECT else names[here],
+        cost=total if np.isfinite(total) else None,
+        star_cost=made.choices.star(group, cell),
+        note=note,
+        alternatives=tuple(found),
+    )
+
+
+def _total(made: Draft, number: int, via: int, legs: Floats) -> float:
+    cost = made.cost_of(number, via)
+    column = None if via == DIRECT else made.column(via)
+    return cost if column is None else cost + float(legs[column])
+
+
+def _alternative(via: str, cost: float, now: float, bound: str) -> Alternative:
+    if not np.isfinite(cost):
+        return Alternative(via=via, cost=None, extra=None, bound=bound)
+    extra = cost / now - 1 if np.isfinite(now) and now > 0 else None
+    return Alternative(via=via, cost=cost, extra=extra, bound="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What two plans say differently about one thing."""
+
+    kind: str
+    """added, removed or moved."""
+    origin: str
+    region: str
+    scope: str
+    track: str
+    """The hash; empty for an entry about a whole class."""
+    before: str | None
+    after: str | None
+
+
+def diff(old: Plan, new: Plan) -> list[Change]:
+    """Everything that the plans answer differently, in order."""
+    before, after = _table(old), _table(new)
+    found = []
+    for key in sorted(before.keys() | after.keys()):
+        a, b = before.get(key), after.get(key)
+        if a is not None and b is not None and a.via == b.via:
+            continue
+        entry = a or b
+        if entry is None:
+            continue
+        found.append(
+            Change(
+                kind="added" if a is None else "removed" if b is None else "moved",
+                origin=str(entry.origin),
+                region=entry.region,
+                scope=entry.scope,
+                track=key[2],
+                before=None if a is None else str(a.via),
+                after=None if b is None else str(b.via),
+            )
+        )
+    return found
+
+
+def _table(plan: Plan) -> Mapping[tuple[int, str, str, str], PlanEntry]:
+    return {
+        (int(entry.origin), entry.region, "" if key is None else f"{key:016x}", entry.scope): entry
+        for entry in plan.entries
+        for key in (entry.tracks if entry.tracks is not None else (None,))
+    }

@@ -1,0 +1,205 @@
+"""Choosing Vias: greedy facility location for each group, then what groups share.
+
+For one group, opening a Via costs the first leg, once, whatever regions it then serves; a region is
+served by one Via or directly. Greedy opens the Via that saves most, again and again, and then
+closes and exchanges what it has opened for as long as that helps. The budget of changes and the
+capacity of relays and links are shared by all groups, see :mod:`~laps_analytics.plan.core.repair`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.plan.core.demand import Cell, Group, cells
+from laps_analytics.plan.core.network import Floats, Network
+from laps_analytics.plan.core.rules import UNSERVED, CellTable, Choices, Policy
+
+__all__ = ["DIRECT", "GONE", "Draft", "InForce", "best_vias", "draft", "solve_group"]
+
+DIRECT: Final = -1
+"""No Via: the plan has nothing to say."""
+GONE: Final = -2
+"""A Via of the plan in force that the network does not have any more."""
+
+InForce = Mapping[tuple[int, str, int | str], int]
+"""Origin, region, and key or class, to the Via of the plan in force (rows of the network)."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Draft:
+    """A plan in the making: which Via each cell gets, and what the choices were."""
+
+    network: Network
+    policy: Policy
+    choices: Choices
+    groups: Sequence[Group]
+    cells: Sequence[Cell]
+    tables: Sequence[CellTable]
+    via: list[int]
+    """By cell: row of the Via, or :data:`DIRECT`."""
+    uncovered: dict[int, str] = field(default_factory=dict)
+    """Cells for which no choice is allowed, and why: relays choose by themselves there."""
+    crowded_out: dict[int, int] = field(default_factory=dict)
+    """Cells that capacity moved, and the Via that would have been best."""
+    kept: dict[int, int] = field(default_factory=dict)
+    """Cells that the budget of changes left as they are, and the Via that would have been best."""
+
+    def column(self, via: int) -> int | None:
+        """The column of a Via among the candidates; None if it is none."""
+        found = np.flatnonzero(self.choices.candidates == via)
+        return int(found[0]) if len(found) else None
+
+    def cost_of(self, cell: int, via: int) -> float:
+        """What a cell costs over a Via, without the first leg; infinite if not allowed."""
+        if via == DIRECT:
+            return self.tables[cell].direct
+        column = self.column(via)
+        return float("inf") if column is None else float(self.tables[cell].cost[column])
+
+    def members(self, cell: int) -> int:
+        """How many targets."""
+        return len(self.cells[cell].members)
+
+    def rate(self, cell: int) -> float:
+        """Bits a second of its group."""
+        return self.groups[self.cells[cell].group].rate_bps
+
+    def fallback(self, cell: int) -> int | None:
+        """The next best Via that shares no relay with the chosen one."""
+        ranked = best_vias(self, cell)
+        return next((via for via in ranked if via != self.via[cell]), None)
+
+    def objective(self) -> float:
+        """What the draft costs; cells without any allowed choice cost what hub and spoke does."""
+        total = 0.0
+        opened: set[tuple[int, int]] = set()
+        for number, cell in enumerate(self.cells):
+            via = self.via[number]
+            cost = self.cost_of(number, via)
+            total += cost if np.isfinite(cost) else self._star(number)
+            if via != DIRECT:
+                opened.add((cell.group, via))
+        for group, via in opened:
+            column = self.column(via)
+            if column is not None:
+                total += float(self.choices.first_legs(self.groups[group])[column])
+        return total
+
+    def _star(self, number: int) -> float:
+        """Hub and spoke, allowed or not."""
+        cell = self.cells[number]
+        return self.choices.star(self.groups[cell.group], cell)
+
+
+def best_vias(draft: Draft, cell: int) -> list[int]:
+    """The Vias that are allowed for a cell, cheapest first, each as if alone."""
+    group = draft.groups[draft.cells[cell].group]
+    total = draft.tables[cell].cost + draft.choices.first_legs(group)
+    order = np.argsort(total, kind="stable")
+    return [int(draft.choices.candidates[at]) for at in order if np.isfinite(total[at])]
+
+
+def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
+    """The best that each group could have if it were alone."""
+    choices = Choices(network, policy)
+    every = cells(network, groups)
+    tables = [choices.cell(groups[cell.group], cell) for cell in every]
+    via = [DIRECT] * len(every)
+    by_group: dict[int, list[int]] = {}
+    for number, cell in enumerate(every):
+        by_group.setdefault(cell.group, []).append(number)
+    for group, numbers in by_group.items():
+        legs = choices.first_legs(groups[group])
+        chosen = solve_group([tables[number] for number in numbers], legs)
+        for number, column in zip(numbers, chosen, strict=True):
+            via[number] = DIRECT if column == DIRECT else int(choices.candidates[column])
+    found = Draft(
+        network=network,
+        policy=policy,
+        choices=choices,
+        groups=groups,
+        cells=every,
+        tables=tables,
+        via=via,
+    )
+    for number, table in enumerate(tables):
+        if via[number] == DIRECT and not np.isfinite(table.direct):
+            found.uncovered[number] = _why_none(
+                table, policy.rule(groups[every[number].group].scope).disjoint
+            )
+    return found
+
+
+def _why_none(table: CellTable, disjoint: bool) -> str:
+    """Why a cell has no choice at all."""
+    if not len(table.cost):
+        return "there is no Via"
+    counts = {
+        "too slow": int(table.slow.sum()),
+        "in or through a country or region that is not allowed": int(table.banned.sum()),
+        "not known to reach all targets": int(table.unknown.sum()),
+    }
+    words = [f"{count} {what}" for what, count in counts.items() if count]
+    if disjoint and not all(table.slow | table.banned | table.unknown):
+        words.append("no second way that shares no relay")
+    return f"of {len(table.cost)} Vias " + ", ".join(words)
+
+
+def solve_group(tables: Sequence[CellTable], legs: Floats) -> list[int]:
+    """Column of the candidate for each cell of one group, or :data:`DIRECT`."""
+    if not len(legs):
+        return [DIRECT] * len(tables)
+    cost = np.stack([table.cost for table in tables])
+    direct = np.array([min(table.direct, UNSERVED) for table in tables])
+    opened: list[int] = []
+    current = direct
+    while True:
+        gain = np.maximum(current[:, None] - cost, 0.0).sum(axis=0) - legs
+        gain[opened] = -np.inf
+        best = int(gain.argmax())
+        if not gain[best] > 1e-9:
+            break
+        opened.append(best)
+        current = np.minimum(current, cost[:, best])
+    opened = _improve(opened, cost, direct, legs)
+    if not opened:
+        return [DIRECT] * len(tables)
+    columns = np.array(opened)
+    best_column = columns[cost[:, columns].argmin(axis=1)]
+    best_cost = cost[:, columns].min(axis=1)
+    return [
+        int(column) if found < plain else DIRECT
+        for column, found, plain in zip(best_column, best_cost, direct, strict=True)
+    ]
+
+
+def _improve(opened: list[int], cost: Floats, direct: Floats, legs: Floats) -> list[int]:
+    """Close one, or exchange one for another, for as long as that is better; a few rounds."""
+    for _ in range(12):
+        now = _value(opened, cost, direct, legs)
+        best, trial = now, opened
+        for gone in opened:
+            rest = [at for at in opened if at != gone]
+            base = np.minimum(direct, cost[:, rest].min(axis=1)) if rest else direct
+            fixed = float(legs[rest].sum())
+            if (closed := float(base.sum()) + fixed) < best - 1e-9:
+                best, trial = closed, rest
+            totals = np.minimum(base[:, None], cost).sum(axis=0) + legs + fixed
+            totals[opened] = np.inf
+            new = int(totals.argmin())
+            if totals[new] < best - 1e-9:
+                best, trial = float(totals[new]), [*rest, new]
+        if trial is opened:
+            break
+        opened = trial
+    return opened
+
+
+def _value(opened: list[int], cost: Floats, direct: Floats, legs: Floats) -> float:
+    if not opened:
+        return float(direct.sum())
+    return float(np.minimum(direct, cost[:, opened].min(axis=1)).sum() + legs[opened].sum())

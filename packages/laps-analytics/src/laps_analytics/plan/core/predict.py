@@ -1,0 +1,101 @@
+"""What a link will be like in the next quarter of an hour: seasonal median and a moving average.
+
+The forecast is a mean of two that fail in different ways. What was usual at this time of other days
+knows that evenings are busy, and nothing of today; the moving average of today knows nothing of
+what comes. :func:`backtest` says on the data itself whether that beats the last value, which is
+what a planner without a forecast would use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.plan.core.network import Floats
+
+__all__ = ["Backtest", "backtest", "forecast"]
+
+DAY: Final = 288
+"""Windows of five minutes."""
+_ALPHA: Final = 0.3
+_DAYS: Final = 7
+
+
+def forecast(series: Floats, *, ahead: int = 3, season: int = DAY) -> float:
+    """The mean of the next ``ahead`` windows. Windows without data are NaN; all NaN gives NaN."""
+    if not np.isfinite(series).any():
+        return float("nan")
+    recent = _moving(series)
+    if recent is None:
+        return float("nan")
+    usual = [_usual(series, step, season) for step in range(ahead)]
+    known = [value for value in usual if value is not None]
+    if not known:
+        return recent
+    # How much today differs from other days at the same time is part of the forecast.
+    base = _usual(series, -1, season)
+    shift = 0.0 if base is None else recent - base
+    return float(np.mean(known)) + 0.5 * shift
+
+
+def _moving(series: Floats) -> float | None:
+    """The exponential moving average at the end."""
+    level: float | None = None
+    for value in series[-48:]:
+        if np.isfinite(value):
+            level = float(value) if level is None else level + _ALPHA * (float(value) - level)
+    return level
+
+
+def _usual(series: Floats, step: int, season: int) -> float | None:
+    """The median of the same time on other days, half an hour around it."""
+    found: list[float] = []
+    for day in range(1, _DAYS + 1):
+        at = len(series) + step - day * season
+        window = series[max(0, at - 3) : max(0, at + 4)]
+        found += [float(value) for value in window if np.isfinite(value)]
+    return float(np.median(found)) if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backtest:
+    """How forecasts did on what came afterwards."""
+
+    trials: int
+    error: float
+    """Mean absolute error of the forecast."""
+    last_error: float
+    """That of taking the last value."""
+
+    @property
+    def wins(self) -> bool:
+        """Whether the forecast is worth having."""
+        return self.trials > 0 and self.error < self.last_error
+
+
+def backtest(
+    links: Sequence[Floats], *, ahead: int = 3, season: int = DAY, trials: int = 50
+) -> Backtest:
+    """Forecast from many points of the past of each link, and compare with what came."""
+    errors: list[float] = []
+    last_errors: list[float] = []
+    for series in links:
+        ends = np.linspace(season, len(series) - ahead, trials).astype(int)
+        for end in sorted(set(ends.tolist())):
+            if end < season or end + ahead > len(series):
+                continue
+            past, then = series[:end], series[end : end + ahead]
+            finite = past[np.isfinite(past)]
+            if not len(finite) or not np.isfinite(then).any():
+                continue
+            truth = float(np.nanmean(then))
+            errors.append(abs(forecast(past, ahead=ahead, season=season) - truth))
+            last_errors.append(abs(float(finite[-1]) - truth))
+    return Backtest(
+        trials=len(errors),
+        error=float(np.mean(errors)) if errors else float("nan"),
+        last_error=float(np.mean(last_errors)) if last_errors else float("nan"),
+    )

@@ -1,0 +1,91 @@
+"""Round trip times that a relay who lies cannot do much with.
+
+A link is measured at both ends, many times. For each end the median over windows counts, so that
+some poisoned records do nothing. Then:
+
+- nothing is faster than light between the two places, in fibre and in a straight line;
+- an end that disagrees with most of the others that it measures is not believed where the other
+  end has measured, too;
+- where two believed ends differ, the larger counts: nobody attracts traffic by looking near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.plan.core.network import Floats
+
+__all__ = ["KM_PER_MS", "believed", "distance_km", "liars", "settle"]
+
+KM_PER_MS: Final = 200.0
+_EARTH_KM: Final = 6371.0
+_APART: Final = 1.25
+"""Two ends of a link that differ by more than this factor disagree."""
+_SLACK_MS: Final = 2.0
+"""Differences below this do not count: queues and clocks."""
+
+Pair = tuple[int, int]
+
+
+def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Over ground, from degrees east and north."""
+    lon_a, lat_a, lon_b, lat_b = (float(np.radians(x)) for x in (*a, *b))
+    h = (
+        np.sin((lat_b - lat_a) / 2) ** 2
+        + np.cos(lat_a) * np.cos(lat_b) * np.sin((lon_b - lon_a) / 2) ** 2
+    )
+    return float(2 * _EARTH_KM * np.arcsin(np.sqrt(min(1.0, float(h)))))
+
+
+def believed(measured: Mapping[Pair, Sequence[float]]) -> dict[Pair, float]:
+    """By measuring end and other end: the median over windows, in milliseconds."""
+    return {
+        pair: float(np.median(values))
+        for pair, values in measured.items()
+        if len(values) and np.isfinite(values).any()
+    }
+
+
+def liars(medians: Mapping[Pair, float], places: Sequence[tuple[float, float] | None]) -> set[int]:
+    """Ends that disagree with most of the others, or with the speed of light."""
+    against: dict[int, int] = {}
+    seen: dict[int, int] = {}
+    for (a, b), value in medians.items():
+        if a < b and (b, a) in medians:
+            other = medians[b, a]
+            apart = max(value, other) > _APART * min(value, other) + _SLACK_MS
+            for end in (a, b):
+                seen[end] = seen.get(end, 0) + 1
+                against[end] = against.get(end, 0) + apart
+        if value < _floor(places, a, b):
+            # Too fast is no matter of opinion, but a wrong position looks the same.
+            seen[a] = seen.get(a, 0) + 1
+            against[a] = against.get(a, 0) + 1
+    return {end for end, count in seen.items() if count >= 3 and against[end] > count / 2}
+
+
+def settle(medians: Mapping[Pair, float], places: Sequence[tuple[float, float] | None]) -> Floats:
+    """The table of round trip times; infinite where nobody has measured."""
+    count = len(places)
+    table = np.full((count, count), np.inf)
+    np.fill_diagonal(table, 0.0)
+    suspects = liars(medians, places)
+    for a, b in {(min(pair), max(pair)) for pair in medians if pair[0] != pair[1]}:
+        ends = {end: medians[pair] for end, pair in ((a, (a, b)), (b, (b, a))) if pair in medians}
+        honest = [value for end, value in ends.items() if end not in suspects]
+        value = max(honest) if honest else max(ends.values())
+        # A suspect's place may be as wrong as its measurements.
+        floor = 0.0 if {a, b} & suspects and honest else _floor(places, a, b)
+        table[a, b] = table[b, a] = max(value, floor)
+    return table
+
+
+def _floor(places: Sequence[tuple[float, float] | None], a: int, b: int) -> float:
+    """The least that a round trip can take; 0 if somebody does not say where it is."""
+    first, second = places[a], places[b]
+    if first is None or second is None:
+        return 0.0
+    return 2 * distance_km(first, second) / KM_PER_MS

@@ -1,0 +1,187 @@
+"""What a plan must keep to, and what it aims at; and both as tables for one group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from laps_analytics.plan.core.demand import Cell, Group
+from laps_analytics.plan.core.network import Bools, Floats, Network
+from laps_wire.plan import ClassRule, HardConstraints
+
+__all__ = [
+    "HOP_MS",
+    "UNSERVED",
+    "CellTable",
+    "Choices",
+    "Policy",
+    "Weights",
+    "capacities",
+    "hourly_cost",
+]
+
+HOP_MS: Final = 1.0
+"""What a relay on the way adds to a round trip."""
+
+UNSERVED: Final = 1e12
+"""The cost of a cell that no choice is allowed for: more than everything else together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What is minimised: an hour's WAN price, and what delay is worth beside it."""
+
+    delay_price: float = 2e-5
+    """Of one millisecond of round trip of one viewer, for an hour."""
+    poor_price: float = 0.02
+    """Of one viewer over the limit of the class, for an hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Hard constraints and weights."""
+
+    hard: HardConstraints = field(default_factory=HardConstraints)
+    weights: Weights = field(default_factory=Weights)
+    edges_as_vias: bool = False
+    """Whether Edges may be Vias for others."""
+
+    def rule(self, scope: str) -> ClassRule:
+        """What holds for a class; for one that nobody named, what holds by default."""
+        return self.hard.classes.get(scope, _DEFAULT)
+
+    @property
+    def headroom(self) -> float:
+        """How much of a capacity may be used."""
+        return self.hard.headroom_permille / 1000
+
+
+_DEFAULT: Final = ClassRule()
+
+
+def hourly_cost(rate_bps: float, price: Floats | float) -> Floats | float:
+    """What an hour at a rate costs, by the price of a gigabyte."""
+    return rate_bps * 3600 / 8e9 * price
+
+
+class CellTable(NamedTuple):
+    """What the choices for one cell cost, and why some are none. Columns are candidates."""
+
+    cost: Floats
+    """Without the first leg, which the group pays once; infinite if it is not allowed."""
+    direct: float
+    """Hub and spoke; infinite if that is not allowed."""
+    slow: Bools
+    """Not allowed because some target would wait too long."""
+    banned: Bools
+    """Not allowed because of a country or a region."""
+    unknown: Bools
+    """Not allowed because a leg is not known."""
+
+
+class Choices:
+    """Costs and permissions of all candidates, for one network and policy."""
+
+    def __init__(self, network: Network, policy: Policy) -> None:
+        self.network = network
+        self.policy = policy
+        kinds = {"via", "edge"} if policy.edges_as_vias else {"via"}
+        self.candidates = np.array(
+            [i for i, node in enumerate(network.nodes) if node.usable and node.kind in kinds],
+            dtype=np.int64,
+        )
+        """Rows of the relays that may be Vias."""
+        self._closed: dict[str, tuple[Bools, Bools]] = {}
+
+    def closed(self, scope: str) -> tuple[Bools, Bools]:
+        """For a class: links whose path passes what it must not, and relays that stand there."""
+        if scope not in self._closed:
+            rule = self.policy.rule(scope)
+            allowed = None if rule.allow_countries is None else set(rule.allow_countries)
+            denied = set(rule.deny_countries)
+            network = self.network
+            links = np.zeros((network.size, network.size), dtype=bool)
+            for (a, b), passed in network.countries.items():
+                # The ends of a link are relays, and judged as such.
+                between = passed - {network.nodes[a].country, network.nodes[b].country}
+                if between & denied or (allowed is not None and between - allowed):
+                    links[a, b] = links[b, a] = True
+            nodes = np.array(
+                [
+                    node.country in denied
+                    or (allowed is not None and node.country not in allowed)
+                    or (rule.via_regions is not None and node.region not in rule.via_regions)
+                    for node in network.nodes
+                ],
+                dtype=bool,
+            )
+            self._closed[scope] = links, nodes
+        return self._closed[scope]
+
+    def first_legs(self, group: Group) -> Floats:
+        """What it costs to bring a group to each candidate."""
+        return np.asarray(
+            hourly_cost(group.rate_bps, self.network.price[group.origin, self.candidates])
+        )
+
+    def cell(self, group: Group, cell: Cell) -> CellTable:
+        """The choices for a cell."""
+        network, policy, vias, origin = self.network, self.policy, self.candidates, group.origin
+        rule, weights = policy.rule(group.scope), policy.weights
+        members = np.array(cell.members)
+        targets = np.array(group.targets)[members]
+        viewers = np.array(group.viewers, dtype=float)[members]
+        direct = network.rtt_ms[origin, targets]
+        over = (
+            network.rtt_ms[origin, vias][:, None] + network.rtt_ms[np.ix_(vias, targets)] + HOP_MS
+        )
+        unknown = ~np.isfinite(over).all(axis=1) | (vias == origin) | np.isin(vias, targets)
+        bound = np.where(
+            np.isfinite(direct), direct * rule.slack_permille / 1000 + rule.extra_us / 1000, np.inf
+        )
+        slow = (over > bound + 1e-9).any(axis=1) & ~unknown
+        links, nodes = self.closed(group.scope)
+        banned = nodes[vias] | links[origin, vias] | links[np.ix_(vias, targets)].any(axis=1)
+        price = hourly_cost(group.rate_bps, network.price[np.ix_(vias, targets)].sum(axis=1))
+        cost = price + _delays(over, viewers, rule, weights)
+        cost = np.where(unknown | slow | banned, np.inf, cost)
+        if rule.disjoint and np.isfinite(cost).sum() < 2:
+            # Without a second way there is no first one.
+            cost = np.full_like(cost, np.inf)
+        plain = float("inf")
+        known = np.isfinite(direct).all() and not links[origin, targets].any()
+        if known and len(targets) <= policy.hard.max_fanout:
+            plain = float(
+                hourly_cost(group.rate_bps, network.price[origin, targets].sum())
+                + _delays(direct[None, :], viewers, rule, weights)[0]
+            )
+        return CellTable(cost, plain, slow, banned, unknown)
+
+    def star(self, group: Group, cell: Cell) -> float:
+        """What hub and spoke costs for a cell, whether or not it is allowed."""
+        members = list(cell.members)
+        targets = np.array(group.targets)[members]
+        viewers = np.array(group.viewers, dtype=float)[members]
+        rtt = self.network.rtt_ms[group.origin, targets]
+        price = self.network.price[group.origin, targets].sum()
+        delays = _delays(rtt[None, :], viewers, self.policy.rule(group.scope), self.policy.weights)
+        return float(hourly_cost(group.rate_bps, price) + delays[0])
+
+
+def _delays(over: Floats, viewers: Floats, rule: ClassRule, weights: Weights) -> Floats:
+    """What delay costs, by row."""
+    finite = np.where(np.isfinite(over), over, 0.0)
+    cost: Floats = finite @ viewers * weights.delay_price
+    if rule.limit_us is not None:
+        cost = cost + (over > rule.limit_us / 1000) @ viewers * weights.poor_price
+    return cost
+
+
+def capacities(network: Network, policy: Policy) -> tuple[Floats, Floats]:
+    """What a plan may add to each relay and to each link."""
+    nodes = np.array(
+        [node.capacity_bps * policy.headroom - node.load_bps for node in network.nodes]
+    )
+    return nodes, network.capacity_bps * policy.headroom - network.load_bps

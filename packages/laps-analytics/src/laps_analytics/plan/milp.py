@@ -1,0 +1,86 @@
+"""The exact optimum of a group, by HiGHS: how far greedy is from it.
+
+::
+
+    minimise   sum legs[v] y[v] + sum cost[r, v] x[r, v] + sum direct[r] z[r]
+    so that    sum_v x[r, v] + z[r] = 1       every region is served once
+               x[r, v] <= y[v]                by a Via that the group has opened
+               y binary; x, z follow
+
+Capacity, which groups share, is left out, so the sum over groups is a bound that no plan can beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from laps_analytics.errors import PlanError
+from laps_analytics.plan.core.network import Floats
+from laps_analytics.plan.core.place import Draft
+from laps_analytics.plan.core.rules import UNSERVED, CellTable
+
+__all__ = ["audit", "optimum"]
+
+
+def optimum(tables: Sequence[CellTable], legs: Floats) -> float:
+    """The least cost of a group; cells that cannot be served cost :data:`UNSERVED` each."""
+    highspy = _highs()
+    cost = np.stack([table.cost for table in tables]) if len(legs) else np.zeros((len(tables), 0))
+    direct = np.array([min(table.direct, UNSERVED) for table in tables])
+    usable = np.flatnonzero(np.isfinite(cost).any(axis=0))
+    # What is not served is counted apart: a solver does not like numbers so far apart.
+    stuck = (direct >= UNSERVED) & ~np.isfinite(cost).any(axis=1)
+    rows = np.flatnonzero(~stuck)
+    fixed = float(UNSERVED * stuck.sum())
+    if not len(usable) or not len(rows):
+        return fixed + float(direct[rows].sum())
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("mip_rel_gap", 1e-7)
+    opened = {int(v): solver.addBinary(obj=float(legs[v])) for v in usable}
+    for row in rows:
+        terms = []
+        if direct[row] < UNSERVED:
+            terms.append(solver.addVariable(lb=0, ub=1, obj=float(direct[row])))
+        for v in usable:
+            if np.isfinite(cost[row, v]):
+                share = solver.addVariable(lb=0, ub=1, obj=float(cost[row, v]))
+                solver.addConstr(share <= opened[int(v)])
+                terms.append(share)
+        solver.addConstr(sum(terms[1:], terms[0]) == 1)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        raise PlanError(f"HiGHS found no optimum: {solver.getModelStatus()}")
+    return fixed + float(solver.getInfo().objective_function_value)
+
+
+def audit(made: Draft, *, largest: int = 2000) -> dict[int, tuple[float, float]]:
+    """By group: what its Vias cost, and the least that they could, for groups that are not large.
+
+    ``largest`` is how many choices a group may have, regions times Vias.
+    """
+    by_group: dict[int, list[int]] = {}
+    for number, cell in enumerate(made.cells):
+        by_group.setdefault(cell.group, []).append(number)
+    found = {}
+    for group, numbers in by_group.items():
+        legs = made.choices.first_legs(made.groups[group])
+        if len(numbers) * len(legs) > largest:
+            continue
+        ours = sum(min(made.cost_of(number, made.via[number]), UNSERVED) for number in numbers)
+        columns = {made.column(made.via[number]) for number in numbers} - {None}
+        ours += sum(float(legs[column]) for column in columns if column is not None)
+        found[group] = (ours, optimum([made.tables[number] for number in numbers], legs))
+    return found
+
+
+def _highs() -> Any:
+    try:
+        import highspy  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise PlanError("the exact audit needs HiGHS: pip install 'laps-analytics[plan]'") from None
+    return highspy

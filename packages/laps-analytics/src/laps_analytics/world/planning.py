@@ -1,0 +1,75 @@
+"""The synthetic world as a planner would see it, if it saw everything and without error."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.plan.core.demand import Track
+from laps_analytics.plan.core.network import Network, Node
+from laps_analytics.plan.core.rules import Policy, Weights
+from laps_analytics.world.backbone import Backbone
+from laps_analytics.world.demand import TrackDemand
+from laps_wire.plan import ClassRule, HardConstraints
+
+__all__ = ["WORLD_POLICY", "network_of", "tracks_of"]
+
+WORLD_POLICY: Final = Policy(
+    hard=HardConstraints(
+        max_fanout=2,
+        headroom_permille=800,
+        classes={
+            "gold": ClassRule(
+                slack_permille=1200, extra_us=25_000, limit_us=150_000, disjoint=True
+            ),
+            "silver": ClassRule(slack_permille=1400, extra_us=40_000, limit_us=250_000),
+            "bronze": ClassRule(slack_permille=1600, extra_us=60_000, limit_us=320_000),
+        },
+    ),
+    weights=Weights(),
+)
+"""What the operator asks for. VIA (SIGCOMM 2016) calls a round trip above 320 ms poor."""
+
+
+def network_of(world: Backbone) -> Network:
+    """Relays and links. All relays could peer with each other."""
+    count = len(world.relays)
+    return Network(
+        nodes=tuple(
+            Node(
+                id=relay.node,
+                kind=relay.kind,
+                region=relay.region,
+                country=relay.country,
+                longitude=relay.longitude,
+                latitude=relay.latitude,
+                capacity_bps=relay.capacity_bps,
+            )
+            for relay in world.relays
+        ),
+        rtt_ms=world.rtt_ms,
+        loss=world.loss,
+        price=world.price,
+        capacity_bps=world.capacity_bps,
+        load_bps=np.zeros((count, count)),
+        countries={
+            (a, b): world.path_countries(a, b) for a, b in itertools.combinations(range(count), 2)
+        },
+    )
+
+
+def tracks_of(demand: Iterable[TrackDemand]) -> list[Track]:
+    """Who watches what, at the busiest hour."""
+    return [
+        Track(
+            key=int(track.track, 16),
+            origin=track.origin,
+            scope=track.scope,
+            rate_bps=track.rate_bps,
+            viewers=track.viewers,
+        )
+        for track in demand
+    ]

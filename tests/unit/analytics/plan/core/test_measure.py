@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from laps_analytics.plan.core.measure import Window, matched
+from laps_analytics.plan.core.network import Floats
+from laps_analytics.plan.core.predict import backtest, forecast
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+
+
+def windows(first_day: int, days: int, *, shift: float = 0.0, seed: int = 1) -> list[Window]:
+    dice = np.random.default_rng(seed)
+    return [
+        Window(
+            (first_day + day) * DAY + hour * HOUR,
+            demand := 100.0 + 50 * math.sin(hour / 24 * 6.28) + float(dice.normal(0, 3)),
+            100 + demand / 5 + float(dice.normal(0, 4)) + shift,
+        )
+        for day in range(days)
+        for hour in range(24)
+    ]
+
+
+def test_a_plan_that_helps_and_one_that_harms_are_told_apart() -> None:
+    before = windows(100, 14)
+    better = matched(before, windows(114, 2, shift=-10, seed=2))
+    assert better.word == "better"
+    assert not better.revert
+    assert better.low < -10 < better.high or abs(better.change + 10) < 3
+    worse = matched(before, windows(114, 2, shift=+10, seed=3))
+    assert worse.revert
+    same = matched(before, windows(114, 2, seed=4), seed=7)
+    assert same.word == "unclear"
+    assert same == matched(before, windows(114, 2, seed=4), seed=7)
+
+
+def test_windows_that_are_not_alike_are_not_compared() -> None:
+    before = [Window(0, 100.0, 1.0)]  # Thursday, 00:00
+    assert before[0].kind == (False, 0)
+    assert Window(2 * DAY + 5 * HOUR, 0, 0).kind == (True, 5)
+    for other in (Window(HOUR, 100.0, 9.0), Window(2 * DAY, 100.0, 9.0), Window(DAY, 900.0, 9.0)):
+        nothing = matched(before, [other])
+        assert nothing.pairs == 0
+        assert nothing.word == "unclear"
+    assert matched(before, [Window(DAY, 100.0, 9.0)]).change == 8.0
+
+
+def seasonal(days: int, *, noise: float, seed: int = 5) -> Floats:
+    dice = np.random.default_rng(seed)
+    at = np.arange(days * 288)
+    usual = 80 + 20 * np.sin(at / 288 * 2 * np.pi)
+    found: Floats = usual + noise * dice.standard_normal(len(at))
+    return found
+
+
+def test_a_forecast_beats_the_last_value_on_a_noisy_daily_pattern_and_says_so_when_not() -> None:
+    found = backtest([seasonal(5, noise=6), seasonal(5, noise=6, seed=6)], trials=30)
+    assert found.trials == 60
+    assert found.wins
+    assert found.error < 0.8 * found.last_error
+    dice = np.random.default_rng(1)
+    wander = 80 + np.cumsum(dice.standard_normal(5 * 288))
+    assert not backtest([wander], trials=30).wins
+    assert not backtest([wander[:100]]).wins  # less than a day: nothing to judge by
+
+
+def test_gaps_do_not_count_and_no_data_is_no_forecast() -> None:
+    series = seasonal(3, noise=0)
+    series[100:200] = np.nan
+    ahead = 80 + 20 * np.sin(np.arange(3) / 288 * 2 * np.pi).mean()
+    assert abs(forecast(series) - ahead) < 3
+    assert math.isnan(forecast(np.full(300, np.nan)))
+    series[-48:] = np.nan
+    assert math.isnan(forecast(series))
+    assert forecast(np.array([5.0, 5.0])) == 5.0
+    blank = seasonal(2, noise=0)
+    blank[288:] = np.nan
+    assert backtest([blank], trials=3).trials <= 1
