@@ -975,6 +975,41 @@ def test_it_is_answered_when_the_last_way_around_is_gone() -> None:
     assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
 
 
+def test_a_control_server_answers_what_it_keeps_from_all_who_announced_it() -> None:
+    net = RelayNet()
+    servers = (11, 12)
+    for number in (1, 3, 4):
+        net.add(number)
+    for number in servers:
+        net.add(number, RelayType.CONTROL)
+    net.dial_for_ever(1, 3, 4, *servers)
+    net.dial_for_ever(3, 4, *servers)
+    net.dial_for_ever(4, *servers)
+    net.publish(1)
+    net.run(3)
+    for number in servers:
+        net.relays[number].set_policy(net.now, Secretive(1))
+    net.run()
+    net.want(3)
+    net.want(4)
+    net.run(3)
+    assert (net.answers(3), net.answers(4)) == ([NOT_OUT], [SERVED])
+    assert net.clients[3].reasons[-1] == "not out of here"
+    for number in servers:
+        told = net.told(number, SubscribeRefused)
+        assert [event.reason for event in told] == ["not out of here"]
+    # Somebody else announces it, of whom nothing is kept; then only the first one has it again.
+    net.publish(4)
+    net.run(10)
+    assert net.answers(3)[-1:] == [SERVED]
+    for number in servers:
+        net.relays[number].set_policy(net.now, OpenPolicy())
+    net.unwant(3)
+    net.unwant(4)
+    net.run(60)
+    assert [len(net.relays[number]._withheld) for number in servers] == [0, 0]
+
+
 class NotAway(OpenPolicy):
     """Nodes that say that they are away are left out, at the filter of the name."""
 

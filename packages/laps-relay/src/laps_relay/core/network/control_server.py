@@ -113,7 +113,7 @@ class ControlServer:
         for session in sessions:
             if session is not None and session in self._edges:
                 for entry in self._announced.get(node, {}).values():
-                    self._host.subscribes.offer(session, self._matching(entry))
+                    self._host.subscribes.offer(session, self.waiting(entry))
 
     def _session_of(self, node: NodeId) -> int | None:
         """The session over which an Edge hears of subscribes."""
@@ -169,9 +169,9 @@ class ControlServer:
                 self._proxies.setdefault(node, None)
             if session is not None and session in self._edges:
                 for entry in touched:
-                    self._host.subscribes.offer(session, self._matching(entry))
+                    self._host.subscribes.offer(session, self.waiting(entry))
 
-    def _matching(self, entry: AnnounceInfo) -> Iterator[SubscribeIdentity]:
+    def waiting(self, entry: AnnounceInfo) -> Iterator[SubscribeIdentity]:
         """The subscribes that an announce matches."""
         if entry.name_hash is None:
             for key, source in self._subscribes.below(entry.element_hashes):

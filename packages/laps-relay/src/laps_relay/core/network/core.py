@@ -259,8 +259,9 @@ class NetworkCore(NetworkSessions):
     ) -> None:
         """Answer what our export rules keep from all who could, as far as that may be new."""
         everything, self._withheld.again = self._withheld.again, False
-        if self._server is not None or (type(self._policy) is OpenPolicy and not self._withheld):
+        if type(self._policy) is OpenPolicy and not self._withheld:
             return
+        waiting = self._interests.waiting if self._server is None else self._server.waiting
         identities: dict[SubscribeIdentity, None] = {}
         for subscribe in subscribes:
             if subscribe.entry is None:
@@ -271,7 +272,7 @@ class NetworkCore(NetworkSessions):
             identities.update(dict.fromkeys(found))
         for announce in announces:
             if announce.entry is not None:
-                identities.update(dict.fromkeys(self._interests.waiting(announce.entry)))
+                identities.update(dict.fromkeys(waiting(announce.entry)))
         for identity in identities:
             entry = self.subscribes.get(identity)
             refusal = None if entry is None else self._withheld.judge(self._policy, entry)

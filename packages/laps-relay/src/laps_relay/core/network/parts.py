@@ -495,6 +495,15 @@ class NetworkParts:
         """The peers that hear of a subscribe if policy lets them, and who leads to an answer."""
         identity = entry.source, entry.full_name_hash
         back, sharded = self.subscribes.heard_on(identity), self._sharding.active
+        if self._server is not None:
+            # It asks few of its many Edges: those that have announced it.
+            for session in self._server.audience(entry):
+                link = self._links.get(session)
+                if link is None or session == back or link.node == entry.source:
+                    continue
+                if (peer := self._peer(link)) is not None:
+                    yield peer, True
+            return
         announcers = self._interests.announcers(entry)
         ways = {way.peer for node in announcers for way in self._nib.candidates(node)}
         for link in self._links.controls():
