@@ -7,20 +7,23 @@ import pytest
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenario import Scenario, scenario
-from laps_wire.peering.laps2 import RelayType
+from laps_relay.sim.scenario import STEERED, STUBBED, Scenario, scenario
+from laps_wire.peering.laps2 import AnnounceKind, RelayType
 
 
 def with_stubs(seed: int, kind: str = "planned") -> Scenario:
     return scenario(seed, relays=5, topology="random+stubs", kind=kind)
 
 
-def test_there_are_one_to_three_if_they_are_asked_for() -> None:
+def test_there_are_one_to_three_if_they_are_asked_for_or_drawn() -> None:
     def stubs(made: Scenario) -> int:
         return sum(relay.relay_type is RelayType.STUB for relay in made.topology.relays)
 
     assert {stubs(with_stubs(seed)) for seed in range(1, 12)} == {1, 2, 3}
-    assert not any(stubs(scenario(seed)) for seed in range(1, 12))
+    drawn = {seed for seed in range(1, 31) if stubs(scenario(seed))}
+    assert drawn == {seed for seed in range(1, 31) if not seed % STUBBED and seed % STEERED != 4}
+    assert len({seed % 2 for seed in drawn}) == 2
+    assert not any(stubs(scenario(seed, relays=6)) for seed in drawn)
 
 
 @pytest.mark.parametrize("kind", ["planned", "faults"])
@@ -30,13 +33,24 @@ def test_the_story_of_the_others_stays(kind: str) -> None:
         more = with_stubs(seed, kind)
         assert more.topology.relays[: len(plain.topology.relays)] == plain.topology.relays
         assert more.topology.links[: len(plain.topology.links)] == plain.topology.links
-        assert set(plain.deeds) < set(more.deeds)
+        assert {deed for deed in plain.deeds if deed.verb != "policy"} < set(more.deeds)
         assert more.style == plain.style
         types = {relay.name: relay.relay_type for relay in more.topology.relays}
         for link in more.topology.links:
             assert types[link.b] is not RelayType.STUB
             if types[link.a] is RelayType.STUB:
                 assert types[link.b] is RelayType.EDGE
+
+
+def test_another_policy_comes_when_parents_have_gone_and_come_back() -> None:
+    """Otherwise one that goes may take the last way that policy leaves."""
+    made = scenario(140)
+    plain = scenario(140, relays=18, topology="tree")
+    (policy,) = (deed for deed in made.deeds if deed.verb == "policy")
+    assert policy.who == next(deed.who for deed in plain.deeds if deed.verb == "policy")
+    drains = [deed for deed in made.deeds if deed.verb == "drain" and deed.who[0] in ("e1", "e2")]
+    assert policy.when > max(deed.when + deed.value for deed in drains)
+    assert made.healed > policy.when
 
 
 def test_objects_come_from_stubs_and_to_them_and_nothing_is_lost_when_parents_drain() -> None:
@@ -52,6 +66,23 @@ def test_objects_come_from_stubs_and_to_them_and_nothing_is_lost_when_parents_dr
     assert ledger.lost == 0
     # Two runs are the same run.
     assert simulate(with_stubs(2), network_relay)[0].digest == outcome.digest
+
+
+def test_publishers_that_stay_are_not_blamed_for_what_their_edge_takes_anyway() -> None:
+    """A PUBLISH fills the cache of its Edge, whoever listens; a namespace is asked for."""
+    outcome, _ = simulate(with_stubs(1), network_relay)
+    assert outcome.problem == ""
+    run = begun()
+    asked = [
+        process.contact
+        for process in run.world.running()
+        if any(
+            each.flows and each.kind is AnnounceKind.NAMESPACE
+            for each in process.clients.publications
+        )
+    ]
+    pulled = [process.contact for process in run.world.running() if process.clients.pulled]
+    assert asked == pulled
 
 
 def begun(seconds: float = 4.0) -> Run:

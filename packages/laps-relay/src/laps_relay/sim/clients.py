@@ -173,6 +173,11 @@ class Clients:
 
         self._call(end)
 
+    @property
+    def pulled(self) -> bool:
+        """Whether anything is sent because somebody wants it."""
+        return any(each.flows for each in self.publications)
+
     def subscribe(self, key: int, name: FullTrackName) -> None:
         """A subscriber comes."""
         if key not in self.wants:

@@ -337,6 +337,14 @@ class MoqtClients(Clients):
             if key_or_none is not None and publication in self.publications:
                 publication.flows.pop(key_or_none, None)
 
+    @property
+    def pulled(self) -> bool:
+        """Whether anything is sent because somebody wants it.
+
+        A track that was published goes to its own Edge in any case: it fills the cache.
+        """
+        return any(each.flows for each in self.publications if each.kind is AnnounceKind.NAMESPACE)
+
     def unpublish(self, publication: Publication) -> None:
         """It goes; groups under way are finished."""
         if publication not in self.publications:

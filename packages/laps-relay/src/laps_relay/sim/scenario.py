@@ -60,6 +60,8 @@ ON_BYTES: Final = 8
 """Every so many seeds one runs on real bytes."""
 STEERED: Final = 6
 """Every so many seeds one is of the kind ``steering``."""
+STUBBED: Final = 5
+"""Every so many seeds one has Stubs."""
 DEFAULT_STYLE: Final = Style()
 
 
@@ -105,7 +107,7 @@ def scenario(
 
     The kind ``steering`` has networks of its own, and every sixth seed is of it. Otherwise a
     topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
-    ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs.
+    ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs, as every fifth seed has anyway.
     """
     has_stubs = topology is not None and topology.endswith(STUBS)
     if topology is not None:
@@ -130,7 +132,9 @@ def scenario(
     if servers and relays is None:
         made = with_control_servers(made, servers)
     populated = populate(seed, made, draw, kind or drawn)
-    return with_stubs(populated, dice, kind or drawn) if has_stubs else populated
+    if has_stubs or (free and seed % STUBBED == 0):
+        return with_stubs(populated, dice, kind or drawn)
+    return populated
 
 
 def _topology(name: str, size: int, dice: Dice) -> Topology:

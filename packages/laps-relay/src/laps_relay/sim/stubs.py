@@ -31,6 +31,8 @@ STUBS: Final = "+stubs"
 
 _DRAIN: Final = 5.0
 """How long a parent takes that drains and comes back."""
+_POLICY: Final = 3.0
+"""How long another policy takes."""
 
 
 def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
@@ -58,6 +60,13 @@ def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
         links += [_link(stub, other, draw) for other in ([alone] if number == 2 else parents)]
     names = [stub.name for stub in stubs]
     deeds, healed = _changes(draw, names, made.healed + 1.0, kind)
+    # Another policy comes last: a class that may not pass a relay may have no other way, or none
+    # that neighbours tell, when a parent goes.
+    last = [deed for deed in made.deeds if deed.verb == "policy"]
+    before = [deed for deed in made.deeds if deed.verb != "policy"]
+    if last:
+        deeds += [deed._replace(when=healed) for deed in last]
+        healed += _POLICY
     return replace(
         made,
         topology=replace(
@@ -67,7 +76,7 @@ def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
             links=(*made.topology.links, *links),
         ),
         deeds=tuple(
-            sorted((*made.deeds, *_clients(draw, names, edges), *deeds), key=lambda deed: deed.when)
+            sorted((*before, *_clients(draw, names, edges), *deeds), key=lambda deed: deed.when)
         ),
         healed=healed,
         # What is said to others is looked through for Stubs.
