@@ -31,7 +31,7 @@ import pytest
 
 __all__ = ["Browser", "BrowserError", "Page", "chromium", "serve_pages"]
 
-LIMIT = 30.0
+LIMIT = 90.0
 """Seconds after which something that should have happened did not."""
 
 FLAGS = (

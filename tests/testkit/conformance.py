@@ -29,7 +29,7 @@ from testkit.lossy_proxy import LossyProxy
 __all__ = ["ALPN", "BACKENDS", "LIMIT", "Backends", "Link", "Pair", "Side", "open_pair"]
 
 ALPN = "laps-test"
-LIMIT = 30.0
+LIMIT = 90.0
 """Seconds until a test says what it waited for; nothing good takes nearly as long."""
 
 E = TypeVar("E")

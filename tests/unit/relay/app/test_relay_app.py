@@ -26,7 +26,7 @@ from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_lin
 from testkit.http import http_client
 from testkit.logs import restored_logging
 
-LIMIT = 30.0
+LIMIT = 90.0
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from laps_relay.cli import app
 from laps_relay.cli.systemd import Sockets
 from testkit.logs import restored_logging
 
-LIMIT = 30.0
+LIMIT = 90.0
 COMMAND = (sys.executable, "-c", "from laps_relay.cli import main; main()", "serve")
 
 
