@@ -6,8 +6,11 @@ BIN := $(VENV)/bin
 
 # The Python that runs make carries lint, types and coverage; the others run the unit tests again where they are present.
 HOST := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
-OTHERS := $(filter-out $(HOST),py311 py312 py313)
-GATES := host $(OTHERS) long analytics packaging docs
+OTHERS := $(filter-out $(HOST),py313 py312 py311)
+# The longest first.
+GATES := long host analytics $(OTHERS) pages packaging docs
+# An interpreter that is not here is skipped, not fetched.
+export UV_PYTHON_DOWNLOADS ?= never
 
 # pyenv hides its interpreters behind shims that answer only when named: name all that we support.
 PYENV_NAMES := $(shell command -v pyenv >/dev/null 2>&1 && pyenv versions --bare 2>/dev/null | grep -E '^3\.1[1-3]\.[0-9]+$$' | paste -sd: -)
@@ -30,7 +33,7 @@ $(VENV)/.gates: Makefile
 	@$(PYTHON) -c 'import sys; sys.exit("LAPS needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet "tox>=4.30,<5"
+	$(BIN)/python -m pip install --quiet "tox>=4.30,<5" "tox-uv>=1.37,<2"
 	@touch $@
 
 $(VENV)/.packages: $(VENV)/.gates $(wildcard packages/*/pyproject.toml)

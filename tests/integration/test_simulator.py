@@ -94,6 +94,7 @@ def test_a_seed_is_one_story_in_every_process(seed: str) -> None:
     assert ends[0].stdout == ends[1].stdout
 
 
+@pytest.mark.seeds  # with coverage a hunt takes four times as long, and may give up too early
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_deliberate_break_is_seen(name: str) -> None:
