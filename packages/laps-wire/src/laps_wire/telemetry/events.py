@@ -193,6 +193,16 @@ class CacheStat:
     evicted_bytes: Annotated[int, Column("Bytes removed to make room.")]
     fetch_joins: Annotated[int, Column("Fetches that joined one already under way.")]
     stored_bytes: Annotated[int | None, Column("Bytes held at the end of the window.")] = None
+    hit_age_ms: Annotated[
+        MsHistogram | None,
+        Column("Bytes served from the cache, by their age then; counts are bytes.", "1.2"),
+    ] = None
+    late_age_ms: Annotated[
+        MsHistogram | None,
+        Column(
+            "Bytes asked for after their time was over, by their age then; counts are bytes.", "1.2"
+        ),
+    ] = None
     extra: Extra = field(default_factory=dict)
 
 
