@@ -29,6 +29,8 @@ _ALWAYS: Final[Mapping[str, str]] = {
 
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
+    # Its bars would stand between our lines.
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",

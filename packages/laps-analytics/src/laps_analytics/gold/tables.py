@@ -90,7 +90,7 @@ LINK_QUALITY: Final = GoldTable(
         column(
             "change_point",
             "boolean",
-            "Whether the median left the range of the twelve windows before.",
+            "Whether the median left the range of the hour before by over a tenth (of six or more).",
         ),
     ),
 )
@@ -192,10 +192,10 @@ BLAME: Final = GoldTable(
         column(
             "objects",
             "bigint",
-            "Slow objects for which this part took longest over its usual time.",
+            "Slow deliveries (an object at a relay with clients) that this part held up most.",
         ),
         column("excess_ms", "double", "Mean time over its usual (median of the hour)."),
-        column("share", "double", "Of the track's slow objects in that minute."),
+        column("share", "double", "Of the track's slow deliveries in that minute."),
     ),
 )
 

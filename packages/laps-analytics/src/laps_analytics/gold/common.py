@@ -1,0 +1,129 @@
+"""What builders share: windows, tenants, regions, sums of maps, and the touch of a contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Final, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from laps_analytics.gold.contract import GoldTable
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.silver import Silver
+
+__all__ = [
+    "FIVE_MINUTES",
+    "Keep",
+    "as_it_is",
+    "class_of",
+    "disc",
+    "finish",
+    "five_minutes",
+    "merged",
+    "received",
+    "regions",
+    "tenant_of",
+    "window",
+]
+
+Keep: TypeAlias = Callable[[DataFrame], DataFrame]
+"""What to do with a frame that is used several times: nothing, or to hold it until all is built."""
+
+
+def as_it_is(frame: DataFrame) -> DataFrame:
+    """Hold nothing: Spark makes the frame again for each use."""
+    return frame
+
+
+FIVE_MINUTES: Final = 300
+"""Length of the usual window, in seconds."""
+
+
+def window(ts: Column | str, seconds: int) -> Column:
+    """Begin of the window of a time stamp."""
+    micros = F.unix_micros(F.col(ts) if isinstance(ts, str) else ts)
+    return F.timestamp_micros(micros - micros % (seconds * 1_000_000))
+
+
+def five_minutes(ts: Column | str = "ts") -> Column:
+    """Begin of the five minutes of a time stamp."""
+    return window(ts, FIVE_MINUTES)
+
+
+def disc(share: float, column: str, where: str | None = None) -> Column:
+    """The exact percentile: a value that occurs, the first with ``share`` of all at or below it."""
+    only = f" FILTER (WHERE {where})" if where else ""
+    text = f"percentile_disc({share}) WITHIN GROUP (ORDER BY {column}){only}"
+    return F.expr(text).cast("bigint")
+
+
+def _facts(names: dict[str, str]) -> Column | None:
+    if not names:
+        return None
+    pairs = [F.lit(part) for item in sorted(names.items()) for part in item]
+    return F.create_map(*pairs)
+
+
+def tenant_of(dimensions: Dimensions, track: str = "track") -> Column:
+    """Whose an event is: as it says, or as its track's dimension does; empty if nobody's."""
+    known = _facts({name: f.tenant for name, f in dimensions.tracks.items() if f.tenant})
+    if known is None:
+        return F.coalesce(F.col("tenant"), F.lit(""))
+    return F.coalesce(F.col("tenant"), known[F.col(track)], F.lit(""))
+
+
+def class_of(dimensions: Dimensions, track: str = "track") -> Column:
+    """The class of service of a track; empty if it has none."""
+    known = _facts({name: f.service for name, f in dimensions.tracks.items() if f.service})
+    if known is None:
+        return F.lit("")
+    return F.coalesce(known[F.col(track)], F.lit(""))
+
+
+def regions(silver: Silver, days: Iterable[str]) -> DataFrame:
+    """Relay to region, by day: the last word of the relay itself; its own name without one."""
+    wanted = tuple(days)
+    parts = [
+        silver.read(kind, wanted)
+        .groupBy("dt", "relay")
+        .agg(
+            F.max(F.when(F.col("region").isNotNull(), F.struct("ts", "event_id", "region"))).alias(
+                "last"
+            )
+        )
+        for kind in ("hop.stat", "quic.sample", "node.adv")
+    ]
+    every = reduce(DataFrame.unionByName, parts)
+    found = every.groupBy("dt", "relay").agg(F.max("last").alias("last"))
+    return found.select("dt", "relay", F.coalesce("last.region", "relay").alias("region"))
+
+
+def received(hops: DataFrame) -> DataFrame:
+    """What came in, counted once: (window, relay, track, tenant, in_peer) to ``in_bytes``.
+
+    A relay that sends a track on over several ways may write the bytes that it received on each of
+    them. So what came in is what the way with the most of it says, in five minutes.
+    """
+    keys = ("dt", "window_start", "relay", "track", "tenant", "in_peer")
+    by_way = hops.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
+    return by_way.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))
+
+
+def merged(entries: str) -> Column:
+    """A map from an array of entries whose values are added up by key, keys ascending."""
+    return F.expr(
+        f"map_from_entries(transform(array_sort(array_distinct(transform({entries}, e -> e.key))),"
+        f" k -> struct(k AS key, aggregate(filter({entries}, e -> e.key = k), 0L,"
+        f" (sum, e) -> sum + e.value) AS value)))"
+    )
+
+
+def finish(frame: DataFrame, table: GoldTable, days: Iterable[str] | None = None) -> DataFrame:
+    """The columns of the contract, in its order and of its types; rows of ``days`` only."""
+    columns = [
+        F.col(field.name).cast(field.dataType).alias(field.name) for field in table.schema().fields
+    ]
+    wanted = frame if days is None else frame.where(F.col("dt").isin(sorted(days)))
+    return wanted.select(*columns)

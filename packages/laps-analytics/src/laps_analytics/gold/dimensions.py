@@ -1,0 +1,203 @@
+"""What telemetry cannot know: whose a track is, what was promised for it, what a link can carry.
+
+A dimension file is TOML, and every part of it may be missing::
+
+    [class.gold]                    # what is promised to a class of service
+    latency_ms = 320                # behind live
+    stall_ratio = 0.005             # time stalled by time watched
+    startup_ms = 1000
+    allowed = 0.01                  # share of reports that may be over a limit
+
+    [track.1f0e3dad99908345]        # hash of the full track name
+    class = "gold"
+    tenant = "acme"                 # where an event does not say
+
+    [relay."a:1"]
+    capacity_bps = 1e10
+
+    [link."a:1>b:2"]
+    capacity_bps = 2e9
+
+or CSV with the columns ``kind`` (track, relay or link), ``name``, ``class``, ``tenant`` and
+``capacity_bps``, for lists that come out of another system.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from laps_analytics.errors import InputError
+
+__all__ = ["CLASSES", "ClassLimits", "Dimensions", "TrackFacts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassLimits:
+    """What is promised to a class of service."""
+
+    latency_ms: int
+    """Behind live."""
+    stall_ratio: float
+    """Time stalled by time watched."""
+    startup_ms: int
+    """From the subscribe to the first frame."""
+    allowed: float
+    """Share of reports that may be over a limit before the promise is broken."""
+
+
+CLASSES: Final[Mapping[str, ClassLimits]] = {
+    # Conversation: VIA found calls poor above 320 ms; LiveNet starts 95 % of views within 1 s.
+    "gold": ClassLimits(latency_ms=320, stall_ratio=0.005, startup_ms=1000, allowed=0.01),
+    # Interaction with an audience.
+    "silver": ClassLimits(latency_ms=1000, stall_ratio=0.01, startup_ms=2000, allowed=0.05),
+    # Watching: a few seconds behind live are nobody's trouble.
+    "bronze": ClassLimits(latency_ms=4000, stall_ratio=0.02, startup_ms=4000, allowed=0.10),
+}
+"""The promises where a file does not say others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackFacts:
+    """What is known of a track."""
+
+    service: str = ""
+    """The class of service; empty: none."""
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    """Tracks, capacities and promises."""
+
+    tracks: Mapping[str, TrackFacts] = field(default_factory=dict)
+    relays: Mapping[str, float] = field(default_factory=dict)
+    """Relay to what it can send, in bits a second."""
+    links: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Link to what it can carry, in bits a second."""
+    classes: Mapping[str, ClassLimits] = field(default_factory=lambda: dict(CLASSES))
+
+    @classmethod
+    def read(cls, path: Path) -> Dimensions:
+        """The dimensions of a TOML or CSV file; :class:`InputError` names the place of a fault."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from None
+        if path.suffix.lower() == ".csv":
+            return _from_csv(text.splitlines(), str(path))
+        try:
+            plain = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path} is not TOML: {error}") from None
+        return _from_plain(plain, str(path))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON-able data, sorted: the same dimensions have the same text."""
+        return {
+            "tracks": {
+                name: [facts.service, facts.tenant] for name, facts in sorted(self.tracks.items())
+            },
+            "relays": dict(sorted(self.relays.items())),
+            "links": {">".join(link): bps for link, bps in sorted(self.links.items())},
+            "classes": {name: asdict(limits) for name, limits in sorted(self.classes.items())},
+        }
+
+
+def _from_plain(plain: Mapping[str, Any], where: str) -> Dimensions:
+    known = {"class", "track", "relay", "link"}
+    if strange := sorted(set(plain) - known):
+        raise InputError(f"{where}: [{strange[0]}] is not one of {', '.join(sorted(known))}")
+    classes = dict(CLASSES)
+    for name, row in _tables(plain, "class", where):
+        place = f"{where}: [class.{name}]"
+        _only(row, {item.name for item in fields(ClassLimits)}, place)
+        base = asdict(classes.get(name, CLASSES["bronze"]))
+        numbers = {key: _number(value, f"{place} {key}") for key, value in row.items()}
+        merged = base | numbers
+        classes[name] = ClassLimits(
+            latency_ms=int(merged["latency_ms"]),
+            stall_ratio=merged["stall_ratio"],
+            startup_ms=int(merged["startup_ms"]),
+            allowed=merged["allowed"],
+        )
+    tracks = {}
+    for name, row in _tables(plain, "track", where):
+        _only(row, {"class", "tenant"}, f"{where}: [track.{name}]")
+        tracks[name] = TrackFacts(str(row.get("class", "")), row.get("tenant"))
+    relays, links = {}, {}
+    for name, row in _tables(plain, "relay", where):
+        relays[name] = _capacity(row, f"{where}: [relay.{name}]")
+    for name, row in _tables(plain, "link", where):
+        links[_link(name, where)] = _capacity(row, f"{where}: [link.{name}]")
+    return _checked(Dimensions(tracks=tracks, relays=relays, links=links, classes=classes), where)
+
+
+def _from_csv(lines: Iterable[str], where: str) -> Dimensions:
+    tracks: dict[str, TrackFacts] = {}
+    relays: dict[str, float] = {}
+    links: dict[tuple[str, str], float] = {}
+    reader = csv.DictReader(lines)
+    if not {"kind", "name"} <= set(reader.fieldnames or ()):
+        raise InputError(f"{where}: the first line must name the columns kind and name")
+    for row in reader:
+        place = f"{where}: line {reader.line_num}"
+        kind, name = row["kind"], row["name"]
+        if kind == "track":
+            tracks[name] = TrackFacts(row.get("class") or "", row.get("tenant") or None)
+        elif kind == "relay":
+            relays[name] = _number(row.get("capacity_bps"), f"{place}: capacity_bps")
+        elif kind == "link":
+            links[_link(name, place)] = _number(row.get("capacity_bps"), f"{place}: capacity_bps")
+        else:
+            raise InputError(f"{place}: kind {kind!r} is not track, relay or link")
+    return _checked(Dimensions(tracks=tracks, relays=relays, links=links), where)
+
+
+def _checked(given: Dimensions, where: str) -> Dimensions:
+    for name, facts in given.tracks.items():
+        if facts.service and facts.service not in given.classes:
+            raise InputError(
+                f"{where}: track {name} is of class {facts.service!r}, which is not one of"
+                f" {', '.join(sorted(given.classes))}: name it as [class.{facts.service}]"
+            )
+    return given
+
+
+def _tables(plain: Mapping[str, Any], kind: str, where: str) -> list[tuple[str, Mapping[str, Any]]]:
+    rows = plain.get(kind, {})
+    if not isinstance(rows, Mapping) or not all(isinstance(row, Mapping) for row in rows.values()):
+        raise InputError(f"{where}: [{kind}.NAME] must be a table")
+    return list(rows.items())
+
+
+def _only(row: Mapping[str, Any], known: set[str], place: str) -> None:
+    if strange := sorted(set(row) - known):
+        raise InputError(f"{place}: {strange[0]} is not one of {', '.join(sorted(known))}")
+
+
+def _capacity(row: Mapping[str, Any], place: str) -> float:
+    _only(row, {"capacity_bps"}, place)
+    return _number(row.get("capacity_bps"), f"{place} capacity_bps")
+
+
+def _link(name: str, where: str) -> tuple[str, str]:
+    begin, mark, end = name.partition(">")
+    if not (begin and mark and end):
+        raise InputError(f"{where}: a link is written as `from>to`, not {name!r}")
+    return begin, end
+
+
+def _number(value: object, place: str) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"{place}: {value!r} is not a number") from None
+    if not math.isfinite(number) or number < 0:
+        raise InputError(f"{place}: {value!r} is not a number from 0")
+    return number

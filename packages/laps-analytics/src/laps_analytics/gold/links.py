@@ -1,0 +1,156 @@
+"""Links: how far, how lossy, how full, and when that changed; and ways that another would shorten.
+
+Transports count since their session opened. What a window adds is the difference to the sample
+before, which may lie an hour back at most: of an older one nobody knows which window it belongs to,
+and the first sample that is known of a session adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from laps_analytics.gold.common import FIVE_MINUTES, disc, finish, five_minutes, window
+from laps_analytics.gold.silver import Silver
+from laps_analytics.gold.tables import GOLD
+
+__all__ = ["link_quality", "path_stretch"]
+
+_HOUR: Final = 3600
+_MARGIN: Final = 0.1
+"""How far beyond the range of the windows before a median is a change, as a share of its edge."""
+_ENOUGH: Final = 6
+"""Windows before that are needed to call something a change."""
+
+
+def link_quality(silver: Silver, days: Iterable[str]) -> DataFrame:
+    """``link_quality_5m``."""
+    wanted = tuple(days)
+    session = Window.partitionBy("relay", "boot", "session_id").orderBy("ts", "event_seq")
+    recent = F.unix_micros("ts") - F.unix_micros(F.lag("ts").over(session)) <= _HOUR * 1_000_000
+
+    def gained(column: str) -> Column:
+        difference = F.col(column) - F.lag(column).over(session)
+        # A counter that fell belongs to a transport that began again.
+        return F.when(recent & (difference >= 0), difference).otherwise(F.lit(0))
+
+    samples = (
+        silver.read("quic.sample", wanted, "hour")
+        .where("peer IS NOT NULL")
+        .select(
+            "dt",
+            five_minutes().alias("window_start"),
+            *("relay", "peer", "srtt_us", "rttvar_us"),
+            gained("sent_packets").alias("sent"),
+            gained("lost_packets").alias("lost"),
+            F.lit(None).cast("bigint").alias("out_bytes"),
+        )
+    )
+    nothing = F.lit(None).cast("bigint")
+    bytes_sent = (
+        silver.read("hop.stat", wanted)
+        .where("out_peer IS NOT NULL")
+        .select(
+            "dt",
+            five_minutes().alias("window_start"),
+            "relay",
+            F.col("out_peer").alias("peer"),
+            *[nothing.alias(name) for name in ("srtt_us", "rttvar_us", "sent", "lost")],
+            "out_bytes",
+        )
+    )
+    rows = (
+        samples.unionByName(bytes_sent)
+        .groupBy("dt", "window_start", "relay", "peer")
+        .agg(
+            F.count("srtt_us").alias("samples"),
+            disc(0.5, "srtt_us").alias("rtt_p50_us"),
+            disc(0.95, "srtt_us").alias("rtt_p95_us"),
+            F.kll_sketch_agg_bigint("srtt_us").alias("kll"),
+            F.avg("rttvar_us").alias("jitter_us"),
+            F.coalesce(F.sum("sent"), F.lit(0)).alias("sent_packets"),
+            F.coalesce(F.sum("lost"), F.lit(0)).alias("lost_packets"),
+            F.coalesce(F.sum("out_bytes"), F.lit(0)).alias("out_bytes"),
+        )
+    )
+    hour = (
+        Window.partitionBy("relay", "peer")
+        .orderBy(F.unix_seconds("window_start"))
+        .rangeBetween(-_HOUR, -FIVE_MINUTES)
+    )
+    low, high = F.min("rtt_p50_us").over(hour), F.max("rtt_p50_us").over(hour)
+    median = F.col("rtt_p50_us")
+    left = (median > high * (1 + _MARGIN)) | (median < low * (1 - _MARGIN))
+    enough = F.count("rtt_p50_us").over(hour) >= _ENOUGH
+    return finish(
+        rows.withColumn("rtt_kll", F.when(F.col("samples") > 0, F.col("kll")))
+        .withColumn(
+            "loss",
+            F.when(F.col("sent_packets") > 0, F.col("lost_packets") / F.col("sent_packets")),
+        )
+        .withColumn("rate_bps", F.col("out_bytes") * 8 / F.lit(float(FIVE_MINUTES)))
+        .withColumn("change_point", F.coalesce(left & enough, F.lit(False))),
+        GOLD["link_quality_5m"],
+        wanted,
+    )
+
+
+def path_stretch(silver: Silver, days: Iterable[str]) -> DataFrame:
+    """``path_stretch``: the way in use against the best of one link or two."""
+    wanted = tuple(days)
+    keys = ("dt", "window_start")
+    in_use = (
+        silver.read("node.adv", wanted)
+        .where("best AND node_id <> relay AND sum_srtt_us > 0")
+        .groupBy("dt", window("ts", _HOUR).alias("window_start"), "relay", "node_id")
+        .agg(F.max(F.struct("ts", "event_seq", "sum_srtt_us")).alias("last"))
+        .select(*keys, "relay", F.col("node_id").alias("node"), "last.sum_srtt_us")
+    )
+    # A round trip is as long from either end, so both ends' samples are one link's.
+    link = (
+        silver.read("quic.sample", wanted)
+        .where("peer IS NOT NULL AND peer <> relay")
+        .groupBy(
+            "dt",
+            window("ts", _HOUR).alias("window_start"),
+            F.least("relay", "peer").alias("a"),
+            F.greatest("relay", "peer").alias("b"),
+        )
+        .agg(disc(0.5, "srtt_us").alias("rtt"))
+    )
+    back = link.select(*keys, F.col("b").alias("a"), F.col("a").alias("b"), "rtt")
+    links = link.unionByName(back)
+    direct = links.select(
+        *keys, F.col("a").alias("relay"), F.col("b").alias("node"), "rtt", F.lit("").alias("over")
+    )
+    first = links.select(*keys, F.col("a").alias("relay"), F.col("b").alias("over"), "rtt")
+    second = links.select(
+        *keys, F.col("a").alias("over"), F.col("b").alias("node"), F.col("rtt").alias("rest")
+    )
+    by_two = (
+        first.join(second, [*keys, "over"])
+        .where("relay <> node")
+        .select(*keys, "relay", "node", (F.col("rtt") + F.col("rest")).alias("rtt"), "over")
+    )
+    best = (
+        direct.unionByName(by_two)
+        .groupBy(*keys, "relay", "node")
+        .agg(F.min(F.struct("rtt", "over")).alias("best"))
+    )
+    return finish(
+        in_use.join(best, [*keys, "relay", "node"]).select(
+            *keys,
+            *("relay", "node"),
+            F.col("sum_srtt_us").alias("actual_us"),
+            F.col("best.rtt").alias("best_us"),
+            F.col("best.over").alias("best_over"),
+            F.when(F.col("best.rtt") > 0, F.col("sum_srtt_us") / F.col("best.rtt")).alias(
+                "stretch"
+            ),
+        ),
+        GOLD["path_stretch"],
+        wanted,
+    )

@@ -1,0 +1,74 @@
+"""What viewers get, and whether the promise to their class is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from laps_analytics.gold.common import class_of, disc, finish, tenant_of, window
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.silver import Silver
+from laps_analytics.gold.tables import GOLD
+
+__all__ = ["limit_of", "over_limit", "qoe_region"]
+
+
+def limit_of(dimensions: Dimensions, name: str, service: str = "class") -> Column:
+    """A limit of the class of service in a column; null without a class."""
+    value: Column = F.lit(None).cast("double")
+    for label, limits in sorted(dimensions.classes.items()):
+        limit = F.lit(float(getattr(limits, name)))
+        value = F.when(F.col(service) == label, limit).otherwise(value)
+    return value
+
+
+def over_limit(dimensions: Dimensions) -> Column:
+    """Whether a client report breaks a limit of its class: latency, start-up, or time stalled."""
+    stalled = F.coalesce("stall_ms", F.lit(0)) > limit_of(dimensions, "stall_ratio") * F.col(
+        "window_ms"
+    )
+    late = F.col("latency_ms") > limit_of(dimensions, "latency_ms")
+    slow = F.col("startup_ms") > limit_of(dimensions, "startup_ms")
+    no = F.lit(False)
+    return F.coalesce(late, no) | F.coalesce(slow, no) | F.coalesce(stalled, no)
+
+
+def qoe_region(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
+    """``qoe_region_1m``."""
+    wanted = tuple(days)
+    reports = (
+        silver.read("client.report", wanted)
+        .withColumn("window_start", window("ts", 60))
+        .withColumn("class", class_of(dimensions))
+        .withColumn("region", F.coalesce("region", F.lit("")))
+        .withColumn("tenant", tenant_of(dimensions))
+        .withColumn("session", F.concat_ws(":", "relay", "boot", "session_id"))
+        .withColumn("over", over_limit(dimensions))
+    )
+    rows = reports.groupBy("dt", "window_start", "region", "tenant", "class").agg(
+        F.count("*").alias("reports"),
+        F.count_distinct("session").alias("sessions"),
+        F.hll_sketch_agg("session").alias("sessions_hll"),
+        disc(0.95, "startup_ms").alias("startup_p95_ms"),
+        disc(0.5, "latency_ms").alias("latency_p50_ms"),
+        disc(0.95, "latency_ms").alias("latency_p95_ms"),
+        disc(0.99, "latency_ms").alias("latency_p99_ms"),
+        F.when(F.count("latency_ms") > 0, F.kll_sketch_agg_bigint("latency_ms")).alias(
+            "latency_kll"
+        ),
+        F.coalesce(F.sum("stall_ms"), F.lit(0)).alias("stalled"),
+        F.sum("window_ms").alias("watched"),
+        F.sum("gaps").alias("gaps"),
+        F.count_if(F.col("over")).alias("over_limit"),
+    )
+    allowed = limit_of(dimensions, "allowed")
+    watched = F.col("watched") > 0
+    return finish(
+        rows.withColumn("stall_ratio", F.when(watched, F.col("stalled") / F.col("watched")))
+        .withColumn("gap_rate", F.when(watched, F.col("gaps") * F.lit(60_000.0) / F.col("watched")))
+        .withColumn("burn", F.when(allowed > 0, F.col("over_limit") / F.col("reports") / allowed)),
+        GOLD["qoe_region_1m"],
+        wanted,
+    )

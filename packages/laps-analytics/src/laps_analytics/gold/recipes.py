@@ -1,0 +1,168 @@
+"""How each gold table is made: from which events and tables, how far back, by which function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Final, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from laps_analytics.gold import anomaly as anomalies
+from laps_analytics.gold import capacity
+from laps_analytics.gold.blame import blame
+from laps_analytics.gold.cache import cache_eff
+from laps_analytics.gold.churn import churn
+from laps_analytics.gold.common import Keep, as_it_is
+from laps_analytics.gold.convergence import convergence
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.fanout import track_fanout
+from laps_analytics.gold.links import link_quality, path_stretch
+from laps_analytics.gold.loops import loops_or_dups
+from laps_analytics.gold.qoe import qoe_region
+from laps_analytics.gold.quality import quality
+from laps_analytics.gold.silver import Lookback, Silver
+from laps_analytics.gold.topology import topology_snapshot
+from laps_analytics.gold.traffic import rolled_up, traffic_1m
+from laps_analytics.gold.usage import restated, usage_tenant
+from laps_analytics.schema import event_types
+
+__all__ = ["ORDER", "RECIPES", "Recipe", "Scene"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a table can be made from."""
+
+    spark: SparkSession
+    silver: Silver
+    dimensions: Dimensions
+    now_us: int
+    gold: Callable[[str, Iterable[str]], DataFrame]
+    """A gold table that was built before, of some days."""
+    keep: Keep = as_it_is
+
+
+Make: TypeAlias = Callable[[Scene, Sequence[str]], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a table is made."""
+
+    make: Make
+    silver: Mapping[str, Lookback] = field(default_factory=dict)
+    """Event types that it reads, and how far back."""
+    gold: Mapping[str, int] = field(default_factory=dict)
+    """Gold tables that it reads, and of how many days, the day itself included."""
+    uses_dimensions: bool = False
+    adds: bool = False
+    """Whether rows are added, and none are replaced."""
+    edition: int = 1
+    """Larger after a change of what the table holds: its days are stale then."""
+
+
+def _simple(
+    make: Callable[[Silver, Sequence[str]], DataFrame], *kinds: str, back: Lookback = "none"
+) -> Recipe:
+    return Recipe(
+        make=lambda scene, days: make(scene.silver, days), silver=dict.fromkeys(kinds, back)
+    )
+
+
+def _with_dimensions(
+    make: Callable[[Silver, Sequence[str], Dimensions], DataFrame], **silver: Lookback
+) -> Recipe:
+    return Recipe(
+        make=lambda scene, days: make(scene.silver, days, scene.dimensions),
+        silver={kind.replace("_", "."): back for kind, back in silver.items()},
+        uses_dimensions=True,
+    )
+
+
+def _reaching_back(days: Sequence[str], count: int) -> list[str]:
+    """Some days and those before each, ``count`` in all for each."""
+    found = {
+        str(date.fromisoformat(day) - timedelta(days=step)) for day in days for step in range(count)
+    }
+    return sorted(found)
+
+
+def _capacity(scene: Scene, days: Sequence[str]) -> DataFrame:
+    minutes = scene.gold("traffic_1m", _reaching_back(days, capacity.HISTORY))
+    return capacity.capacity_fc(scene.spark, minutes, days, scene.dimensions)
+
+
+def _anomaly(scene: Scene, days: Sequence[str]) -> DataFrame:
+    history = _reaching_back(days, anomalies.BEFORE + 1)
+    return anomalies.anomaly(scene.spark, lambda name: scene.gold(name, history), days)
+
+
+def _usage(scene: Scene, days: Sequence[str]) -> DataFrame:
+    now = usage_tenant(scene.silver, days, scene.dimensions, now_us=scene.now_us)
+    before = scene.gold("usage_tenant_day", days)
+    return restated(now, before, now_us=scene.now_us)
+
+
+_WATCHED: Final = {metric.table: anomalies.BEFORE + 1 for metric in anomalies.METRICS}
+
+RECIPES: Final[Mapping[str, Recipe]] = {
+    "traffic_1m": _with_dimensions(traffic_1m, hop_stat="none"),
+    "traffic_1h": Recipe(
+        make=lambda scene, days: rolled_up(scene.gold("traffic_1m", days), "traffic_1h"),
+        gold={"traffic_1m": 1},
+    ),
+    "traffic_1d": Recipe(
+        make=lambda scene, days: rolled_up(scene.gold("traffic_1h", days), "traffic_1d"),
+        gold={"traffic_1h": 1},
+    ),
+    "topology_snapshot": Recipe(
+        make=lambda scene, days: topology_snapshot(scene.silver, days, keep=scene.keep),
+        silver={
+            "node.adv": "all",
+            "node.wd": "all",
+            "quic.sample": "hour",
+            "session.open": "hour",
+            "session.close": "hour",
+        },
+    ),
+    "link_quality_5m": Recipe(
+        make=lambda scene, days: link_quality(scene.silver, days),
+        silver={"quic.sample": "hour", "hop.stat": "none"},
+    ),
+    "track_fanout_5m": _with_dimensions(
+        track_fanout, hop_stat="none", quic_sample="none", node_adv="none"
+    ),
+    "path_stretch": _simple(path_stretch, "node.adv", "quic.sample"),
+    "qoe_region_1m": _with_dimensions(qoe_region, client_report="none"),
+    "blame": Recipe(
+        make=lambda scene, days: blame(scene.silver, days, scene.dimensions, keep=scene.keep),
+        silver={"delivery.sample": "hour", "client.report": "none"},
+        uses_dimensions=True,
+    ),
+    "churn_1h": _simple(churn, "sub.adv", "sub.wd", back="hour"),
+    "cache_eff_1h": _simple(cache_eff, "cache.stat"),
+    "capacity_fc": Recipe(
+        make=_capacity, gold={"traffic_1m": capacity.HISTORY}, uses_dimensions=True
+    ),
+    "usage_tenant_day": Recipe(
+        make=_usage,
+        silver={"hop.stat": "none", "client.report": "none"},
+        uses_dimensions=True,
+        adds=True,
+    ),
+    "anomaly": Recipe(make=_anomaly, gold=_WATCHED),
+    "convergence": _simple(
+        convergence, "node.wd", "session.close", "route.change", "sns.adv", "client.report"
+    ),
+    "loops_or_dups": _simple(loops_or_dups, "delivery.sample"),
+    "quality_1h": Recipe(
+        make=lambda scene, days: quality(scene.silver, days, keep=scene.keep),
+        silver=dict.fromkeys(event_types(), "hour"),
+    ),
+}
+"""Table to recipe."""
+
+ORDER: Final = tuple(RECIPES)
+"""In this order every table finds what it stands on."""

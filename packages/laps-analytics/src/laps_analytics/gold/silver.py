@@ -1,0 +1,123 @@
+"""The silver tables that gold is made from: of a lake, or frames that a test gives.
+
+Builders ask for event types and days. Some look back: a counter has a sample before it, a state has
+a record long ago. How far is said where it is asked, so that a day that is built alone equals the
+same day built with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final, Literal, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from laps_analytics.lake import DataFile, Lake, read
+from laps_analytics.schema import silver_type, table_name
+
+__all__ = ["Lookback", "Silver", "partitions_of", "stored_type", "wanted"]
+
+Lookback: TypeAlias = Literal["none", "hour", "all"]
+"""What is read beside the days: nothing, the last hour before each, or everything earlier."""
+
+_LAST_HOUR: Final = "23"
+
+
+def stored_type(event_type: str) -> StructType:
+    """The columns of a silver table as it is stored, with those of its partitions."""
+    return StructType(
+        [
+            *silver_type(event_type).fields,
+            StructField("dt", StringType(), nullable=True),
+            StructField("hour", StringType(), nullable=True),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which partitions are read."""
+
+    days: frozenset[str]
+    evenings: frozenset[str]
+    until: str | None
+
+    def __call__(self, dt: str, hour: str) -> bool:
+        if dt in self.days or (hour == _LAST_HOUR and dt in self.evenings):
+            return True
+        return self.until is not None and dt < self.until
+
+
+def wanted(days: Iterable[str], back: Lookback = "none") -> _Wanted:
+    """Whether a partition (day, hour) is needed to build some days."""
+    chosen = frozenset(days)
+    evenings = {str(date.fromisoformat(day) - timedelta(days=1)) for day in chosen}
+    return _Wanted(
+        chosen,
+        frozenset(evenings if back == "hour" else ()),
+        max(chosen) if back == "all" and chosen else None,
+    )
+
+
+class Silver:
+    """Silver tables by event type."""
+
+    def __init__(self, source: Callable[[str, _Wanted], DataFrame]) -> None:
+        self._source = source
+
+    @classmethod
+    def of_lake(cls, spark: SparkSession, lake: Lake) -> Silver:
+        """The tables of a lake; only files of the partitions that are needed are opened."""
+
+        def source(event_type: str, where: _Wanted) -> DataFrame:
+            table = lake.table(f"silver/{table_name(event_type)}")
+
+            def chosen(file: DataFile) -> bool:
+                return where(*partitions_of(file))
+
+            snapshot = table.snapshot()
+            if not any(map(chosen, snapshot.files.values())):
+                return _nothing(spark, event_type)
+            return read(spark, table, stored_type(event_type), snapshot=snapshot, where=chosen)
+
+        return cls(source)
+
+    @classmethod
+    def of_frames(cls, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Silver:
+        """Frames as they are; an event type that is not there is empty."""
+
+        def source(event_type: str, where: _Wanted) -> DataFrame:
+            frame = frames.get(event_type)
+            if frame is None:
+                return _nothing(spark, event_type)
+            inside = F.col("dt").isin(sorted(where.days))
+            if where.evenings:
+                evening = F.col("dt").isin(sorted(where.evenings))
+                inside = inside | (evening & (F.col("hour") == _LAST_HOUR))
+            if where.until is not None:
+                inside = inside | (F.col("dt") < where.until)
+            return frame.where(inside)
+
+        return cls(source)
+
+    def read(self, event_type: str, days: Iterable[str], back: Lookback = "none") -> DataFrame:
+        """The events of some days, and of the time before that ``back`` asks for."""
+        return self._source(event_type, wanted(days, back))
+
+
+def _nothing(spark: SparkSession, event_type: str) -> DataFrame:
+    """No rows, in a way that Spark sees when it plans: what stands on them costs no task."""
+    columns = [
+        F.lit(None).cast(field.dataType).alias(field.name)
+        for field in stored_type(event_type).fields
+    ]
+    return spark.range(0).where(F.lit(False)).select(*columns)
+
+
+def partitions_of(file: DataFile) -> tuple[str, str]:
+    """Day and hour of a file."""
+    return file.partition["dt"], file.partition["hour"]
