@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_relay.admin.network_api import PolicyState
+from laps_relay.admin.network_api import PlanState, PolicyState
 from laps_relay.core.network.views import (
     AnnounceRow,
     FibRow,
@@ -28,6 +28,7 @@ class FakeNetwork:
 
     def __init__(self) -> None:
         self.stats: ConnectionStats | None = None
+        self.plan_text = b""
 
     def peers(self) -> Sequence[PeerRow]:
         return [
@@ -91,3 +92,16 @@ class FakeNetwork:
 
     def policy(self) -> PolicyState:
         return PolicyState(file="", rules=["everything is allowed"])
+
+    def plan(self) -> PlanState:
+        return PlanState(id=self.plan_text.decode())
+
+    def offer_plan(self, text: bytes) -> str | None:
+        if text == b"bad":
+            return "its signature is wrong"
+        self.plan_text = text
+        return None
+
+    def drop_plan(self) -> bool:
+        had, self.plan_text = bool(self.plan_text), b""
+        return had

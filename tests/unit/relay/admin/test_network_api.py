@@ -81,3 +81,26 @@ def test_a_relay_that_stands_alone_says_so(table: str) -> None:
 
 def test_more_rows_than_allowed() -> None:
     assert get(FakeNetwork(), "/v1/network/nodes?limit=11").status_code == 400
+
+
+def test_a_plan_is_offered_shown_and_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = FakeNetwork()
+    app = FastAPI()
+    add_network(app, lambda: network, page_limit=10)
+    monkeypatch.setattr("laps_relay.admin.network_api._MAX_PLAN", 10)
+
+    async def talk() -> None:
+        async with http_client("http://relay", transport=httpx.ASGITransport(app)) as http:
+            assert (await http.get("/v1/plan")).json()["id"] == ""
+            assert (await http.delete("/v1/plan")).status_code == 404
+            refused = await http.post("/v1/plan", content=b"bad")
+            assert (refused.status_code, refused.json()["detail"]) == (
+                409,
+                "its signature is wrong",
+            )
+            assert (await http.post("/v1/plan", content=b"world")).json()["id"] == "world"
+            assert (await http.post("/v1/plan", content=b"x" * 11)).status_code == 413
+            assert (await http.get("/v1/plan")).json()["id"] == "world"
+            assert (await http.delete("/v1/plan")).json()["id"] == ""
+
+    asyncio.run(talk())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
-from fastapi import FastAPI, HTTPException, Query
+from fastapi import FastAPI, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
 from laps_relay.admin.paging import Limit, Offset, paged
@@ -21,7 +21,10 @@ from laps_relay.core.network.views import (
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.telemetry import safe_text
 
-__all__ = ["NetworkView", "add_network"]
+__all__ = ["NetworkView", "PlanState", "PolicyState", "add_network"]
+
+_MAX_PLAN: Final = 16 << 20
+"""Bytes of a plan that come over the API; a file may be larger."""
 
 
 class PolicyState(BaseModel):
@@ -29,6 +32,20 @@ class PolicyState(BaseModel):
 
     file: str
     rules: list[str] = Field(description="Each rule in words.")
+
+
+class PlanState(BaseModel):
+    """The plan that is followed, if there is one."""
+
+    id: Annotated[str, Field(description="Empty: no plan is followed.")] = ""
+    version: int = 0
+    made_us: int = 0
+    expires_us: int = 0
+    entries: Annotated[int, Field(description="Entries for this relay.")] = 0
+    source: Annotated[str, Field(description="The file, or admin.")] = ""
+    refusal: Annotated[
+        str, Field(description="Why the last plan was not followed, or what it waits for.")
+    ] = ""
 
 
 class NetworkView(Protocol):
@@ -61,6 +78,15 @@ class NetworkView(Protocol):
 
     def policy(self) -> PolicyState:
         """The policy."""
+
+    def plan(self) -> PlanState:
+        """The plan."""
+
+    def offer_plan(self, text: bytes) -> str | None:
+        """Follow this plan, or say why not."""
+
+    def drop_plan(self) -> bool:
+        """Follow no plan; whether there was one."""
 
 
 class PeerItem(BaseModel):
@@ -305,3 +331,30 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
     async def policy() -> PolicyState:
         """The policy that is in force."""
         return view().policy()
+
+    @app.get("/v1/plan", tags=["network"])
+    async def plan() -> PlanState:
+        """The plan that is followed."""
+        return view().plan()
+
+    @app.post("/v1/plan", tags=["orders"])
+    async def offer_plan(request: Request) -> PlanState:
+        """Follow the signed plan in the body; 409 with the reason if it is refused."""
+        source = view()
+        text = bytearray()
+        async for part in request.stream():
+            text += part
+            if len(text) > _MAX_PLAN:
+                raise HTTPException(413, f"a plan has at most {_MAX_PLAN} bytes here")
+        reason = source.offer_plan(bytes(text))
+        if reason is not None:
+            raise HTTPException(409, reason)
+        return source.plan()
+
+    @app.delete("/v1/plan", tags=["orders"])
+    async def drop_plan() -> PlanState:
+        """Follow no plan any more; 404 if there is none."""
+        source = view()
+        if not source.drop_plan():
+            raise HTTPException(404, "no plan is followed")
+        return source.plan()

@@ -22,10 +22,11 @@ from pathlib import Path
 from socket import socket
 from typing import Final, Protocol
 
-from laps_relay.admin.network_api import PolicyState
+from laps_relay.admin.network_api import PlanState, PolicyState
 from laps_relay.admin.paging import LazyRows
 from laps_relay.app.cpp_guests import CppGuests
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
+from laps_relay.app.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.app.redirects import Redirects
 from laps_relay.certificates import Certificate
 from laps_relay.config import RelayConfig, mapping
@@ -63,6 +64,7 @@ from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.transport.engine import EngineOptions
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16, LAPS2
+from laps_wire.telemetry import PolicyApplied
 
 __all__ = ["NetworkPart"]
 
@@ -114,9 +116,13 @@ class NetworkPart:
         *,
         version: str,
         observe: Callable[[float, Sequence[NetworkEvent]], None],
+        applied: Callable[[PolicyApplied], None] = lambda _record: None,
         hidden: bool = False,
     ) -> None:
-        """``hidden``: relays elsewhere cannot dial it, so it tells no contact of its own."""
+        """``hidden``: relays elsewhere cannot dial it, so it tells no contact of its own.
+
+        ``applied`` hears what becomes of plans.
+        """
         network = config.network
         self._hidden = hidden
         self._client_url = network.client_url
@@ -173,6 +179,9 @@ class NetworkPart:
             self.relay,
         )
         self.server.on_turn = self._peer_turn
+        self._plans = PlanKeeper(self.relay, applied, read_plan_keys(config.plan.keys))
+        self._plan_file = config.plan.file
+        self._plan_timer: asyncio.TimerHandle | None = None
         self._cpp: CppGuests | None = None
         if network.meets_cpp:
             self._cpp = CppGuests(self.relay, network.limits, bridge=BRIDGE_SESSION)
@@ -253,6 +262,7 @@ class NetworkPart:
         if not self._contacts and not self._is_everywhere and not self._hidden:
             self.relay.set_own_contacts(now, (self.contact,))
         self.relay.set_contacts(now, self._peers)
+        self.load_plan(self._plan_file)
         self.server.settle()
 
     @property
@@ -278,9 +288,10 @@ class NetworkPart:
 
     async def stop(self) -> None:
         """Leave the network, and the Edge."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._plan_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._plan_timer = None
         await self.server.stop()
         edge, self._edge = self._edge, None
         if edge is not None:
@@ -356,6 +367,43 @@ class NetworkPart:
             # Before the network takes away what it gives: so clients hear the reason.
             self._edge.relay.reauthorize(self._edge.server.now)
             self._edge.server.settle()
+        self.server.settle()
+
+    # Plans
+
+    def trust_plans(self, keys: PlanKeys) -> None:
+        """Other keys whose plans are followed."""
+        self._plans.trust(keys)
+
+    def load_plan(self, file: Path | None) -> None:
+        """Follow the plan of a file; None: of none."""
+        self._plans.load(self.server.now, _wall_us(), file)
+        self._planned()
+
+    def offer_plan(self, text: bytes) -> str | None:
+        """Follow this plan, or say why not."""
+        reason = self._plans.offer(self.server.now, _wall_us(), text, "admin")
+        self._planned()
+        return reason
+
+    def drop_plan(self) -> bool:
+        """Follow no plan; whether there was one."""
+        dropped = self._plans.drop(self.server.now, "an operator dropped it")
+        self._planned()
+        return dropped
+
+    def plan(self) -> PlanState:
+        """The plan that is followed."""
+        return self._plans.state()
+
+    def _planned(self) -> None:
+        """See to the plan, and come back when that is due again."""
+        if self._plan_timer is not None:
+            self._plan_timer.cancel()
+            self._plan_timer = None
+        due = self._plans.tick(self.server.now, _wall_us())
+        if due is not None:
+            self._plan_timer = asyncio.get_running_loop().call_later(due, self._planned)
         self.server.settle()
 
     # Turns
@@ -495,6 +543,11 @@ class NetworkPart:
         else:
             words = ["everything is allowed"]
         return PolicyState(file=file, rules=words)
+
+
+def _wall_us() -> int:
+    """The time of day, as plans have it."""
+    return time.time_ns() // 1000
 
 
 def _context() -> int:

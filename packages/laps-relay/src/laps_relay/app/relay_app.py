@@ -30,6 +30,7 @@ from laps_relay.app.parts import (
     server_config,
     telemetry_writer,
 )
+from laps_relay.app.plans import read_plan_keys
 from laps_relay.auth import TokenAuthorizer
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
@@ -49,6 +50,7 @@ from laps_relay.observe.sampler import Sampler
 from laps_sdk.errors import TransportError
 from laps_sdk.transport.base import Connection
 from laps_wire.errors import LapsError
+from laps_wire.telemetry import PolicyApplied
 
 __all__ = ["RelayApp"]
 
@@ -147,6 +149,7 @@ class RelayApp:
             self.certificate,
             version=VERSION,
             observe=self._network_turn,
+            applied=self._plan_applied,
             hidden=self._hidden,
         )
         self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
@@ -297,6 +300,7 @@ class RelayApp:
             admin_token(loaded.config)
             file = loaded.config.network.policy
             policy = None if self.network is None else self.network.read_policy(file)
+            plan_keys = read_plan_keys(loaded.config.plan.keys)
         except LapsError as error:
             self.logger.warning("reload refused, the old configuration stays", reason=str(error))
             return False
@@ -313,6 +317,8 @@ class RelayApp:
         self.server.settle()
         if self.network is not None and policy is not None:
             self.network.set_policy(policy, file)
+            self.network.trust_plans(plan_keys)
+            self.network.load_plan(config.plan.file)
         set_level(config.observe.log_level)
         self.loaded = self.view.loaded = loaded
         if old.network.type != config.network.type:
@@ -390,6 +396,19 @@ class RelayApp:
         network = self.network
         if network is not None:
             self._network_observer.observe(now, events, network.carried)
+
+    def _plan_applied(self, record: PolicyApplied) -> None:
+        """What became of a plan goes to the log, and back to who made it."""
+        say = self.logger.warning if record.outcome == "refused" else self.logger.info
+        say(
+            "plan",
+            outcome=record.outcome,
+            plan=record.plan_id,
+            version=record.plan_version,
+            reason=record.reason,
+        )
+        if self._telemetry is not None:
+            self._telemetry.put(record)
 
     def _turn(self, now: float) -> None:
         self._leaving.turned()

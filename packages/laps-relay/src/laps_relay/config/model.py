@@ -21,6 +21,7 @@ __all__ = [
     "Auth",
     "Listen",
     "Observe",
+    "PlanFiles",
     "RelayConfig",
     "TlsFiles",
     "check_admin_token",
@@ -185,6 +186,23 @@ class Observe(Section):
     trace_sample: float = key(1.0, "Share of connections that get qlog and mlog.", ge=0, le=1)
 
 
+class PlanFiles(Section):
+    """A plan of Vias that somebody else makes and signs, such as laps-analytics."""
+
+    file: FilePath | None = key(
+        None, "The plan; a reload reads it again. The admin takes plans, too.", "at-once"
+    )
+    keys: Paths = key(
+        [], "PEM files: public Ed25519 keys whose plans are followed; none: no plans.", "at-once"
+    )
+
+    @model_validator(mode="after")
+    def _trusted(self) -> Self:
+        if self.file is not None and not self.keys:
+            raise MisfitError("file", "nobody's plan would be followed: set plan.keys")
+        return self
+
+
 class RelayConfig(Section):
     """Everything that can be set."""
 
@@ -200,4 +218,5 @@ class RelayConfig(Section):
     cache: Cache = Cache()
     limits: Limits = Limits()
     network: Network = Network()
+    plan: PlanFiles = PlanFiles()
     observe: Observe = Observe()

@@ -348,6 +348,30 @@ def test_a_policy_that_forbids_peers_ends_their_sessions() -> None:
     assert [gone.code for gone in net.told(2, PeerGone)] == [CloseCode.POLICY]
 
 
+def test_what_speaks_against_the_via_of_a_plan() -> None:
+    class NotTwo(OpenPolicy):
+        def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+            shut = scope == "gold" and any(node.node_id == 2 for node in nodes[1:-1])
+            return Refusal("rule", "not there") if shut else None
+
+    net = RelayNet()
+    for number, region in ((1, "us"), (2, "eu"), (3, "eu")):
+        net.add(number, region=region)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.run(3)
+    relay = net.relays[1]
+    assert relay.against_via(NodeId(2), "eu", "gold") is None
+    assert relay.against_via(NodeId(9), "eu", "gold") == "nobody here knows this relay"
+    relay.set_policy(net.now, NotTwo())
+    assert relay.against_via(NodeId(2), "eu", "gold") == "not there"
+    assert relay.against_via(NodeId(2), "eu", "") is None
+    assert relay.against_via(NodeId(2), "asia", "gold") is None  # nobody is there yet
+    net.relays[2].drain(net.now, 5.0)
+    net.run(1)
+    assert relay.against_via(NodeId(2), "eu", "") == "it drains"
+
+
 class Deaf(OpenPolicy):
     """No announces and no subscribes of node 3 come in."""
 

@@ -40,6 +40,7 @@ from laps_relay.core.network.tables import NetworkTables
 from laps_relay.core.timers import earliest
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
     AnnounceKind,
@@ -288,6 +289,27 @@ class NetworkRelay(NetworkTables):
         """Another plan from now on: a preference, which policy is asked about every time anew."""
         self._steering.set_plan(plan)
         self._settle(now)
+
+    def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
+        """What speaks against a Via of a plan now: nobody knows it, or policy; None: nothing does.
+
+        Policy is asked about the way over it to each node of the region that is known.
+        """
+        info = self._nib.info(via)
+        if info is None:
+            return "nobody here knows this relay"
+        if info.node.load.load_class is LoadClass.DRAINING:
+            return "it drains"
+        refusals = [
+            self._ways.refusal_of(scope, via, node)
+            for node in self._nib.nodes()
+            if node not in (via, self.node_id)
+            and (known := self._nib.info(node)) is not None
+            and self._policy.region(known.node) == region
+        ]
+        if refusals and None not in refusals:
+            return next(refusal.reason for refusal in refusals if refusal is not None)
+        return None
 
     def drain(
         self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()

@@ -1,0 +1,303 @@
+"""Plans that somebody else made: whether to follow one, and for how long.
+
+::
+
+    file, admin --> offer --> signature, time, version, Vias, policy --> TablePlan --> NetworkRelay
+                      |                                                     ^
+                      '--> refused, with the reason           tick ---------' expired; a Via is gone
+
+A plan is a preference (ADR 0012). What is checked here is whether it is worth loading; whether a
+way may be taken is asked of policy at every decision, plan or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from laps_relay.admin.network_api import PlanState
+from laps_relay.app.parts import StartError
+from laps_relay.core.network.plans import NO_PLAN, Plan, TablePlan
+from laps_wire.nodeid import NodeId
+from laps_wire.plan import Plan as PlanDocument
+from laps_wire.plan import (
+    PlanEntry,
+    PlanFormatError,
+    SignedPlan,
+    canonical,
+    key_id,
+    loads,
+    signed_bytes,
+)
+from laps_wire.telemetry import PolicyApplied, safe_text
+
+__all__ = ["CHECK_INTERVAL", "PlanKeeper", "PlanKeys", "read_plan_keys"]
+
+CHECK_INTERVAL: Final = 5.0
+"""Seconds between two looks at whether the Vias of the plan in force are there."""
+_AHEAD_US: Final = 300_000_000
+"""How far the maker's clock may be ahead of ours."""
+_SERIES: Final = 64
+"""Series of plans whose versions are remembered."""
+
+PlanKeys = Mapping[str, Ed25519PublicKey]
+"""Key id to key."""
+
+
+def read_plan_keys(files: Iterable[Path]) -> PlanKeys:
+    """The public keys in PEM files; :class:`StartError` names the file that holds none."""
+    keys: dict[str, Ed25519PublicKey] = {}
+    for file in files:
+        try:
+            key = load_pem_public_key(file.read_bytes())
+        except OSError as error:
+            raise StartError(f"plan.keys: {file}: {error.strerror}") from None
+        except ValueError:
+            raise StartError(f"plan.keys: {file} holds no public key in PEM form") from None
+        if not isinstance(key, Ed25519PublicKey):
+            raise StartError(f"plan.keys: {file} holds no Ed25519 key")
+        keys[key_id(key.public_bytes(Encoding.Raw, PublicFormat.Raw))] = key
+    return keys
+
+
+class PlanTarget(Protocol):
+    """What follows plans: the network's core."""
+
+    @property
+    def node_id(self) -> NodeId:
+        """Whose entries count."""
+
+    def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
+        """What speaks against a Via now."""
+
+    def set_plan(self, now: float, plan: Plan) -> None:
+        """Follow another plan."""
+
+
+class _RefusedError(Exception):
+    """Why a plan is not followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The plan in force."""
+
+    document: PlanDocument
+    entries: tuple[PlanEntry, ...]
+    """Those for this relay."""
+    source: str
+
+
+class PlanKeeper:
+    """Takes plans, drops them when their time is over; time is an argument everywhere.
+
+    ``now`` is the core's clock, ``wall`` microseconds since 1970.
+    """
+
+    def __init__(
+        self, relay: PlanTarget, tell: Callable[[PolicyApplied], None], keys: PlanKeys
+    ) -> None:
+        self._relay = relay
+        self._tell = tell
+        self._keys = keys
+        self._loaded: _Loaded | None = None
+        self._table: Plan = NO_PLAN
+        self._versions: dict[str, int] = {}
+        """The largest version that was ever followed, by series."""
+        self._waiting: tuple[bytes, str] | None = None
+        """A plan of a file whose Vias are not known yet."""
+        self._refusal = ""
+
+    # Orders
+
+    def trust(self, keys: PlanKeys) -> None:
+        """Other keys; what is in force stays."""
+        self._keys = keys
+
+    def offer(self, now: float, wall_us: int, text: str | bytes, source: str) -> str | None:
+        """Follow this plan, or say why not."""
+        self._waiting = None
+        try:
+            signed = self._read(text)
+            self._check(signed.plan, wall_us)
+            self._check_vias(signed.plan)
+        except _RefusedError as error:
+            return self._refuse(text, str(error))
+        self._follow(now, signed.plan, source)
+        return None
+
+    def load(self, now: float, wall_us: int, file: Path | None) -> str | None:
+        """Follow the plan of a file; one whose Vias are not known yet waits for them."""
+        if file is None:
+            self._waiting = None
+            if self._loaded is not None and self._loaded.source != "admin":
+                self.drop(now, "no file is configured any more")
+            return None
+        try:
+            text = file.read_bytes()
+        except OSError as error:
+            self._refusal = f"{file}: {error.strerror}"
+            return self._refusal
+        return self._load(now, wall_us, text, str(file))
+
+    def _load(self, now: float, wall_us: int, text: bytes, source: str) -> str | None:
+        self._waiting = None
+        try:
+            signed = self._read(text)
+            self._check(signed.plan, wall_us)
+        except _RefusedError as error:
+            return self._refuse(text, str(error))
+        try:
+            self._check_vias(signed.plan)
+        except _RefusedError as error:
+            # A relay that has just started knows nobody.
+            self._waiting = text, source
+            self._refusal = f"waits: {error}"
+            return None
+        self._follow(now, signed.plan, source)
+        return None
+
+    def drop(self, now: float, reason: str, outcome: str = "reverted") -> bool:
+        """Follow no plan; whether there was one."""
+        loaded, self._loaded = self._loaded, None
+        self._waiting = None
+        if loaded is None:
+            return False
+        self._set(now, NO_PLAN)
+        self._applied(loaded.document.id, loaded.document.version, outcome, reason)
+        return True
+
+    def tick(self, now: float, wall_us: int) -> float | None:
+        """Drop what has expired, take fallbacks where Vias are gone; seconds to the next look."""
+        if self._waiting is not None:
+            self._load(now, wall_us, *self._waiting)
+        loaded = self._loaded
+        if loaded is None:
+            return CHECK_INTERVAL if self._waiting is not None else None
+        left = loaded.document.expires_us - wall_us
+        if left <= 0:
+            self.drop(now, "its time is over", "expired")
+            return None
+        self._set(now, self._made(loaded.entries))
+        return min(left / 1e6, CHECK_INTERVAL)
+
+    def state(self) -> PlanState:
+        """For the admin."""
+        loaded = self._loaded
+        if loaded is None:
+            return PlanState(refusal=self._refusal)
+        document = loaded.document
+        return PlanState(
+            id=document.id,
+            version=document.version,
+            made_us=document.made_us,
+            expires_us=document.expires_us,
+            entries=len(loaded.entries),
+            source=loaded.source,
+            refusal=self._refusal,
+        )
+
+    # Checks
+
+    def _read(self, text: str | bytes) -> SignedPlan:
+        try:
+            signed = loads(text)
+        except PlanFormatError as error:
+            raise _RefusedError(str(error)) from None
+        if not self._keys:
+            raise _RefusedError("no key is trusted: set plan.keys")
+        key = self._keys.get(signed.key_id)
+        if key is None:
+            raise _RefusedError(f"its key {signed.key_id} is not one of plan.keys")
+        try:
+            key.verify(signed.signature, signed_bytes(signed.plan))
+        except InvalidSignature:
+            raise _RefusedError("its signature is wrong") from None
+        return signed
+
+    def _check(self, plan: PlanDocument, wall_us: int) -> None:
+        if plan.expires_us <= wall_us:
+            raise _RefusedError("it has expired")
+        if plan.made_us > wall_us + _AHEAD_US:
+            raise _RefusedError("it was made in the future: one of the clocks is wrong")
+        newest = self._versions.get(plan.id, 0)
+        if plan.version < newest:
+            raise _RefusedError(f"version {newest} was followed already")
+        loaded = self._loaded
+        if plan.version == newest and (
+            loaded is None
+            or loaded.document.id != plan.id
+            or canonical(loaded.document) != canonical(plan)
+        ):
+            raise _RefusedError(f"another plan with version {newest} was followed already")
+
+    def _check_vias(self, plan: PlanDocument) -> None:
+        for entry in plan.of(self._relay.node_id):
+            for via in (entry.via, entry.fallback):
+                if via is not None and (fault := self._against(entry, via)) is not None:
+                    raise _RefusedError(f"{via} towards {safe_text(entry.region)}: {fault}")
+
+    def _against(self, entry: PlanEntry, via: NodeId) -> str | None:
+        return self._relay.against_via(via, entry.region, entry.scope)
+
+    # Following
+
+    def _follow(self, now: float, plan: PlanDocument, source: str) -> None:
+        known = self._loaded is not None and self._loaded.document == plan
+        self._loaded = _Loaded(plan, plan.of(self._relay.node_id), source)
+        self._versions.pop(plan.id, None)
+        self._versions[plan.id] = plan.version
+        while len(self._versions) > _SERIES:
+            del self._versions[next(iter(self._versions))]
+        self._refusal = ""
+        self._set(now, self._made(self._loaded.entries))
+        if not known:
+            self._applied(plan.id, plan.version, "accepted", None)
+
+    def _made(self, entries: Sequence[PlanEntry]) -> TablePlan:
+        """The table of what can be followed now: the Via, or else the fallback, or nothing."""
+        tracks: dict[tuple[int, str], NodeId] = {}
+        classes: dict[tuple[str, str], NodeId] = {}
+        for entry in entries:
+            ways = (via for via in (entry.via, entry.fallback) if via is not None)
+            via = next((via for via in ways if self._against(entry, via) is None), None)
+            if via is None:
+                continue
+            if entry.tracks is None:
+                classes[entry.scope, entry.region] = via
+            else:
+                tracks |= {(key, entry.region): via for key in entry.tracks}
+        return TablePlan(tracks=tracks, classes=classes)
+
+    def _set(self, now: float, plan: Plan) -> None:
+        # Every change makes steering look at all tracks again.
+        if plan != self._table:
+            self._table = plan
+            self._relay.set_plan(now, plan)
+
+    def _refuse(self, text: str | bytes, reason: str) -> str:
+        self._refusal = reason
+        name, version = "", 0
+        try:
+            plan = loads(text).plan
+            name, version = plan.id, plan.version
+        except PlanFormatError:
+            pass
+        self._applied(name, version, "refused", reason)
+        return reason
+
+    def _applied(self, name: str, version: int, outcome: str, reason: str | None) -> None:
+        self._tell(
+            PolicyApplied(
+                plan_id=safe_text(name),
+                plan_version=version,
+                outcome=outcome,
+                reason=None if reason is None else safe_text(reason),
+            )
+        )
