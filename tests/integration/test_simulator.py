@@ -64,6 +64,13 @@ def test_what_broke_once_holds(seed: int) -> None:
     assert outcome.ok, outcome.problem
 
 
+@pytest.mark.timeout(300)
+def test_an_edge_with_many_tracks_leaves_a_dense_network() -> None:
+    """Relays between the others chased it along each other's old ways, without an end."""
+    outcome = simulate_seed(4, relays=6, topology="random+stubs", kind="planned")
+    assert outcome.ok, outcome.problem
+
+
 @pytest.mark.seeds
 @pytest.mark.timeout(900)
 def test_vias_are_injected_and_left() -> None:

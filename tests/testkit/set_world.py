@@ -116,6 +116,8 @@ class SetRelay:
         """Targets that this relay serves to nobody."""
         self.policy: set[NodeId] = set()
         """Targets that policy forbids here."""
+        self.forbidden: set[tuple[NodeId, NodeId]] = set()
+        """Peers, and targets to which policy forbids to go through them."""
         self.max_sets: dict[int, int] = {}
         self.max_targets: dict[int, int] = {}
         self.last_id: dict[int, int] = {}
@@ -168,6 +170,16 @@ class SetRelay:
             if path and peer not in avoid and not {self.node, arrived_on} & set(path):
                 return peer
         return Refusal("", f"no way to {target}")
+
+    def length(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> int | None:
+        path = self.world.path(peer, target)
+        if not path or {self.node, arrived_on} & set(path) or target in self.policy:
+            return None
+        if (peer, target) in self.forbidden:
+            return None
+        return len(path) - 1
 
     def led(
         self,

@@ -87,6 +87,9 @@ class Directory:
         found = self.selves.get(node)
         return None if found is None else NodeInfo(found)
 
+    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+        return next((way for way in self.candidates(node) if way.peer == peer), None)
+
     def candidates(self, node: NodeId) -> Sequence[Candidate]:
         ways = [
             way._replace(info=NodeInfo(self.self_of(node), path=way.info.path))

@@ -24,6 +24,7 @@ from laps_relay.core.network.interfaces import SetIdle
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.node_table import NodeTable
 from laps_relay.core.network.parts import Due, NetworkParts
+from laps_relay.core.network.set_choice import Chooser
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.wants import Wants
 from laps_relay.core.network.ways import Ways
@@ -275,6 +276,10 @@ def _sets_end_early(patch: Patch) -> None:
     patch.set(PeerPlane, "retire", impatient)
 
 
+def _ghosts_chased(patch: Patch) -> None:
+    patch.set(Chooser, "_steady", lambda self, now, record, target, hop: hop)  # noqa: ARG005
+
+
 def _policy_skipped(patch: Patch) -> None:
     patch.set(Ways, "refusal", lambda self, scope, way: None)  # noqa: ARG005
 
@@ -392,6 +397,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="old sets are withdrawn while streams are under way",
         patch=_sets_end_early,
         seen=((1, 8, "random", _BUSY), *_anywhere(_BUSY)),
+    ),
+    "ghosts-chased": Mutant(
+        what="relays in between look for other ways to a node that is gone",
+        patch=_ghosts_chased,
+        seen=((4, 6, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
     "policy-skipped": Mutant(
         what="the class of a track does not narrow its ways",

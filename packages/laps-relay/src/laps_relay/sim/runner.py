@@ -17,6 +17,7 @@ from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
 from laps_relay.sim.messages import shared_messages
 from laps_relay.sim.scenario import Scenario, scenario
+from laps_relay.sim.storms import Storms
 from laps_relay.sim.world import Builder, World
 from laps_wire.errors import LapsError
 
@@ -82,7 +83,7 @@ class Outcome:
 class Run:
     """One run, step by step."""
 
-    __slots__ = ("checks", "convergence", "deeds", "rest", "scenario", "world")
+    __slots__ = ("checks", "convergence", "deeds", "rest", "scenario", "storms", "world")
 
     def __init__(self, made: Scenario, builder: Builder, *, tracing: bool = False) -> None:
         self.scenario = made
@@ -91,6 +92,7 @@ class Run:
         self.checks = Checks(self.world, self.deeds)
         self.rest = 0.0
         self.convergence = Convergence(self.world)
+        self.storms = Storms(self.world)
 
     def play(self) -> None:
         """From boot to the empty tables; raises :class:`BreakError`."""

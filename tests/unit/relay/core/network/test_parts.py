@@ -168,6 +168,8 @@ def test_the_next_hop_and_its_alternates() -> None:
     assert relay.detour(D, "", arrived_on=None, avoid=frozenset({B})) == C
     assert relay.detour(D, "", arrived_on=B, avoid=nobody) == C
     assert isinstance(relay.detour(D, "", arrived_on=B, avoid=frozenset({C})), Refusal)
+    assert [relay.length(peer, D, "", arrived_on=None) for peer in (B, C, D)] == [1, 1, None]
+    assert relay.length(B, D, "", arrived_on=B) is None
 
 
 def test_sessions_and_the_nodes_at_their_ends() -> None:

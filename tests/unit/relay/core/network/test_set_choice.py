@@ -34,6 +34,15 @@ class Host(SetRelay):
         self.ways: Assignment | None = None
         """What steering says instead."""
         self.closed: set[NodeId] = set()
+        self.lengths: dict[NodeId, int] | None = None
+        """What peers say of how far it is to 4, instead."""
+
+    def length(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> int | None:
+        if self.lengths is not None:
+            return self.lengths.get(peer)
+        return super().length(peer, target, scope, arrived_on=arrived_on)
 
     def assign(
         self,
@@ -227,7 +236,7 @@ def test_each_refusal_waits_longer() -> None:
     assert waits[:4] == pytest.approx([0.4, 0.8, 1.6, 3.2])
     assert waits[-1] == 30.0
     chooser.block(NOW, record, FOUR, THREE, SnsRefusal.TOO_MANY_SETS)
-    assert record.blocks[FOUR][THREE] == Block(SnsRefusal.TOO_MANY_SETS, 1, NOW + 30, True)
+    assert record.blocks[FOUR][THREE] == Block(SnsRefusal.TOO_MANY_SETS, 1, NOW + 30, True, 1)
 
 
 def test_trying_again(chooser: Chooser) -> None:
@@ -247,6 +256,97 @@ def test_policy_is_tried_again_only_if_there_is_nothing_to_lose(chooser: Chooser
     chooser.block(NOW, record, FOUR, TWO, SnsRefusal.POLICY)
     record.home[FOUR] = 2
     assert chooser.expire(NOW + 30, record) == []
-    assert record.blocks[FOUR][TWO] == Block(SnsRefusal.POLICY, 1, NOW + 60, True)
+    assert record.blocks[FOUR][TWO] == Block(SnsRefusal.POLICY, 1, NOW + 60, True, 1)
     del record.home[FOUR]
     assert chooser.expire(NOW + 60, record) == [FOUR]
+
+
+def test_a_peer_that_had_lost_a_target_is_tried_when_it_has_another_way(
+    host: Host, chooser: Chooser
+) -> None:
+    record = feed()
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
+    chooser.block(NOW, record, FOUR, THREE, SnsRefusal.POLICY)
+    host.lengths = {TWO: 1, THREE: 9}
+    chooser.unblock(record, FOUR)
+    assert record.avoided(FOUR) == {TWO, THREE}  # figures alone are no news
+    host.lengths = {TWO: 2, THREE: 9}
+    chooser.unblock(record, FOUR)
+    assert record.avoided(FOUR) == {THREE}
+    chooser.unblock(record, TWO)
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
+
+
+# In between
+
+
+def passing(chooser: Chooser) -> IngressRecord:
+    """A set of a peer whose target goes to 2."""
+    record = IngressRecord(Ingress(9, 1), None, 1, "", NodeId(8))
+    record.home = chooser.choose(NOW, record, [FOUR]).homes
+    assert record.home == {FOUR: 1}
+    return record
+
+
+def test_a_relay_in_between_does_not_look_for_another_way(host: Host, chooser: Chooser) -> None:
+    record = passing(chooser)
+    host.hop[FOUR] = THREE
+    host.lengths = {THREE: 1}  # 2 has withdrawn it, and 3 has not heard of that
+    refusal = Unserved(SnsRefusal.NOT_ADVERTISED, f"the way to {FOUR} through {TWO} is lost", NOW)
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({FOUR: 1}, {}, {FOUR: refusal})
+    host.lengths = {TWO: 1, THREE: 1}
+    del record.home[FOUR]  # the session ended, but not all with that peer
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({}, {}, {FOUR: refusal})
+    host.hop[FOUR] = TWO
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
+
+
+@pytest.mark.parametrize("hop", [TWO, THREE])
+def test_a_relay_in_between_passes_the_news_of_a_loss_on(
+    host: Host, chooser: Chooser, hop: NodeId
+) -> None:
+    record = passing(chooser)
+    host.hop[FOUR] = hop
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.TOO_MANY_HOPS)
+    refusal = Unserved(SnsRefusal.NOT_ADVERTISED, f"refused by {TWO}", NOW)
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({}, {}, {FOUR: refusal})
+
+
+def test_a_relay_in_between_finds_a_way_around_policy(host: Host, chooser: Chooser) -> None:
+    record = passing(chooser)
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.POLICY)
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 2}
+
+
+def test_a_better_way_that_is_no_longer_is_taken_at_once(host: Host, chooser: Chooser) -> None:
+    record = passing(chooser)
+    host.hop[FOUR] = THREE
+    host.lengths = {TWO: 7, THREE: 1}  # 2 still has it, if only in a roundabout way
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 2}
+    assert record.next_due() is None
+
+
+def test_a_longer_way_is_taken_when_the_old_one_has_held(host: Host, chooser: Chooser) -> None:
+    record = passing(chooser)
+    host.hop[FOUR] = THREE
+    host.lengths = {TWO: 2, THREE: 2}
+    for later in (0.0, 0.5):
+        assert chooser.choose(NOW + later, record, [FOUR]).homes == {FOUR: 1}
+        assert record.next_due() == NOW + 1.0
+    assert chooser.expire(NOW + 0.9, record) == []
+    assert chooser.expire(NOW + 1.0, record) == [FOUR]
+    assert chooser.choose(NOW + 1.0, record, [FOUR]).homes == {FOUR: 2}
+    assert record.taken[FOUR] == (THREE, 2)
+    host.hop[FOUR] = TWO
+    host.lengths = {TWO: 3, THREE: 2}
+    assert chooser.choose(NOW + 1.5, record, [FOUR]).homes == {FOUR: 2}
+    host.hop[FOUR] = THREE  # it is the best again: nobody waits any more
+    assert chooser.choose(NOW + 1.6, record, [FOUR]).homes == {FOUR: 2}
+    assert record.next_due() is None
+
+
+def test_where_streams_may_go_on(host: Host, chooser: Chooser) -> None:
+    record = feed()
+    assert chooser.may_stay(record, FOUR, 1)
+    host.policy.add(FOUR)
+    assert not chooser.may_stay(record, FOUR, 1)

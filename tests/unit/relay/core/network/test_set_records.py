@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress
-from laps_relay.core.network.set_records import Block, IngressRecord, OutSet, Unserved
+from laps_relay.core.network.set_records import Block, IngressRecord, OutSet, Taken, Unserved
 from laps_relay.core.network.set_rows import EgressRow
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
@@ -48,10 +48,22 @@ def test_forgetting_a_target() -> None:
     record.told.add(A)
     record.kept[A] = 2.0
     record.blocks[A] = {PEER: Block(1, 1, 5.0, True)}
+    record.took(A, PEER, 1)
+    record.waits[A] = 3.0
     record.forget(A)
     record.forget(B)
     left = (record.displaced, record.unserved, record.told, record.kept, record.blocks)
-    assert not any(left)
+    assert not any((*left, record.taken, record.waits))
+
+
+def test_what_a_way_was_like_when_it_was_taken() -> None:
+    record = transit()
+    record.took(A, PEER, 2)
+    record.took(A, PEER, 5)
+    assert record.taken == {A: Taken(PEER, 2)}
+    record.took(A, OTHER, 5)
+    record.took(B, OTHER, None)
+    assert record.taken == {A: Taken(OTHER, 5), B: Taken(OTHER, 0)}
 
 
 def test_what_is_due_next() -> None:
@@ -64,6 +76,8 @@ def test_what_is_due_next() -> None:
     record.told.add(B)
     record.kept[B] = 4.5
     assert record.next_due() == 4.5
+    record.waits[A] = 4.25
+    assert record.next_due() == 4.25
     ours = feed()
     ours.unserved[B] = Unserved(SnsRefusal.POLICY, "no", 4.0)
     assert ours.next_due() is None  # there is nobody to tell

@@ -64,6 +64,19 @@ def test_what_policy_forbids_is_not_taken() -> None:
     assert ways.best(T, "") is not None
 
 
+def test_the_way_through_one_peer() -> None:
+    nodes = Directory()
+    nodes.way(T, A, NodeId(7))
+    nodes.way(T, B, rtt=1)
+    ways = Ways(ME, nodes, no_transit(B))
+    way = ways.through(T, "", A)
+    assert way is not None
+    assert way.peer == A
+    assert ways.through(T, "", B) is None  # forbidden
+    assert ways.through(T, "", A, NodeId(7)) is None  # it leads back
+    assert ways.through(T, "", NodeId(5)) is None
+
+
 def test_our_own_link_counts() -> None:
     link = Link(
         name="cable",

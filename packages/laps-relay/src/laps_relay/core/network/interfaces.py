@@ -186,6 +186,9 @@ class NodeLookup(Protocol):
     def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
         """The best way that forwards and that the rule allows."""
 
+    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+        """The way that one peer tells, whether or not data can go there."""
+
     def candidates(self, node: NodeId) -> Sequence[Candidate]:
         """All ways, the best first."""
 

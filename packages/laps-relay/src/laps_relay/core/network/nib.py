@@ -289,6 +289,13 @@ class Nib:
         """All ways, the best first; those that do not forward come last."""
         return self._table.candidates(node)
 
+    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+        """The way that one peer tells, if policy takes it."""
+        record = self._table.peers.get(peer)
+        if record is None or node not in record.entries or node in record.barred:
+            return None
+        return self._table.candidate(record, record.entries[node])
+
     def nodes(self) -> list[NodeId]:
         """All nodes that somebody told us of, in ascending order; not ourselves."""
         self._table.refresh()

@@ -358,6 +358,13 @@ class NetworkParts:
                 return way.peer
         return self._ways.why_none(target, scope, arrived_on)
 
+    def length(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> int | None:
+        """How many relays are on the way that a peer tells; None if there is none to use."""
+        way = self._ways.through(target, scope, peer, arrived_on)
+        return None if way is None else way.hops
+
     def led(
         self,
         now: float,

@@ -3,6 +3,20 @@
 A target of a peer's set that is left without a way keeps its place for a while, and the sender is
 told: it has another way already, or finds one, and what it has sent before is not lost.
 
+**Only the o-relay looks for another way.** When a node is lost, relays hear of it one after the
+other, and what they know of longer ways may be as dead as the way that they had. If each of them
+tried those, sets would chase a node that is gone: they are faster than node information, and each
+relay would begin anew with every set that it has got by then. So a relay in between gives a target
+of a peer's set one way, and then::
+
+    the way is lost, or refused      the sender is told, at once; so it goes back to the o-relay
+    another is better and no longer  the target moves there, make before break
+    another is better and longer     the target moves if its way has held for ``_PATIENCE`` more:
+                                     a relay drains, or nobody has told us yet what is lost
+
+Each set leads to no more than one place while a node is lost, so one try of the o-relay is one
+chain of sets. It tries again when it is refused, or told something new of the node.
+
 Steering names the next hop, and sessions lead there. A peer that has refused a target is avoided
 for it, as long as steering would still send it there: when the best way goes elsewhere its route
 has changed, and the refusal is forgotten. A refusal may also have been a matter of timing: the peer
@@ -31,6 +45,12 @@ _BATCHES: Final = 2
 Node information is batched, refusals are not. Within this time either there is another way, or the
 withdrawal of the node is under way to the sender, and says the same."""
 _MAX_DOUBLINGS: Final = 16
+_LOST: Final = frozenset({SnsRefusal.NOT_ADVERTISED, SnsRefusal.TOO_MANY_HOPS})
+"""Refusals that say that a way is not there."""
+_PATIENCE: Final = 10
+"""How many batching times a way must hold on before a longer one takes its place.
+
+A refusal comes back from where the way is lost in less: it is not batched."""
 
 
 class Choice(NamedTuple):
@@ -83,11 +103,30 @@ class Chooser:
         if code == SnsRefusal.NOT_ADVERTISED:
             doublings = min(tries + 1, _MAX_DOUBLINGS)
             wait = min(wait, self._settings.batch * 2**doublings)
-        blocks[peer] = Block(code, tries, now + wait, True)
+        length = self._length(record, peer, target)
+        blocks[peer] = Block(code, tries, now + wait, True, length)
+
+    def unblock(self, record: IngressRecord, target: NodeId) -> None:
+        """The ways to a target may be others now: who had lost it may have found one."""
+        blocks = record.blocks.get(target, {})
+        for peer in list(blocks):
+            block = blocks[peer]
+            if block.code in _LOST and block.length != self._length(record, peer, target):
+                blocks[peer] = block._replace(active=False)
+
+    def may_stay(self, record: IngressRecord, target: NodeId, session: int) -> bool:
+        """Whether streams that began on a session may go on to a target: policy can forbid it."""
+        return self._length(record, self._host.node_of(session), target) is not None
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
-        """Let peers be tried again whose time has come; gives the targets, lowest first."""
-        again: list[NodeId] = []
+        """Let be tried what has waited long enough: peers that refused, ways that are longer.
+
+        Gives the targets to look at, which may be there twice.
+        """
+        again = [target for target in sorted(record.waits) if record.waits[target] <= now]
+        for target in again:
+            del record.waits[target]
+            del record.taken[target]
         for target in sorted(record.blocks):
             blocks = record.blocks[target]
             for peer, block in blocks.items():
@@ -111,12 +150,39 @@ class Chooser:
             if hop is None:
                 hop = assignment.unreachable.get(target, Refusal("", f"no way to {target}"))
             avoid = record.avoided(target)
+            if isinstance(hop, NodeId) and not record.is_feed:
+                hop = self._steady(now, record, target, hop)
+                if isinstance(hop, Refusal):
+                    self._keep(record, target, choice)
+                    choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, hop.reason, now)
+                    continue
             if hop in avoid:
                 hop = self._detour(record, target, avoid)
             elif hop not in record.blocks.get(target, ()):
                 # The best way is not through a peer that refused: the route has changed.
                 record.blocks.pop(target, None)
             self._place(now, record, target, hop, choice)
+
+    def _steady(
+        self, now: float, record: IngressRecord, target: NodeId, hop: NodeId
+    ) -> NodeId | Refusal:
+        """What a relay in between does if a next hop is best: go there, stay, or give up."""
+        taken = record.taken.get(target)
+        if taken is None:
+            return hop
+        wait = record.waits.pop(target, None)
+        block = record.blocks.get(target, {}).get(taken.peer)
+        if block is not None and block.active and block.code in _LOST:
+            return Refusal("", f"refused by {taken.peer}")
+        if hop == taken.peer:
+            return hop
+        if target not in record.home or self._length(record, taken.peer, target) is None:
+            return Refusal("", f"the way to {target} through {taken.peer} is lost")
+        length = self._length(record, hop, target)
+        if length is None or length <= taken.length:
+            return hop
+        record.waits[target] = now + _PATIENCE * self._settings.batch if wait is None else wait
+        return taken.peer
 
     def _detour(
         self, record: IngressRecord, target: NodeId, avoid: frozenset[NodeId]
@@ -150,10 +216,15 @@ class Chooser:
         else:
             choice.homes[target] = session
             choice.hops[session] = hop
+            if not record.is_feed:
+                record.took(target, hop, self._length(record, hop, target))
             return
         self._keep(record, target, choice)
         later = now + _BATCHES * self._settings.batch
         choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, reason, later)
+
+    def _length(self, record: IngressRecord, peer: NodeId, target: NodeId) -> int | None:
+        return self._host.length(peer, target, record.scope, arrived_on=record.arrived_on)
 
     def _session_to(self, hop: NodeId, record: IngressRecord) -> int | None:
         """One of the sessions to a peer, the same for all targets of an ingress.

@@ -44,6 +44,14 @@ class SetHost(Protocol):
     ) -> NodeId | Refusal:
         """The next hop of the best way that does not begin with any of those peers."""
 
+    def length(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> int | None:
+        """How many relays are on the way to a target that a peer tells.
+
+        None: it tells none, or policy forbids it, or it leads back to ``arrived_on``.
+        """
+
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         """The session that takes data to a peer; flows are spread over several of them by key.
 

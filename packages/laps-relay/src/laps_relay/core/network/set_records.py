@@ -9,7 +9,7 @@ from laps_relay.core.network.set_rows import EgressRow, SetRow
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 
-__all__ = ["Block", "IngressRecord", "OutSet", "Unserved"]
+__all__ = ["Block", "IngressRecord", "OutSet", "Taken", "Unserved"]
 
 
 class OutSet:
@@ -35,6 +35,8 @@ class Block(NamedTuple):
     """When it is tried again, if nothing changes before."""
     active: bool
     """False: it is being tried again."""
+    length: int | None = None
+    """How many relays its way to the target had then."""
 
 
 class Unserved(NamedTuple):
@@ -45,6 +47,14 @@ class Unserved(NamedTuple):
     reason: str
     due: float
     """When it is told: at once what will not heal; what may, a little later."""
+
+
+class Taken(NamedTuple):
+    """The way of a target of a peer's set."""
+
+    peer: NodeId
+    length: int
+    """How many relays it had when it was taken; those behind the peer may have made it longer."""
 
 
 class IngressRecord:
@@ -64,8 +74,10 @@ class IngressRecord:
         "last",
         "retired",
         "scope",
+        "taken",
         "told",
         "unserved",
+        "waits",
         "wanted",
     )
 
@@ -86,6 +98,10 @@ class IngressRecord:
         self.retired: dict[EgressSet, OutSet] = {}
         self.last: dict[NodeId, int] = {}
         """Target to the session that had it last, also of targets that have gone."""
+        self.taken: dict[NodeId, Taken] = {}
+        """Target of a peer's set to the way that it got here."""
+        self.waits: dict[NodeId, float] = {}
+        """Those for which a longer way is better now, and when they get it."""
         self.displaced: set[NodeId] = set()
         """Targets that had a place, and have none now."""
         self.unserved: dict[NodeId, Unserved] = {}
@@ -112,6 +128,12 @@ class IngressRecord:
         """Whether a target that comes to a session may count on streams that go elsewhere."""
         return target in self.displaced or self.last.get(target, session) != session
 
+    def took(self, target: NodeId, peer: NodeId, length: int | None) -> None:
+        """A target goes to a peer, or stays there."""
+        taken = self.taken.get(target)
+        if taken is None or taken.peer != peer:
+            self.taken[target] = Taken(peer, length or 0)
+
     def avoided(self, target: NodeId) -> frozenset[NodeId]:
         """Peers that are not used for a target now."""
         blocks = self.blocks.get(target)
@@ -122,6 +144,8 @@ class IngressRecord:
     def forget(self, target: NodeId) -> None:
         """It is not wanted any more; its place is given up elsewhere."""
         self.displaced.discard(target)
+        self.taken.pop(target, None)
+        self.waits.pop(target, None)
         self.unserved.pop(target, None)
         self.told.discard(target)
         self.kept.pop(target, None)
@@ -129,7 +153,7 @@ class IngressRecord:
 
     def next_due(self) -> float | None:
         """When a refusal is to be sent, or a peer to be tried again."""
-        times = list(self.kept.values())
+        times = [*self.kept.values(), *self.waits.values()]
         times += [
             block.until
             for blocks in self.blocks.values()

@@ -156,7 +156,7 @@ class Sets:
     ) -> None:
         """The way to these nodes may have changed; None: to all, and refusals are forgotten.
 
-        With ``cut`` streams under way do not end where they began: policy forbids it.
+        With ``cut`` streams under way end at once where policy forbids the way that they take.
         """
         affected: dict[Ingress, list[NodeId]] = {}
         for node in sorted(self._targets if nodes is None else set(nodes)):
@@ -164,6 +164,10 @@ class Sets:
                 affected.setdefault(ingress, []).append(node)
                 if nodes is None:
                     record.blocks.pop(node, None)
+                    record.taken.pop(node, None)
+                    record.waits.pop(node, None)
+                elif record.is_feed:
+                    self._chooser.unblock(record, node)
         self._evaluate_all(now, affected, cut=cut)
 
     def astray(

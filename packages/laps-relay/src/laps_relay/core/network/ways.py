@@ -88,6 +88,15 @@ class Ways:
             lambda way: not _leads_to(way, arrived_on) and self.refusal(scope, way) is None,
         )
 
+    def through(
+        self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
+    ) -> Candidate | None:
+        """The way that a peer tells, if it may be used."""
+        way = self._nodes.told_by(target, peer)
+        if way is None or not way.forwards or _leads_to(way, arrived_on):
+            return None
+        return way if self.refusal(scope, way) is None else None
+
     def allowed(self, target: NodeId, scope: str) -> list[Candidate]:
         """All ways that may be used, the best first."""
         return [
