@@ -285,10 +285,32 @@ def test_with_a_cut_streams_under_way_end() -> None:
     begin(net, "s")
     net.drain()
     net[1].hop[NodeId(4)] = NodeId(3)
+    net[1].forbidden.add((NodeId(2), NodeId(4)))
     net[1].sets.reroute(net.now, cut=True)
     assert net[1].plane.cuts == [(EgressSet(1, 1), StreamCode.NO_SUBSCRIBERS)]
     assert net[1].sent == {1: {}, 2: {1: ids(4)}}
     assert net.truncated == {(NodeId(4), "s")}
+
+
+def test_what_policy_still_allows_is_not_cut() -> None:
+    """Another class, or a way that is only better now: streams under way end where they began."""
+    net = SetWorld(5, [*DIAMOND, (2, 5), (3, 5)])
+    want(net, 4, 5)
+    begin(net, "s")
+    net.drain()
+    net[1].hop.update({NodeId(4): NodeId(3), NodeId(5): NodeId(3)})
+    net[1].forbidden.add((NodeId(2), NodeId(5)))
+    net[1].sets.reroute(net.now, cut=True)
+    assert net[1].plane.cuts == []
+    assert net[1].sent == {1: {1: ids(4)}, 2: {1: ids(4, 5)}}
+    net.drain()
+    assert net.truncated == {(NodeId(5), "s")}
+    # It is retired by now; another policy may still end it.
+    net[1].sets.reroute(net.now, cut=True)
+    assert net[1].plane.cuts == []
+    net[1].forbidden.add((NodeId(2), NodeId(4)))
+    net[1].sets.reroute(net.now, cut=True)
+    assert net[1].plane.cuts == [(EgressSet(1, 1), StreamCode.NO_SUBSCRIBERS)]
 
 
 # Ends
@@ -360,6 +382,21 @@ def test_targets_of_a_dead_session_get_another_one() -> None:
     assert got(net, "next") == [3, 4]
     assert net[2].sets.rows() == []
     net.check()
+
+
+def test_a_relay_in_between_leaves_the_search_to_the_o_relay() -> None:
+    """2 loses 4, and could go by 5, for all that it knows: it says so to 1, and makes no set."""
+    net = SetWorld(5, [*DIAMOND, (2, 5), (5, 4)])
+    want(net, 4)
+    net.drain()
+    made = net[2].sets.counters.made
+    net.kill(3)
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.NOT_ADVERTISED, (NodeId(4),))]
+    net.drain()
+    assert net[2].sets.counters.made == made
+    assert net[5].sets.rows() == []
+    assert net[1].sent[2] == {1: ids(4)}
+    assert net.reached(NodeId(1), feed(1)) == {NodeId(4): 1}
 
 
 def test_a_dead_session_takes_retired_sets_and_orphans_along() -> None:

@@ -45,8 +45,8 @@ class Switch:
     ) -> bool:
         """Make and change sets; False if a session did not take something: choose again.
 
-        ``gone`` are targets that nobody wants any more. With ``cut`` targets that leave a session
-        lose what is under way, with ``renew`` every set is replaced.
+        ``gone`` are targets that nobody wants any more. With ``cut`` targets lose what is under way
+        on sessions where policy forbids it now, with ``renew`` every set is replaced.
         """
         record = self._record
         places: dict[NodeId, int | None] = {
@@ -60,9 +60,12 @@ class Switch:
             for node, place in moving.items()
             if place is not None and record.has_moved(node, place)
         }
+        kept = record.wanted
+        if cut:
+            kept -= {node for node in moving if not self._may_stay(node, record.home.get(node))}
         steps = plan(
             *self._divisions(moving, everything=renew),
-            wanted=_NOBODY if cut else record.wanted,
+            wanted=kept,
             moved=moved,
             renew=renew,
         )
@@ -70,7 +73,7 @@ class Switch:
         if made is None:
             return False
         self.began = True
-        self._shrink_retired(now, gone | places.keys() if cut else gone)
+        self._shrink_retired(now, gone, places.keys() if cut else _NOBODY)
         blocked: set[NodeId] = set()
         for step in steps:
             refused = self._carry_out(now, step, made.get(step.session))
@@ -181,12 +184,19 @@ class Switch:
             peer = choice.hops[session]
             self._chooser.block(now, self._record, target, peer, SnsRefusal.TOO_MANY_SETS)
 
-    def _shrink_retired(self, now: float, targets: AbstractSet[NodeId]) -> None:
-        """Streams under way go no more to these."""
-        if not targets:
+    def _may_stay(self, target: NodeId, session: int | None) -> bool:
+        return session is None or self._chooser.may_stay(self._record, target, session)
+
+    def _shrink_retired(
+        self, now: float, gone: AbstractSet[NodeId], doubted: AbstractSet[NodeId]
+    ) -> None:
+        """Streams under way go no more to these, and to the others only where they may."""
+        if not gone and not doubted:
             return
         for item in self._record.retired.values():
-            if kept := item.targets - targets:
+            session = item.egress.session
+            cut = {node for node in item.targets & doubted if not self._may_stay(node, session)}
+            if kept := item.targets - gone - cut:
                 self._egress.shrink(now, item, kept)
             else:
                 self._end(item)
