@@ -7,6 +7,7 @@ import sys
 import typer
 
 from laps_analytics.cli.ingest import ingest_files
+from laps_analytics.cli.report import report
 from laps_analytics.cli.sql import ask
 from laps_analytics.cli.version import show_version
 from laps_analytics.errors import AnalyticsError
@@ -19,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
+app.command("report")(report)
 app.command("version")(show_version)
 app.command("ingest")(ingest_files)
 app.command("sql")(ask)

@@ -1,0 +1,114 @@
+"""From gold tables to a page, and the same numbers as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from laps_analytics.errors import OutputError
+from laps_analytics.report.gold import Gold
+from laps_analytics.report.network import fanout, links, stretch, topology
+from laps_analytics.report.page import render
+from laps_analytics.report.people import blame, churn, experience
+from laps_analytics.report.running import anomalies, cache, capacity, quality, usage
+from laps_analytics.report.section import Context, Section
+from laps_analytics.report.settling import convergence, loops
+
+__all__ = ["Report", "export_csv", "export_json", "make_report", "write_page"]
+
+_CHAPTERS: Final[tuple[Callable[[Context], Section], ...]] = (
+    *(topology, links, fanout, stretch),
+    *(experience, blame, churn, cache),
+    *(capacity, usage, anomalies, convergence, loops, quality),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page and its numbers."""
+
+    html: str
+    answers: tuple[tuple[str, str, str], ...]
+    """Chapter, question and answer of the five that operators act on."""
+    tables: Mapping[str, pd.DataFrame]
+
+
+def make_report(gold: Gold, *, title: str = "Network report") -> Report:
+    """The report of a lake's gold tables."""
+    context = Context.of(gold)
+    sections = [chapter(context) for chapter in _CHAPTERS]
+    answers = _answers({item.key: item for item in sections})
+    until = gold.until()
+    subtitle = (
+        "There is no gold table with rows yet: build them first (laps-analytics build)."
+        if until is None
+        else f"From {gold.name}, with data until {until:%Y-%m-%d %H:%M} UTC."
+    )
+    tables = {name: frame for item in sections for name, frame in item.tables.items()}
+    return Report(render(title, subtitle, answers, sections), answers, tables)
+
+
+def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...]:
+    """The five answers, in words."""
+
+    def said(key: str) -> str:
+        return sections[key].answer or "No data yet."
+
+    hurt = said("experience")
+    if sections["blame"].answer:
+        hurt = f"{hurt} {sections['blame'].answer}"
+    return (
+        ("fanout", "Where do WAN bytes travel twice?", said("fanout")),
+        ("experience", "Who hurts, and which hop is to blame?", hurt),
+        ("capacity", "What runs out, and when?", said("capacity")),
+        ("usage", "Who pays what?", said("usage")),
+        ("stretch", "Which Via would help?", said("stretch")),
+    )
+
+
+def write_page(report: Report, path: Path) -> None:
+    """The page as a file; :class:`OutputError` if it cannot be written."""
+    _write(path, report.html)
+
+
+def export_csv(report: Report, folder: Path) -> list[Path]:
+    """Every table as CSV."""
+    paths = []
+    for name, frame in report.tables.items():
+        path = folder / f"{name}.csv"
+        _write(path, frame.to_csv(index=False, date_format="%Y-%m-%dT%H:%M:%SZ"))
+        paths.append(path)
+    return paths
+
+
+def export_json(report: Report, folder: Path) -> list[Path]:
+    """Every table as a list of objects, and the answers."""
+    answers = [
+        dict(zip(("chapter", "question", "answer"), row, strict=True)) for row in report.answers
+    ]
+    plain: dict[str, Any] = {"answers": answers}
+    for name, frame in report.tables.items():
+        plain[name] = json.loads(frame.to_json(orient="records", date_format="iso"))
+    paths = []
+    for name, rows in plain.items():
+        path = folder / f"{name}.json"
+        _write(path, json.dumps(rows, indent=1) + "\n")
+        paths.append(path)
+    return paths
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.part")
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}. Name another file"
+        ) from None

@@ -1,0 +1,56 @@
+"""What a chapter of the report is made of, and what all chapters know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from laps_analytics.report.gold import Gold
+from laps_analytics.report.pictures import Picture
+from laps_analytics.report.places import Places
+
+__all__ = ["Context", "Section", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A chapter: words, pictures, and the numbers of both."""
+
+    key: str
+    title: str
+    question: str
+    words: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Name to numbers; the same that ``--csv`` and ``--json`` write."""
+    answer: str = ""
+    """The chapter in a sentence, for the head of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The tables, and what relays are called."""
+
+    gold: Gold
+    places: Places
+
+    @classmethod
+    def of(cls, gold: Gold) -> Context:
+        """Names come from the last snapshot of the topology."""
+        snapshot = gold["topology_snapshot"]
+        nodes = snapshot[snapshot["kind"] == "node"]
+        last = nodes.sort_values("at").drop_duplicates("node", keep="last")
+        return cls(gold, Places(last))
+
+
+def nothing(key: str, title: str, question: str, table: str) -> Section:
+    """A chapter about a table without rows."""
+    words = (
+        (
+            f"The table {table} has no rows: either nothing of that kind happened, or it was not"
+            " built."
+        ),
+    )
+    return Section(key, title, question, words)

@@ -1,0 +1,233 @@
+"""A report is a page that stands alone, shows what the tables hold, and believes nobody's words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from laps_analytics.cli import app
+from laps_analytics.errors import LakeError, OutputError
+from laps_analytics.lake import Lake
+from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
+from laps_analytics.report.gold import Gold, read_gold
+from laps_analytics.report.network import fanout, links, stretch, topology
+from laps_analytics.report.people import blame, churn, experience
+from laps_analytics.report.running import anomalies, cache, capacity, quality, usage
+from laps_analytics.report.section import Context
+from laps_analytics.report.settling import convergence
+from testkit.gold_frames import lake_of, sample
+
+HOSTILE = "<script>alert('x')</script>\x1b[31m\n$\\frac{"
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Elements of a page, checked for being closed, and everything that could load something."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def report_of(tmp_path: Path, rows: dict[str, Any]) -> Report:
+    return make_report(read_gold(lake_of(tmp_path / "lake", rows)))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report_of(tmp_path_factory.mktemp("report"), sample())
+
+
+def test_the_page_is_whole(report: Report) -> None:
+    page = Page(report.html)
+    assert page.open == []
+    assert page.tags["svg"] == 12
+    assert page.tags["section"] == 14
+
+
+def test_the_page_asks_for_nothing(report: Report) -> None:
+    page = Page(report.html)
+    assert not {"script", "link", "iframe", "img", "object", "base"} & set(page.tags)
+    for tag, name, value in page.attributes:
+        if name in {"href", "src", "xlink:href", "action", "data", "srcset"}:
+            assert value.startswith("#"), (tag, name, value)
+        assert "url(" not in value or "url(#" in value
+        assert not name.startswith("on")
+    assert "@import" not in report.html
+    assert "url(http" not in report.html
+
+
+def test_names_of_parts_are_unique(report: Report) -> None:
+    ids = [value for _, name, value in Page(report.html).attributes if name == "id"]
+    twice = [name for name, count in Counter(ids).items() if count > 1]
+    assert twice == []
+    wanted = {v[1:] for _, n, v in Page(report.html).attributes if n in {"href", "xlink:href"}}
+    assert wanted <= set(ids)
+
+
+def test_every_picture_says_what_it_shows(report: Report) -> None:
+    page = Page(report.html)
+    labelled = [value for tag, name, value in page.attributes if name == "aria-labelledby"]
+    assert len([name for name in labelled if name.endswith("-alt")]) == page.tags["svg"]
+
+
+def test_the_five_answers_are_at_its_head(report: Report) -> None:
+    said = {key: answer for key, _, answer in report.answers}
+    assert "every byte travelled 2.50 times" in said["fanout"]
+    assert "us-west, class gold" in said["experience"]
+    assert "(0.1:0.1) > " in said["experience"]
+    assert "in 10 days" in said["capacity"]
+    assert "14.0 GB to clients" in said["usage"]
+    assert "(0.2:0.1) would help most" in said["stretch"]
+
+
+def test_other_data_gives_another_page(tmp_path: Path, report: Report) -> None:
+    rows = sample()
+    for row in rows["track_fanout_5m"]:
+        row["wan_bytes"] *= 3
+    for row in rows["usage_tenant_day"]:
+        row["out_bytes"] *= 3
+    for row in rows["capacity_fc"]:
+        row["days_to_80"] = None
+    for row in rows["quality_1h"]:
+        row["ok"] = True
+    rows["loops_or_dups"] = [
+        {"dt": "2026-06-18", "track": "t", "group_id": 1, "object_id": 0, "relay": "a",
+         "out_peer": "b", "times": 2, "loop": True}
+    ]  # fmt: skip
+    other = report_of(tmp_path, rows)
+    for old, new in (
+        ("travelled 2.50 times", "travelled 7.50 times"),
+        ("14.0 GB to clients", "42.0 GB to clients"),
+        ("passes in 10 days", "Nothing passes 80 %"),
+        ("The gate is red: 1 of 3", "The gate is green: all 3"),
+        ("No sampled object travelled a link twice", "1 times a sampled object travelled"),
+    ):
+        assert old in report.html
+        assert old not in other.html
+        assert new in other.html
+
+
+def test_each_table_matters() -> None:
+    """A chapter without its table is made, and says which table it misses."""
+    full = Gold({name: pd.DataFrame(rows) for name, rows in sample().items() if rows})
+    for chapter, name in (
+        *((topology, "topology_snapshot"), (links, "link_quality_5m")),
+        *((fanout, "track_fanout_5m"), (stretch, "path_stretch"), (blame, "blame")),
+        *((experience, "qoe_region_1m"), (churn, "churn_1h"), (cache, "cache_eff_1h")),
+        *((capacity, "capacity_fc"), (usage, "usage_tenant_day"), (anomalies, "anomaly")),
+        *((convergence, "convergence"), (quality, "quality_1h")),
+    ):
+        less = Gold({key: frame for key, frame in full.tables.items() if key != name})
+        assert chapter(Context.of(less)).words[0].startswith(f"The table {name} has no rows")
+
+
+def test_an_empty_lake_gives_a_page_that_says_so(tmp_path: Path) -> None:
+    made = make_report(read_gold(Lake.open(tmp_path / "lake", create=True)))
+    page = Page(made.html)
+    assert "no gold table with rows yet" in made.html
+    assert page.tags["svg"] == 0
+    assert made.html.count("has no rows") == 13
+    assert {answer for _, _, answer in made.answers} == {"No data yet."}
+
+
+def test_words_of_others_are_only_words(tmp_path: Path) -> None:
+    rows = sample(tenant=HOSTILE + "x" * 100_000, track=HOSTILE)
+    for items in rows.values():
+        for row in items:
+            for key, value in row.items():
+                if value == "us-west":
+                    row[key] = HOSTILE
+                if key == "check":
+                    row[key] = HOSTILE
+    made = report_of(tmp_path, rows)
+    page = Page(made.html)
+    assert len(made.html) < 2_000_000
+    assert "script" not in page.tags
+    assert "\x1b" not in made.html
+    assert not any(name.startswith("on") for _, name, _ in page.attributes)
+    assert any("<script>alert('x')</script>" in words for words in page.words)
+
+
+def test_the_same_numbers_as_files(tmp_path: Path, report: Report) -> None:
+    csv = {path.stem: path for path in export_csv(report, tmp_path / "csv")}
+    tables = {path.stem: json.loads(path.read_text()) for path in export_json(report, tmp_path)}
+    assert csv.keys() | {"answers"} == tables.keys()
+    assert len(tables["answers"]) == 5
+    for name, path in csv.items():
+        assert len(pd.read_csv(path)) == len(tables[name]) == len(report.tables[name])
+    assert tables["usage"][0]["out_bytes"] == 14 * 10**9
+    assert re.search(r"14,000,000,000", report.html)
+
+
+def test_a_page_that_cannot_be_written_is_named(tmp_path: Path, report: Report) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_page(report, tmp_path / "file" / "report.html")
+
+
+def test_a_file_of_the_log_that_is_broken_is_named(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "lake", {"quality_1h": sample()["quality_1h"]})
+    next((tmp_path / "lake").rglob("*.parquet")).write_bytes(b"not parquet")
+    with pytest.raises(LakeError, match="Build the table again"):
+        read_gold(lake)
+
+
+def test_the_last_stretch_ends_at_a_hole() -> None:
+    times = pd.to_datetime(["2026-06-18 10:00", "2026-06-18 15:00", "2026-06-18 15:05"], utc=True)
+    gold = Gold({"link_quality_5m": pd.DataFrame({"window_start": times})})
+    assert len(gold.last_stretch("link_quality_5m")) == 2
+    assert len(gold.last_day("link_quality_5m")) == 3
+    assert gold.last_stretch("blame").empty
+
+
+def test_the_command_writes_and_answers(tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", sample())
+    out = tmp_path / "out" / "report.html"
+    ended = CliRunner().invoke(
+        app,
+        [
+            *("report", "--lake", str(tmp_path / "lake"), "--out", str(out)),
+            *("--csv", str(tmp_path / "csv"), "--json", str(tmp_path / "json")),
+        ],
+    )
+    assert ended.exit_code == 0, ended.output
+    assert out.exists()
+    assert ended.stdout.count("\n") == 5
+    assert "Who pays what?" in ended.stdout
+    assert (tmp_path / "csv" / "usage.csv").exists()
+    assert (tmp_path / "json" / "usage.json").exists()
+
+
+def test_what_is_no_lake_is_said(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["report", "--lake", str(tmp_path)])
+    assert isinstance(ended.exception, LakeError)
