@@ -305,6 +305,27 @@ def test_a_control_server_has_rules_of_its_own_even_when_it_is_empty() -> None:
     assert net.relays[2].announce_rows() == []
 
 
+def test_a_control_server_says_what_it_keeps_from_who_announced_it() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.add(9, CONTROL, policy=Secretive(1))
+    net.dial_for_ever(1, 9)
+    net.dial_for_ever(2, 9)
+    net.publish(1)
+    net.publish(2)  # who asks has announced it, too: it does not serve itself
+    net.run(2)
+    net.want(2)
+    net.run(3)
+    server = net.relays[9]
+    (subscribe,) = server.subscribes.live()
+    assert [(peer.node_id, leads) for peer, leads in server._hearers(subscribe)] == [(A, True)]
+    assert [event.reason for event in net.told(9, SubscribeRefused)] == ["no"]
+    assert (Answer.REFUSED, SubscribeCode.POLICY) in net.answers(2)
+    assert not server._exports_subscribe(net.session(9, 1), subscribe)
+    assert server._subscribe_goes(net.session(9, 1), subscribe)
+
+
 # Who gets nothing
 
 

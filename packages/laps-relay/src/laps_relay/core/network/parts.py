@@ -504,12 +504,9 @@ class NetworkParts:
         back, sharded = self.subscribes.heard_on(identity), self._sharding.active
         if self._server is not None:
             # It asks few of its many Edges: those that have announced it.
-            for session in self._server.audience(entry):
-                link = self._links.get(session)
-                if link is None or session == back or link.node == entry.source:
-                    continue
-                if (peer := self._peer(link)) is not None:
-                    yield peer, True
+            links = map(self._links.get, self._server.audience(entry))
+            peers = [self._peer(link) for link in links if link and link.session != back]
+            yield from ((peer, True) for peer in peers if peer and peer.node_id != entry.source)
             return
         announcers = self._interests.announcers(entry)
         ways = {way.peer for node in announcers for way in self._nib.candidates(node)}
