@@ -90,7 +90,7 @@ LINK_QUALITY: Final = GoldTable(
         column(
             "change_point",
             "boolean",
-            "Whether the median left the range of the hour before by over a tenth (of six or more).",
+            "Whether the median left the range of the hour before (six or more) by over a tenth.",
         ),
     ),
 )
