@@ -7,6 +7,7 @@ import sys
 import typer
 
 from laps_analytics.cli.ingest import ingest_files
+from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
 from laps_analytics.cli.sql import ask
 from laps_analytics.cli.version import show_version
@@ -24,6 +25,10 @@ app.command("report")(report)
 app.command("version")(show_version)
 app.command("ingest")(ingest_files)
 app.command("sql")(ask)
+app.add_typer(plan_app, name="plan")
+app.command("explain")(show_explanation)
+app.command("diff")(show_diff)
+app.command("what-if")(show_what_if)
 
 
 def main() -> None:

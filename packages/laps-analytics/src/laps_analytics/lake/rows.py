@@ -55,7 +55,8 @@ def write_rows(
     parts: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         parts.setdefault(tuple(row[name] for name in partition_by), []).append(row)
-    stored = to_arrow_schema(StructType([f for f in schema.fields if f.name not in partition_by]))
+    kept = StructType([f for f in schema.fields if f.name not in partition_by])
+    stored = to_arrow_schema(kept, timezone="UTC")
     old = [
         file.path
         for file in base.files.values()

@@ -1,0 +1,333 @@
+"""``laps-analytics plan``, ``explain``, ``diff`` and ``what-if``."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from laps_analytics.cli.common import AsJson, LakeFolder
+from laps_analytics.errors import PlanError, UsageError
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.lake import Lake
+from laps_analytics.plan import milp
+from laps_analytics.plan.assemble import Assembled, assemble
+from laps_analytics.plan.constraints import Settings, read_settings
+from laps_analytics.plan.core.compose import Made, make, place
+from laps_analytics.plan.core.explain import Explanation, diff, explain
+from laps_analytics.plan.core.place import Draft
+from laps_analytics.plan.core.rules import UNSERVED
+from laps_analytics.plan.core.verify import verify
+from laps_analytics.plan.core.whatif import Scenario, what_if
+from laps_analytics.plan.observed import gate_of, observe
+from laps_analytics.plan.signing import (
+    check_signature,
+    make_key,
+    read_key,
+    read_plan,
+    sign,
+    write_plan,
+)
+from laps_wire.plan import Plan, PlanEntry
+
+__all__ = ["plan_app", "show_diff", "show_explanation", "show_what_if"]
+
+Constraints: TypeAlias = Annotated[
+    Path, typer.Option("--constraints", help="What plans keep to (TOML).", show_default=False)
+]
+DimensionFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--dimensions", help="Classes and capacities (TOML or CSV).")
+]
+Minutes: TypeAlias = Annotated[
+    int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
+]
+
+plan_app = typer.Typer(
+    help="Decide which Via copies of tracks take, and sign that.",
+    invoke_without_command=True,
+)
+
+
+@plan_app.callback()
+def make_plan(  # noqa: PLR0917 - typer's options
+    context: typer.Context,
+    lake: Annotated[Path | None, typer.Option("--lake", help="Folder of the tables.")] = None,
+    constraints: Annotated[
+        Path | None, typer.Option("--constraints", help="What plans keep to (TOML).")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="Private key (PEM) that signs the plan.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File of the plan.")] = None,
+    dimensions: DimensionFile = None,
+    previous: Annotated[Path | None, typer.Option("--previous", help="The plan in force.")] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
+    minutes: Minutes = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Make a plan from the last hour of a lake: verified, signed, for relays to load.
+
+    A red data-quality gate stops it; there is no option to go on.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if lake is None or constraints is None or key is None or out is None:
+        raise UsageError("a plan needs --lake, --constraints, --key and --out")
+    signer = read_key(key)
+    settings = read_settings(constraints)
+    before = None if previous is None else read_plan(previous).plan
+    assembled = _assembled(lake, settings, dimensions, minutes)
+    now = time.time_ns() // 1000
+    made = make(
+        assembled.network,
+        settings.policy,
+        assembled.tracks,
+        name=before.id if before is not None else name,
+        version=1 if before is None else before.version + 1,
+        now_us=now,
+        lifetime_us=settings.lifetime_us,
+        previous=before,
+    )
+    faults = verify(
+        made.plan,
+        assembled.network,
+        assembled.tracks,
+        previous=before,
+        edges_as_vias=settings.policy.edges_as_vias,
+    )
+    if faults:
+        raise PlanError(
+            f"the verifier found {len(faults)} violations, nothing was signed; the first:"
+            f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
+        )
+    write_plan(sign(made.plan, signer), out)
+    _tell_plan(made, assembled, as_json)
+
+
+@plan_app.command("keygen")
+def keygen(
+    file: Annotated[Path, typer.Argument(help="File of the private key; .pub.pem goes beside it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a key that signs plans; relays get its public part as `plan.keys`."""
+    public, name = make_key(file)
+    found = {"key": str(file), "public": str(public), "id": name}
+    typer.echo(json.dumps(found) if as_json else f"{name}  {public}")
+
+
+def show_explanation(
+    plan: Annotated[Path, typer.Argument(help="File of a plan.")],
+    group: Annotated[
+        str | None, typer.Option("--group", help="Only entries of this origin, region or track.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="Public key (PEM): check the signature.")
+    ] = None,
+    lake: Annotated[
+        Path | None, typer.Option("--lake", help="Decide again, and show all choices.")
+    ] = None,
+    constraints: Annotated[
+        Path | None, typer.Option("--constraints", help="With --lake: what plans keep to.")
+    ] = None,
+    dimensions: DimensionFile = None,
+    minutes: Minutes = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Why these Vias: the reasons in a plan; with a lake, every choice that there was."""
+    signed = read_plan(plan)
+    if key is not None:
+        check_signature(signed, key)
+    if lake is None:
+        rows = [entry for entry in signed.plan.entries if _is_about(entry, group)]
+        _tell_entries(signed.plan, rows, as_json)
+        return
+    if constraints is None:
+        raise UsageError("--lake needs --constraints, too: they decide what is allowed")
+    settings = read_settings(constraints)
+    assembled = _assembled(lake, settings, dimensions, minutes)
+    made, _ = place(assembled.network, settings.policy, assembled.tracks)
+    found = [
+        item
+        for number in range(len(made.cells))
+        if group in (None, (item := explain(made, number)).origin, item.region)
+        or _has_track(made, number, group)
+    ]
+    if as_json:
+        typer.echo(json.dumps([asdict(item) for item in found]))
+        return
+    typer.echo("\n".join(line for item in found for line in _explained(item)))
+
+
+def show_diff(
+    old: Annotated[Path, typer.Argument(help="File of a plan.")],
+    new: Annotated[Path, typer.Argument(help="File of another plan.")],
+    as_json: AsJson = False,
+) -> None:
+    """What two plans say differently."""
+    changes = diff(read_plan(old).plan, read_plan(new).plan)
+    if as_json:
+        typer.echo(json.dumps([asdict(item) for item in changes]))
+        return
+    for item in changes:
+        what = item.track or f"class {item.scope or '(none)'}"
+        way = f"{item.before or '-'} > {item.after or '-'}"
+        typer.echo(f"{item.kind:8} {item.origin:14} {item.region:16} {what:18} {way}")
+    if not changes:
+        typer.echo("no difference")
+
+
+def show_what_if(
+    lake: LakeFolder,
+    constraints: Constraints,
+    drain: Annotated[
+        list[str] | None, typer.Option("--drain", help="Node id of a relay that goes; repeat.")
+    ] = None,
+    price: Annotated[
+        list[str] | None, typer.Option("--price", help="region=factor of the price; repeat.")
+    ] = None,
+    demand: Annotated[float, typer.Option("--demand", min=0.01, help="Factor of demand.")] = 1.0,
+    dimensions: DimensionFile = None,
+    minutes: Minutes = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Delay and cost before and after: a relay that goes, other prices, more viewers."""
+    settings = read_settings(constraints)
+    prices = dict(_factor(text) for text in price or [])
+    if not drain and not prices and demand == 1.0:
+        raise UsageError("nothing is different: give --drain, --price or --demand")
+    assembled = _assembled(lake, settings, dimensions, minutes)
+    outcome = what_if(
+        assembled.network,
+        settings.policy,
+        assembled.tracks,
+        Scenario(drain=tuple(drain or ()), prices=prices, demand=demand),
+    )
+    if as_json:
+        typer.echo(json.dumps(asdict(outcome)))
+        return
+    before, after = outcome.before, outcome.after
+    rows = [
+        ("delay p50, ms", before.delay_p50_ms, after.delay_p50_ms),
+        ("delay p95, ms", before.delay_p95_ms, after.delay_p95_ms),
+        ("WAN cost an hour", before.wan_cost, after.wan_cost),
+        ("cost an hour", before.cost, after.cost),
+        ("viewers over limit", before.over_limit, after.over_limit),
+        ("without a choice", outcome.uncovered_before, outcome.uncovered_after),
+    ]
+    typer.echo(f"{'':20} {'before':>10} {'after':>10}")
+    for label, one, two in rows:
+        typer.echo(f"{label:20} {one:10.4g} {two:10.4g}")
+    typer.echo(f"{'decisions moved':20} {'':10} {outcome.moved:10}")
+
+
+def _assembled(lake: Path, settings: Settings, dimensions: Path | None, minutes: int) -> Assembled:
+    place_ = Lake.open(lake)
+    observed = observe(place_, minutes=minutes)
+    gate_of(place_, at_us=observed.at_us).require()
+    facts = None if dimensions is None else Dimensions.read(dimensions)
+    return assemble(observed, settings, facts)
+
+
+def _tell_plan(made: Made, assembled: Assembled, as_json: bool) -> None:
+    plan = made.plan
+    facts: dict[str, Any] = {
+        "id": plan.id,
+        "version": plan.version,
+        "entries": len(plan.entries),
+        "decisions": len(made.draft.cells),
+        "without_choice": len(made.draft.uncovered),
+        "changed": made.changed,
+        "no_room": len(made.draft.crowded_out),
+        "by_optimum": _optimality(made.draft),
+        "suspects": list(assembled.suspects),
+        "predicted": assembled.predicted,
+        "expires_us": plan.expires_us,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for label, value in facts.items():
+        shown = "not checked (pip install 'laps-analytics[plan]')" if value is None else value
+        typer.echo(f"{label:16} {shown}")
+    for number, reason in sorted(made.draft.uncovered.items()):
+        cell = made.draft.cells[number]
+        origin = made.draft.network.nodes[made.draft.groups[cell.group].origin].id
+        typer.echo(f"no choice        {origin} > {cell.region}: {reason}", err=True)
+
+
+def _optimality(made: Draft) -> float | None:
+    """Cost by the exact optimum of the small groups; None without HiGHS."""
+    try:
+        pairs = [(ours % UNSERVED, best % UNSERVED) for ours, best in milp.audit(made).values()]
+    except PlanError:
+        return None
+    best = sum(pair[1] for pair in pairs)
+    return round(sum(pair[0] for pair in pairs) / best, 4) if best > 0 else 1.0
+
+
+def _is_about(entry: PlanEntry, group: str | None) -> bool:
+    tracks = () if entry.tracks is None else entry.tracks
+    return group in (None, str(entry.origin), entry.region) or any(
+        group == f"{track:016x}" for track in tracks
+    )
+
+
+def _has_track(made: Draft, number: int, group: str | None) -> bool:
+    return any(group == f"{key:016x}" for key in made.groups[made.cells[number].group].keys)
+
+
+def _tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
+    plain = [
+        {
+            "origin": str(entry.origin),
+            "region": entry.region,
+            "class": entry.scope,
+            "tracks": None if entry.tracks is None else len(entry.tracks),
+            "via": str(entry.via),
+            "fallback": None if entry.fallback is None else str(entry.fallback),
+            "wan_saved": entry.wan_saved_permille / 1000,
+            "delay_ms": entry.delay_us / 1000,
+            "reason": entry.reason,
+        }
+        for entry in rows
+    ]
+    if as_json:
+        typer.echo(json.dumps(plain))
+        return
+    typer.echo(f"plan {plan.id} version {plan.version}, {len(plan.entries)} entries")
+    for entry in rows:
+        wan, delay = -entry.wan_saved_permille / 1000, entry.delay_us / 1000
+        typer.echo(
+            f"{entry.origin} > {entry.region} ({entry.scope or 'no class'}): {entry.via},"
+            f" WAN {wan:+.0%}, {delay:+.1f} ms; {entry.reason}"
+        )
+
+
+def _explained(item: Explanation) -> list[str]:
+    cost = "-" if item.cost is None else f"{item.cost:.3g}"
+    what = f"{item.origin} > {item.region} ({item.scope or 'no class'})"
+    whom = f"{item.tracks} tracks to {item.targets} relays"
+    lines = [f"{what}, {whom}: {item.via}, {cost} an hour (hub and spoke {item.star_cost:.3g})"]
+    if item.note:
+        lines.append(f"  {item.note}")
+    for other in item.alternatives[:8]:
+        if other.bound:
+            lines.append(f"  {other.via}: not allowed, {other.bound}")
+        else:
+            more = "" if other.extra is None else f" ({other.extra:+.1%})"
+            lines.append(f"  {other.via}: {other.cost:.3g}{more}")
+    return lines
+
+
+def _factor(text: str) -> tuple[str, float]:
+    region, equals, number = text.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return region, float(number)
+    except ValueError:
+        raise UsageError(f"--price {text!r}: write region=factor, such as eu-west=1.5") from None

@@ -1,0 +1,245 @@
+"""From what relays said to a network and a demand that a liar among them cannot bend far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.errors import PlanError
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.plan.constraints import Settings
+from laps_analytics.plan.core.demand import Track
+from laps_analytics.plan.core.network import Floats, Network, Node
+from laps_analytics.plan.core.predict import DAY, Backtest, backtest, forecast
+from laps_analytics.plan.core.robust import believed, liars, settle
+from laps_analytics.plan.observed import HopRow, NodeRow, Observed
+
+__all__ = ["Assembled", "assemble"]
+
+_WINDOW_US: Final = 300_000_000
+_RECENT: Final = 12
+"""Windows that count as the present."""
+_CROWD: Final = 20.0
+"""Most viewers that a relay is believed to have, in medians of all relays."""
+_UNKNOWN_BPS: Final = 1e15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Assembled:
+    """What a plan is made from, and what was thought on the way."""
+
+    network: Network
+    tracks: Sequence[Track]
+    suspects: tuple[str, ...]
+    """Relays whose measurements were not believed."""
+    prediction: Backtest
+    predicted: bool
+    """Whether the forecast was used; the present otherwise."""
+
+
+def assemble(
+    observed: Observed, settings: Settings, dimensions: Dimensions | None = None
+) -> Assembled:
+    """Believe what can be believed."""
+    facts = dimensions or Dimensions()
+    index = {row.node: number for number, row in enumerate(observed.nodes)}
+    places = [
+        None if row.longitude is None or row.latitude is None else (row.longitude, row.latitude)
+        for row in observed.nodes
+    ]
+    series = {
+        (index[a], index[b]): _series(values, observed.at_us)
+        for (a, b), values in observed.rtt_ms.items()
+        if a in index and b in index and a != b
+    }
+    present = believed(
+        {
+            pair: found.tolist()
+            for pair, values in series.items()
+            if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
+        }
+    )
+    suspects = liars(present, places)
+    judged = backtest(_sample(series), trials=12)
+    if judged.wins:
+        ahead = {pair: forecast(series[pair]) for pair in present}
+        present |= {
+            pair: value for pair, value in ahead.items() if np.isfinite(value) and value > 0
+        }
+    rtt = settle(present, places)
+    count = len(index)
+    loss = np.zeros((count, count))
+    for (a, b), share in observed.loss.items():
+        if a in index and b in index:
+            loss[index[a], index[b]] = min(max(share, 0.0), 1.0)
+    tracks, to_clients = _demand(observed.hops, index, facts)
+    nodes = tuple(
+        _node(row, settings, facts, to_clients.get(number, 0.0))
+        for number, row in enumerate(observed.nodes)
+    )
+    network = _links(nodes, index, rtt, loss, settings, facts)
+    return Assembled(
+        network=network,
+        tracks=tracks,
+        suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
+        prediction=judged,
+        predicted=judged.wins,
+    )
+
+
+def _series(values: Mapping[int, float], end_us: int) -> Floats:
+    """A row of windows of five minutes that ends now; NaN where nothing was measured."""
+    last = end_us // _WINDOW_US
+    first = max(min(at // _WINDOW_US for at in values), last - 8 * DAY)
+    found = np.full(max(last - first + 1, 1), np.nan)
+    for at, value in values.items():
+        slot = at // _WINDOW_US - first
+        if 0 <= slot < len(found) and np.isfinite(value) and value > 0:
+            found[slot] = value
+    return found
+
+
+def _sample(series: Mapping[tuple[int, int], Floats], most: int = 20) -> list[Floats]:
+    """Some links with a history, to judge forecasts by."""
+    long = [pair for pair in sorted(series) if len(series[pair]) > 2 * DAY]
+    step = max(1, len(long) // most)
+    return [series[pair] for pair in long[::step][:most]]
+
+
+def _node(row: NodeRow, settings: Settings, facts: Dimensions, clients_bps: float) -> Node:
+    said = settings.nodes.get(row.node)
+    capacity = facts.relays.get(row.node, _UNKNOWN_BPS)
+    if said is not None and said.capacity_bps is not None:
+        capacity = said.capacity_bps
+    usable = (said is None or said.usable) and row.load < 0.95
+    return Node(
+        id=row.node,
+        kind=row.kind,
+        region=row.region,
+        country="" if said is None else said.country,
+        longitude=row.longitude,
+        latitude=row.latitude,
+        capacity_bps=capacity,
+        load_bps=min(clients_bps, capacity),
+        usable=usable,
+    )
+
+
+def _links(
+    nodes: tuple[Node, ...],
+    index: Mapping[str, int],
+    rtt: Floats,
+    loss: Floats,
+    settings: Settings,
+    facts: Dimensions,
+) -> Network:
+    count = len(nodes)
+    regions = [node.region or node.id for node in nodes]
+    same = np.array([[a == b for b in regions] for a in regions])
+    leaving = np.array([settings.leaving.get(region, 1.0) for region in regions])
+    price = np.where(same, settings.within, settings.between * leaving[:, None])
+    np.fill_diagonal(price, 0.0)
+    capacity = np.full((count, count), _UNKNOWN_BPS)
+    for (a, b), bps in facts.links.items():
+        if a in index and b in index:
+            capacity[index[a], index[b]] = bps
+    countries: dict[tuple[int, int], frozenset[str]] = {}
+    for (a, b), said in settings.links.items():
+        if a not in index or b not in index:
+            continue
+        for pair in ((index[a], index[b]), (index[b], index[a])):
+            if said.price is not None:
+                price[pair] = said.price
+            if said.capacity_bps is not None:
+                capacity[pair] = said.capacity_bps
+        if said.countries is not None:
+            countries[index[a], index[b]] = said.countries
+    return Network(
+        nodes=nodes,
+        rtt_ms=rtt,
+        loss=loss,
+        price=price,
+        capacity_bps=capacity,
+        load_bps=np.zeros((count, count)),
+        countries=countries,
+    )
+
+
+def _demand(
+    hops: Sequence[HopRow], index: Mapping[str, int], facts: Dimensions
+) -> tuple[list[Track], dict[int, float]]:
+    """Tracks with their viewers, and what each relay sends to its clients."""
+    by_track: dict[str, list[HopRow]] = {}
+    for row in hops:
+        if row.relay in index:
+            by_track.setdefault(row.track, []).append(row)
+    raw: list[tuple[str, int, float, dict[int, float]]] = []
+    totals: dict[int, float] = {}
+    to_clients: dict[int, float] = {}
+    for name, rows in sorted(by_track.items()):
+        origin = _origin(rows)
+        rates = [row.in_bps for row in _one_for_each_relay(rows) if row.in_bps > 0]
+        if origin is None or not rates:
+            continue
+        # Everybody receives the same track: whoever counts otherwise is outvoted.
+        rate = float(np.median(rates))
+        viewers: dict[int, float] = {}
+        for row in rows:
+            if row.out_peer is None and row.out_bps > 0:
+                at = index[row.relay]
+                viewers[at] = viewers.get(at, 0.0) + row.out_bps / rate
+                to_clients[at] = to_clients.get(at, 0.0) + row.out_bps
+        for at, heads in viewers.items():
+            totals[at] = totals.get(at, 0.0) + heads
+        raw.append((name, index[origin], rate, viewers))
+    most = _CROWD * float(np.median(list(totals.values()))) if totals else 0.0
+    scale = {at: min(1.0, most / total) for at, total in totals.items() if total > 0}
+    tracks = []
+    for name, source, rate, viewers in raw:
+        heads_of = {
+            at: max(1, round(heads * scale.get(at, 1.0)))
+            for at, heads in viewers.items()
+            if at != source
+        }
+        if heads_of:
+            service = facts.tracks[name].service if name in facts.tracks else ""
+            tracks.append(
+                Track(
+                    key=_key(name),
+                    origin=source,
+                    scope=service,
+                    rate_bps=rate,
+                    viewers=heads_of,
+                )
+            )
+    bounded = {at: bps * scale.get(at, 1.0) for at, bps in to_clients.items()}
+    return tracks, bounded
+
+
+def _origin(rows: Sequence[HopRow]) -> str | None:
+    """The relay of the publisher: of those who say so, the one that most others got it from."""
+    said = {row.relay for row in rows if row.in_peer is None and row.in_bps > 0}
+    votes: dict[str, set[str]] = {name: set() for name in said}
+    for row in rows:
+        if row.in_peer in votes:
+            votes[row.in_peer].add(row.relay)
+    return min(votes, key=lambda name: (-len(votes[name]), name), default=None)
+
+
+def _one_for_each_relay(rows: Sequence[HopRow]) -> list[HopRow]:
+    """Every way out repeats what came in."""
+    best: dict[str, HopRow] = {}
+    for row in rows:
+        if row.relay not in best or row.in_bps > best[row.relay].in_bps:
+            best[row.relay] = row
+    return list(best.values())
+
+
+def _key(track: str) -> int:
+    try:
+        return int(track, 16)
+    except ValueError:
+        raise PlanError(f"{track!r} is not the hash of a track") from None

@@ -1,0 +1,108 @@
+"""Keys of planners, and signed plans as files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from laps_analytics.errors import OutputError, PlanError
+from laps_wire.plan import (
+    Plan,
+    PlanFormatError,
+    SignedPlan,
+    dumps,
+    key_id,
+    loads,
+    signed_bytes,
+)
+
+__all__ = ["check_signature", "make_key", "read_key", "read_plan", "sign", "write_plan"]
+
+
+def make_key(path: Path) -> tuple[Path, str]:
+    """A new key in a file that only its owner reads; the file of the public key, and the id."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    beside = path.with_name(f"{path.stem}.pub.pem")
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(private)
+        beside.write_bytes(public)
+    except FileExistsError:
+        raise OutputError(f"{path} is there already: a key is not overwritten") from None
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+    return beside, _id(key.public_key())
+
+
+def read_key(path: Path) -> Ed25519PrivateKey:
+    """The private key of a PEM file."""
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}; make one: laps-analytics plan keygen") from None
+    except (ValueError, TypeError):
+        raise PlanError(f"{path} holds no private key in PEM form") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise PlanError(f"{path} holds no Ed25519 key; make one: laps-analytics plan keygen")
+    return key
+
+
+def sign(plan: Plan, key: Ed25519PrivateKey) -> SignedPlan:
+    """A plan with its signature."""
+    return SignedPlan(
+        plan=plan, key_id=_id(key.public_key()), signature=key.sign(signed_bytes(plan))
+    )
+
+
+def check_signature(signed: SignedPlan, public: Path) -> None:
+    """Whether a plan was signed by the key of a file; :class:`PlanError` if not."""
+    try:
+        key = load_pem_public_key(public.read_bytes())
+    except OSError as error:
+        raise PlanError(f"{public}: {error.strerror}") from None
+    except ValueError:
+        raise PlanError(f"{public} holds no public key in PEM form") from None
+    if not isinstance(key, Ed25519PublicKey) or _id(key) != signed.key_id:
+        raise PlanError(f"the plan was signed by {signed.key_id}, which is not the key in {public}")
+    try:
+        key.verify(signed.signature, signed_bytes(signed.plan))
+    except InvalidSignature:
+        raise PlanError("the signature is wrong: the plan was changed") from None
+
+
+def read_plan(path: Path) -> SignedPlan:
+    """The plan of a file; its signature is not checked."""
+    try:
+        return loads(path.read_bytes())
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}") from None
+    except PlanFormatError as error:
+        raise PlanError(f"{path} is not a plan: {error}") from None
+
+
+def write_plan(signed: SignedPlan, path: Path) -> None:
+    """A file that appears whole: a relay may read it at any time."""
+    aside = path.with_name(f".{path.name}.new")
+    try:
+        aside.write_text(dumps(signed) + "\n", encoding="ascii")
+        aside.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _id(key: Ed25519PublicKey) -> str:
+    return key_id(key.public_bytes(Encoding.Raw, PublicFormat.Raw))

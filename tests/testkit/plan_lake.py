@@ -1,0 +1,179 @@
+"""What relays of a synthetic world would have reported, as rows and as a lake; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql.types import StringType, StructField, StructType
+
+from laps_analytics.gold.build import gold_name
+from laps_analytics.gold.tables import GOLD
+from laps_analytics.lake import Lake
+from laps_analytics.lake.rows import write_rows
+from laps_analytics.plan.observed import HopRow, NodeRow, Observed
+from laps_analytics.schema import silver_type
+from laps_analytics.world.backbone import Backbone
+from laps_analytics.world.demand import TrackDemand
+
+__all__ = ["END", "make_lake", "observed_world"]
+
+END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
+END_US = int(END.timestamp()) * 1_000_000
+
+
+def observed_world(
+    world: Backbone,
+    demand: Sequence[TrackDemand],
+    *,
+    spoil: Callable[[str, str, int, float], float] = lambda _a, _b, _window, rtt: rtt,
+    claim: Callable[[str, float], float] = lambda _relay, bps: bps,
+    windows: int = 12,
+) -> Observed:
+    """An hour of honest measurements with some noise; ``spoil`` and ``claim`` change what is said.
+
+    ``spoil`` has the measuring end, the other end, the window and the truth; ``claim`` the relay
+    and the bits a second that it sent to its clients.
+    """
+    dice = np.random.default_rng(world.seed)
+    names = [relay.node for relay in world.relays]
+    rtt: dict[tuple[str, str], dict[int, float]] = {}
+    for a, one in enumerate(names):
+        noise = np.exp(0.02 * dice.standard_normal((windows, len(names))))
+        for b, other in enumerate(names):
+            if a != b:
+                rtt[one, other] = {
+                    END_US - (windows - w) * 300_000_000: spoil(
+                        one, other, w, float(world.rtt_ms[a, b] * noise[w, b])
+                    )
+                    for w in range(windows)
+                }
+    hops = []
+    for track in demand:
+        origin = names[track.origin]
+        rate = track.rate_bps
+        for target, heads in sorted(track.viewers.items()):
+            name = names[target]
+            hops.append(_hop(origin, track.track, None, name, rate, rate))
+            hops.append(_hop(name, track.track, origin, None, rate, claim(name, rate * heads)))
+    return Observed(
+        at_us=END_US,
+        nodes=[
+            NodeRow(
+                node=relay.node,
+                kind=relay.kind,
+                region=relay.region,
+                longitude=relay.longitude,
+                latitude=relay.latitude,
+            )
+            for relay in world.relays
+        ],
+        rtt_ms=rtt,
+        hops=hops,
+    )
+
+
+def _hop(
+    relay: str, track: str, in_peer: str | None, out_peer: str | None, came: float, went: float
+) -> HopRow:
+    return HopRow(
+        relay=relay, track=track, in_peer=in_peer, out_peer=out_peer, in_bps=came, out_bps=went
+    )
+
+
+def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
+    """The tables that planning reads."""
+    lake = Lake.open(root, create=True)
+    day = f"{END:%Y-%m-%d}"
+    _gold(
+        lake,
+        "topology_snapshot",
+        [
+            {
+                "dt": day,
+                "at": END,
+                "kind": "node",
+                "node": row.node,
+                "peer": "",
+                "node_type": row.kind,
+                "region": row.region,
+                "longitude": row.longitude,
+                "latitude": row.latitude,
+                "load": row.load,
+                "change": "same",
+            }
+            for row in seen.nodes
+        ],
+    )
+    _gold(
+        lake,
+        "link_quality_5m",
+        [
+            {
+                "dt": day,
+                "window_start": datetime.fromtimestamp(at / 1e6, UTC),
+                "relay": a,
+                "peer": b,
+                "rtt_p50_us": round(value * 1000),
+                "loss": 0.001,
+            }
+            for (a, b), values in seen.rtt_ms.items()
+            for at, value in values.items()
+        ],
+    )
+    _gold(
+        lake,
+        "quality_1h",
+        [
+            {
+                "dt": day,
+                "window_start": END - timedelta(hours=1),
+                "check": "telemetry_gap",
+                "subject": seen.nodes[0].node,
+                "expected": 100.0,
+                "seen": 80.0 if red else 100.0,
+                "error": 0.2 if red else 0.0,
+                "limit": 0.01,
+                "ok": not red,
+            }
+        ],
+    )
+    kind = silver_type("hop.stat")
+    schema = StructType(
+        [*kind.fields, StructField("dt", StringType()), StructField("hour", StringType())]
+    )
+    rows = []
+    for number, row in enumerate(seen.hops):
+        values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
+        values |= {
+            "event_id": f"{row.relay}:1:{number}",
+            "relay": row.relay,
+            "boot": 1,
+            "event_seq": number,
+            "ts_us": END_US - 60_000_000,
+            "ts": END - timedelta(minutes=1),
+            "skew_us": 0,
+            "late": False,
+            "track": row.track,
+            "window_ms": 10_000,
+            "objects": 300,
+            "in_bytes": round(row.in_bps * 10 / 8),
+            "out_bytes": round(row.out_bps * 10 / 8),
+            "drops": [],
+            "in_peer": row.in_peer,
+            "out_peer": row.out_peer,
+            "dt": day,
+            "hour": f"{(END - timedelta(minutes=1)).hour:02}",
+        }
+        rows.append(values)
+    write_rows(rows, schema, lake.table("silver/hop_stat"), partition_by=("dt", "hour"))
+    return lake
+
+
+def _gold(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    columns = [column.name for column in GOLD[name].columns]
+    whole = [{column: row.get(column) for column in columns} for row in rows]
+    write_rows(whole, GOLD[name].schema(), lake.table(gold_name(name)), partition_by=("dt",))

@@ -1,0 +1,182 @@
+"""The commands of planning, on a lake of a small world; no Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from laps_analytics.cli import app
+from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
+from laps_analytics.plan.signing import check_signature, read_key, read_plan
+from laps_analytics.world.backbone import make_world
+from laps_analytics.world.demand import make_demand
+from testkit.plan_lake import make_lake, observed_world
+
+
+@dataclass(frozen=True)
+class Place:
+    root: Path
+
+    def run(self, *words: str) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if isinstance(result.exception, AnalyticsError):
+            raise result.exception
+        assert result.exit_code == 0, result.output + repr(result.exception)
+        return result.stdout
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run(*words, "--json"))
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        return (
+            *("--lake", str(self.root / "lake"), "--constraints", str(self.root / "c.toml")),
+            *("--dimensions", str(self.root / "d.toml")),
+        )
+
+    def plan(self, out: str, *more: str) -> Any:
+        key = ("--key", str(self.root / "key.pem"), "--out", str(self.root / out))
+        return self.json("plan", *self.common, *key, *more)
+
+    def path(self, name: str) -> str:
+        return str(self.root / name)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    root = tmp_path_factory.mktemp("plans")
+    world = make_world(4, edges=25, vias=10)
+    demand = make_demand(world, tracks=8)
+    seen = observed_world(world, demand)
+    make_lake(root / "lake", seen)
+    make_lake(root / "red", seen, red=True)
+    (root / "c.toml").write_text(
+        "change_budget = 0\n[class.silver]\nslack = 1.4\nextra_ms = 40\nlimit_ms = 250\n"
+        "[class.bronze]\nslack = 1.6\nextra_ms = 60\n",
+        encoding="ascii",
+    )
+    (root / "d.toml").write_text(
+        "".join(f'[track.{item.track}]\nclass = "{item.scope}"\n' for item in demand),
+        encoding="ascii",
+    )
+    found = Place(root)
+    found.run("plan", "keygen", str(root / "key.pem"))
+    found.plan("first.json")
+    return found
+
+
+def test_a_plan_is_made_signed_and_verified(place: Place) -> None:
+    facts = place.plan("again.json", "--name", "test")
+    assert facts["version"] == 1
+    assert facts["entries"] > 3
+    assert facts["suspects"] == []
+    assert 1.0 <= facts["by_optimum"] < 1.05
+    signed = read_plan(Path(place.path("again.json")))
+    check_signature(signed, Path(place.path("key.pub.pem")))
+    assert signed.plan.id == "test"
+    assert len(signed.plan.entries) == facts["entries"]
+    words = place.run(
+        *("plan", *place.common, "--key", place.path("key.pem"), "--out", place.path("x.json"))
+    )
+    assert "entries" in words
+
+
+def test_the_next_plan_counts_on_and_changes_nothing_without_need(place: Place) -> None:
+    facts = place.plan("second.json", "--previous", place.path("first.json"))
+    assert facts["version"] == 2
+    assert facts["changed"] == 0
+    assert place.json("diff", place.path("first.json"), place.path("second.json")) == []
+    assert "no difference" in place.run("diff", place.path("first.json"), place.path("second.json"))
+
+
+def test_a_red_gate_stops_planning(place: Place) -> None:
+    red = ("--lake", place.path("red"), "--constraints", place.path("c.toml"))
+    with pytest.raises(GateError, match=r"gate is red: telemetry_gap of 0\.1:0\.1 at 2026-06-18"):
+        place.run("plan", *red, "--key", place.path("key.pem"), "--out", place.path("never.json"))
+    assert not Path(place.path("never.json")).exists()
+    assert GateError.exit_code == 3
+
+
+def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:
+    rows = place.json("explain", place.path("first.json"), "--key", place.path("key.pub.pem"))
+    assert all(row["reason"] for row in rows)
+    region = rows[0]["region"]
+    only = place.json("explain", place.path("first.json"), "--group", region)
+    assert {row["region"] for row in only} == {region}
+    assert "WAN" in place.run("explain", place.path("first.json"))
+    found = place.json("explain", place.path("first.json"), *place.common)
+    assert any(item["alternatives"] for item in found)
+    track = f"{read_plan(Path(place.path('first.json'))).plan.entries[0].tracks[0]:016x}"  # type: ignore[index]
+    assert place.json("explain", place.path("first.json"), "--group", track)
+    shown = place.run("explain", place.path("first.json"), *place.common, "--group", track)
+    assert "hub and spoke" in shown
+    with pytest.raises(UsageError, match="--constraints"):
+        place.run("explain", place.path("first.json"), "--lake", place.path("lake"))
+
+
+def test_two_plans_are_compared(place: Place) -> None:
+    signed = read_plan(Path(place.path("first.json")))
+    region = signed.plan.entries[0].region
+    text = (place.root / "c.toml").read_text(encoding="ascii")
+    dear = text.replace("[class.silver]", f'[price]\nfrom = {{ "{region}" = 50 }}\n[class.silver]')
+    (place.root / "dear.toml").write_text(dear.replace("change_budget = 0\n", ""), encoding="ascii")
+    place.run(
+        *("plan", "--lake", place.path("lake"), "--constraints", place.path("dear.toml")),
+        *("--key", place.path("key.pem"), "--out", place.path("dear.json")),
+    )
+    changes = place.json("diff", place.path("first.json"), place.path("dear.json"))
+    assert {item["kind"] for item in changes} <= {"added", "removed", "moved"}
+    assert changes
+    assert " > " in place.run("diff", place.path("first.json"), place.path("dear.json"))
+
+
+def test_what_if(place: Place) -> None:
+    via = str(read_plan(Path(place.path("first.json"))).plan.entries[0].via)
+    gone = place.json("what-if", *place.common, "--drain", via)
+    assert gone["moved"] > 0
+    double = place.json("what-if", *place.common, "--demand", "2")
+    assert double["after"]["cost"] > 1.5 * double["before"]["cost"]
+    words = place.run("what-if", *place.common, "--price", "eu-west=2")
+    assert "delay p95, ms" in words
+    with pytest.raises(UsageError, match="nothing is different"):
+        place.run("what-if", *place.common)
+    with pytest.raises(UsageError, match="region=factor"):
+        place.run("what-if", *place.common, "--price", "eu-west")
+    with pytest.raises(PlanError, match=r"no relay 9\.9:9\.9"):
+        place.run("what-if", *place.common, "--drain", "9.9:9.9")
+
+
+def test_files_that_do_not_fit(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs --lake"):
+        place.run("plan")
+    with pytest.raises(OutputError, match="not overwritten"):
+        place.run("plan", "keygen", place.path("key.pem"))
+    with pytest.raises(OutputError, match="cannot be written"):
+        place.run("plan", "keygen", str(tmp_path / "no" / "key.pem"))
+    with pytest.raises(PlanError, match="plan keygen"):
+        read_key(tmp_path / "none.pem")
+    (tmp_path / "bad.pem").write_text("x", encoding="ascii")
+    with pytest.raises(PlanError, match="no private key"):
+        read_key(tmp_path / "bad.pem")
+    with pytest.raises(PlanError, match="is not a plan: not JSON"):
+        read_plan(tmp_path / "bad.pem")
+    with pytest.raises(PlanError, match="No such file"):
+        read_plan(tmp_path / "none.json")
+    signed = read_plan(Path(place.path("first.json")))
+    with pytest.raises(PlanError, match="no public key"):
+        check_signature(signed, tmp_path / "bad.pem")
+    with pytest.raises(PlanError, match="No such file"):
+        check_signature(signed, tmp_path / "none.pem")
+    place.run("plan", "keygen", str(tmp_path / "other.pem"))
+    with pytest.raises(PlanError, match="not the key in"):
+        check_signature(signed, tmp_path / "other.pub.pem")
+    make_empty = ("--lake", str(tmp_path / "empty"), "--constraints", place.path("c.toml"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "lake.json").write_text('{"laps_lake": 1}', encoding="ascii")
+    with pytest.raises(PlanError, match="has no topology_snapshot"):
+        place.run("what-if", *make_empty, "--demand", "2")

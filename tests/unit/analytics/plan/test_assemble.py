@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from laps_analytics.errors import PlanError
+from laps_analytics.gold.dimensions import Dimensions, TrackFacts
+from laps_analytics.plan.assemble import assemble
+from laps_analytics.plan.constraints import Settings, parse_settings
+from laps_analytics.plan.core.compose import place
+from laps_analytics.plan.core.demand import Track
+from laps_analytics.plan.core.network import Network
+from laps_analytics.plan.core.trees import figures, trees_of
+from laps_analytics.plan.observed import HopRow, Observed
+from laps_analytics.world.backbone import Backbone, make_world
+from laps_analytics.world.demand import TrackDemand, make_demand
+from laps_analytics.world.planning import WORLD_POLICY, tracks_of
+from testkit.plan_lake import END_US, observed_world
+
+SETTINGS = Settings(policy=WORLD_POLICY)
+
+
+@pytest.fixture(scope="module")
+def world() -> Backbone:
+    return make_world(11, edges=70, vias=30)
+
+
+@pytest.fixture(scope="module")
+def demand(world: Backbone) -> list[TrackDemand]:
+    return make_demand(world, tracks=25)
+
+
+def facts(demand: list[TrackDemand]) -> Dimensions:
+    return Dimensions(tracks={item.track: TrackFacts(item.scope) for item in demand})
+
+
+def objective(truth: Network, tracks: list[Track], seen: Observed, known: Dimensions) -> float:
+    """What the plan from these reports costs in the network as it is."""
+    found = assemble(seen, SETTINGS, known)
+    made, _ = place(found.network, WORLD_POLICY, found.tracks)
+    by_cell = {
+        (made.groups[cell.group].origin, key, cell.region): via
+        for cell, via in zip(made.cells, made.via, strict=True)
+        for key in made.groups[cell.group].keys
+    }
+    real, _ = place(truth, WORLD_POLICY, tracks)
+    for number, cell in enumerate(real.cells):
+        group = real.groups[cell.group]
+        real.via[number] = by_cell.get((group.origin, group.keys[0], cell.region), -1)
+    shown = figures(truth, WORLD_POLICY, real.groups, trees_of(real))
+    weights = WORLD_POLICY.weights
+    heads = sum(sum(group.viewers) for group in real.groups)
+    late = shown.over_limit * heads * weights.poor_price
+    return shown.cost + late + shown.delay_p50_ms * heads * weights.delay_price
+
+
+def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[TrackDemand]) -> None:
+    found = assemble(observed_world(world, demand), SETTINGS, facts(demand))
+    pairs = np.triu_indices(len(world.relays), 1)
+    error = np.abs(found.network.rtt_ms[pairs] / world.rtt_ms[pairs] - 1)
+    assert np.median(error) < 0.02
+    assert found.suspects == ()
+    assert not found.predicted  # an hour is no history
+    assert sorted(track.key for track in found.tracks) == sorted(
+        int(item.track, 16) for item in demand
+    )
+    by_key = {track.key: track for track in found.tracks}
+    for item in demand:
+        track = by_key[int(item.track, 16)]
+        assert (track.origin, track.scope) == (item.origin, item.scope)
+        assert track.rate_bps == pytest.approx(item.rate_bps)
+        assert set(track.viewers) == set(item.viewers)
+
+
+@pytest.mark.parametrize("kind", ["near", "far", "crowd", "records"])
+def test_one_percent_of_poison_costs_at_most_five_percent(
+    world: Backbone, demand: list[TrackDemand], kind: str
+) -> None:
+    dice = np.random.default_rng(5)
+    liar = world.relays[world.vias[3]].node if kind != "crowd" else world.relays[0].node
+    # One of a hundred relays lies in all that it says, or one record in a hundred is wrong.
+    spoil = {
+        "near": lambda a, _b, _w, rtt: 0.05 * rtt if a == liar else rtt,
+        "far": lambda a, _b, _w, rtt: 20 * rtt if a == liar else rtt,
+        "crowd": lambda _a, _b, _w, rtt: rtt,
+        "records": lambda _a, _b, _w, rtt: rtt * 0.01 if dice.random() < 0.01 else rtt,
+    }[kind]
+
+    def claim(relay: str, bps: float) -> float:
+        return 1e6 * bps if kind == "crowd" and relay == liar else bps
+
+    known = facts(demand)
+    honest = observed_world(world, demand)
+    truth = assemble(honest, SETTINGS, known)
+    true = replace(truth.network, rtt_ms=world.rtt_ms)
+    tracks = tracks_of(demand)
+    clean = objective(true, tracks, honest, known)
+    poisoned = objective(
+        true, tracks, observed_world(world, demand, spoil=spoil, claim=claim), known
+    )
+    assert poisoned <= 1.05 * clean
+    if kind in ("near", "far"):
+        found = assemble(observed_world(world, demand, spoil=spoil), SETTINGS, known)
+        assert found.suspects == (liar,)
+
+
+def small(**changes: object) -> Observed:
+    base = Observed(
+        at_us=END_US,
+        nodes=[],
+        rtt_ms={},
+        hops=[
+            HopRow(relay="a", track="ff", in_peer=None, out_peer="b", in_bps=8e6, out_bps=8e6),
+            HopRow(relay="b", track="ff", in_peer="a", out_peer=None, in_bps=8e6, out_bps=24e6),
+        ],
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_a_relay_that_claims_to_be_the_origin_is_outvoted(world: Backbone) -> None:
+    nodes = observed_world(make_world(1, edges=3, vias=1), []).nodes
+    names = [row.node for row in nodes]
+    rows = [
+        HopRow(
+            relay=names[0], track="0a", in_peer=None, out_peer=names[1], in_bps=8e6, out_bps=8e6
+        ),
+        HopRow(
+            relay=names[1], track="0a", in_peer=names[0], out_peer=None, in_bps=8e6, out_bps=8e6
+        ),
+        HopRow(relay=names[2], track="0a", in_peer=None, out_peer=None, in_bps=8e9, out_bps=8e9),
+    ]
+    found = assemble(small(nodes=nodes, hops=rows), Settings())
+    (track,) = found.tracks
+    assert track.origin == 0
+    assert track.rate_bps == 8e6
+    with pytest.raises(PlanError, match="not the hash of a track"):
+        assemble(small(nodes=nodes, hops=[replace(row, track="xyz") for row in rows]), Settings())
+    unknown = [replace(row, relay="9.9:9.9") for row in rows]
+    assert assemble(small(nodes=nodes, hops=unknown), Settings()).tracks == []
+
+
+def test_what_the_operator_says_counts(world: Backbone) -> None:
+    tiny = make_world(1, edges=3, vias=1)
+    seen = observed_world(tiny, [])
+    a, b, c, via = (relay.node for relay in tiny.relays)
+    text = f"""
+        [price]
+        between = 2.0
+        from = {{ "{tiny.relays[0].region}" = 3.0 }}
+        [node."{a}"]
+        country = "DE"
+        capacity_bps = 5e9
+        [node."{via}"]
+        usable = false
+        [link."{b}>{c}"]
+        countries = ["FR"]
+        price = 9.0
+        capacity_bps = 1e6
+        [link."9.9:9.9>{c}"]
+        price = 1.0
+    """
+    known = Dimensions(relays={a: 1e9, b: 2e9}, links={(a, b): 3e9, ("x", "y"): 1.0})
+    net = assemble(seen, parse_settings(text, "t"), known).network
+    assert (net.nodes[0].country, net.nodes[0].capacity_bps) == ("DE", 5e9)
+    assert net.nodes[1].capacity_bps == 2e9
+    assert not net.nodes[3].usable
+    assert net.capacity_bps[0, 1] == 3e9
+    assert net.price[1, 2] == net.price[2, 1] == 9.0
+    assert net.capacity_bps[2, 1] == 1e6
+    assert net.path_countries(2, 1) == frozenset({"FR"})
+    if tiny.relays[0].region != tiny.relays[1].region:
+        assert net.price[0, 1] == 6.0
+
+
+def test_a_daily_pattern_is_forecast_if_that_is_better(world: Backbone) -> None:
+    tiny = make_world(1, edges=3, vias=1)
+    dice = np.random.default_rng(2)
+    seen = observed_world(tiny, [])
+    history = {
+        pair: {
+            END_US - back * 300_000_000: base
+            * (1 + 0.5 * np.sin(back / 288 * 6.283))
+            * float(np.exp(0.1 * dice.standard_normal()))
+            for back in range(5 * 288)
+        }
+        for pair, values in seen.rtt_ms.items()
+        for base in [float(np.median(list(values.values())))]
+    }
+    found = assemble(replace(seen, rtt_ms=history), Settings())
+    assert found.predicted
+    assert found.prediction.error < found.prediction.last_error
