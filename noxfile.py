@@ -77,6 +77,14 @@ def bench_sim(session: nox.Session) -> None:
     session.run("python", "benchmarks/simulator.py", *session.posargs)
 
 
+@nox.session(name="bench-analytics")
+def bench_analytics(session: nox.Session) -> None:
+    """Spark against DuckDB, Polars and pandas; ``-- --rows 1M 10M 50M --png cost.png``."""
+    session.install(*WIRE, "-e", "packages/laps-analytics[all]", *groups("analytics"))
+    session.chdir("benchmarks")
+    session.run("python", "-m", "analytics.cost", *session.posargs)
+
+
 @nox.session
 def sim(session: nox.Session) -> None:
     """The long form of the simulator: 5,000 seeds, one network of 1,000 relays, all mutants."""

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from laps_analytics.cli.build import bill, build_gold
 from laps_analytics.cli.ingest import ingest_files
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
@@ -29,6 +30,8 @@ app.add_typer(plan_app, name="plan")
 app.command("explain")(show_explanation)
 app.command("diff")(show_diff)
 app.command("what-if")(show_what_if)
+app.command("build")(build_gold)
+app.command("bill")(bill)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from laps_analytics.gold.recipes import RECIPES, Recipe, Scene
 from laps_analytics.gold.silver import Silver, partitions_of, wanted
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, Snapshot, read, write
-from laps_analytics.schema import event_types, table_name
+from laps_analytics.schema import QUARANTINE, event_types, table_name
 
 __all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold"]
 
@@ -145,7 +145,7 @@ class _Work:
         for first in range(0, len(stale), _AT_ONCE):
             part = stale[first : first + _AT_ONCE]
             held: list[DataFrame] = []
-            frame = recipe.make(self._scene(held), part)
+            frame = recipe.make(self._scene(held, part), part)
             notes = {_note(day): self._origin(recipe, prints[day]) for day in part}
             replace = None if recipe.adds else [{"dt": day} for day in part]
             try:
@@ -155,7 +155,7 @@ class _Work:
                     used.unpersist()
         return Built(name, tuple(stale), time.monotonic() - began, version)
 
-    def _scene(self, held: list[DataFrame]) -> Scene:
+    def _scene(self, held: list[DataFrame], days: Sequence[str]) -> Scene:
         def keep(frame: DataFrame) -> DataFrame:
             held.append(frame.persist())
             return held[-1]
@@ -167,6 +167,22 @@ class _Work:
             self.now_us,
             lambda name, days: read_gold(self.spark, self.lake, name, days),
             keep,
+            self._quarantined(days),
+        )
+
+    def _quarantined(self, days: Sequence[str]) -> DataFrame | None:
+        """Lines that could not be read and came on these days, or the day after each."""
+        table = self.lake.table("bronze/quarantine")
+        snapshot = table.snapshot()
+        near = {later for day in days for later in _came(day)}
+        if not any(file.partition["dt"] in near for file in snapshot.files.values()):
+            return None
+        return read(
+            self.spark,
+            table,
+            QUARANTINE,
+            snapshot=snapshot,
+            where=lambda file: file.partition["dt"] in near,
         )
 
     def _seen(self, kind: str) -> Snapshot:
@@ -184,6 +200,11 @@ class _Work:
             needed = wanted([day], back)
             files = self._seen(kind).files.values()
             source[kind] = sorted(file.path for file in files if needed(*partitions_of(file)))
+        if recipe.quarantine:
+            files = self.lake.table("bronze/quarantine").snapshot().files.values()
+            source["quarantine"] = sorted(
+                file.path for file in files if file.partition["dt"] in _came(day)
+            )
         for lower, history in recipe.gold.items():
             meta = self.lake.table(gold_name(lower)).snapshot().meta
             source[lower] = [
@@ -195,6 +216,11 @@ class _Work:
     def _origin(self, recipe: Recipe, mark: str) -> dict[str, Any]:
         versions = {table_name(kind): self._seen(kind).version for kind in recipe.silver}
         return {"print": mark, "silver": versions}
+
+
+def _came(day: str) -> tuple[str, str]:
+    """When lines of a day come: the same day, or the next."""
+    return day, str(date.fromisoformat(day) + timedelta(days=1))
 
 
 def _note(day: str) -> str:

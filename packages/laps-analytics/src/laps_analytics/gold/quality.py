@@ -57,7 +57,7 @@ def quality(
     *,
     keep: Keep = as_it_is,
 ) -> DataFrame:
-    """``quality_1h``. ``quarantine`` has ``dt``, ``window_start``, ``subject`` and ``lines``."""
+    """``quality_1h``; ``quarantine`` has the columns of ``bronze/quarantine``."""
     wanted = tuple(days)
     counted = keep(_counted(silver, wanted))
     parts = [
@@ -251,17 +251,32 @@ def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
 
 
 def _quarantined(quarantine: DataFrame, counted: DataFrame) -> DataFrame:
-    bad = quarantine.groupBy(*_KEYS, "subject").agg(F.sum("lines").alias("bad"))
-    good = counted.groupBy(*_KEYS).agg(F.sum("events").alias("good"))
-    share = F.col("bad") / (F.col("bad") + F.coalesce("good", F.lit(0)))
-    return bad.join(good, [*_KEYS], "left").select(
-        *_KEYS,
-        "subject",
-        F.lit("quarantine").alias("check"),
-        F.lit(0.0).alias("expected"),
-        F.col("bad").cast("double").alias("seen"),
-        share.alias("error"),
-        F.lit(LIMITS["quarantine"]).alias("limit"),
+    """Bad lines of a relay against all of its lines, in the hour that they say, or came in."""
+    at = F.timestamp_micros(F.coalesce("ts_us", "seen_us"))
+    relay = F.coalesce("relay", F.lit("unknown"))
+    bad = quarantine.groupBy(
+        F.date_format(at, "yyyy-MM-dd").alias("dt"),
+        window(at, _HOUR).alias("window_start"),
+        relay.alias("subject"),
+    ).agg(F.count("*").alias("bad"))
+    good = counted.groupBy(*_KEYS, F.col("relay").alias("subject")).agg(
+        F.sum("events").alias("good")
+    )
+    every = counted.groupBy(*_KEYS).agg(F.sum("events").alias("every"))
+    # Of a line that does not say its relay only the share of all lines is known.
+    lines = F.col("bad") + F.coalesce("good", "every", F.lit(0))
+    return (
+        bad.join(good, [*_KEYS, "subject"], "left")
+        .join(every, [*_KEYS], "left")
+        .select(
+            *_KEYS,
+            "subject",
+            F.lit("quarantine").alias("check"),
+            F.lit(0.0).alias("expected"),
+            F.col("bad").cast("double").alias("seen"),
+            (F.col("bad") / lines).alias("error"),
+            F.lit(LIMITS["quarantine"]).alias("limit"),
+        )
     )
 
 

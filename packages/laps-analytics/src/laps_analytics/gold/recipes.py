@@ -42,6 +42,8 @@ class Scene:
     gold: Callable[[str, Iterable[str]], DataFrame]
     """A gold table that was built before, of some days."""
     keep: Keep = as_it_is
+    quarantine: DataFrame | None = None
+    """Lines that could not be read."""
 
 
 Make: TypeAlias = Callable[[Scene, Sequence[str]], DataFrame]
@@ -59,6 +61,8 @@ class Recipe:
     uses_dimensions: bool = False
     adds: bool = False
     """Whether rows are added, and none are replaced."""
+    quarantine: bool = False
+    """Whether it reads the lines that could not be read."""
     edition: int = 1
     """Larger after a change of what the table holds: its days are stale then."""
 
@@ -158,8 +162,9 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     ),
     "loops_or_dups": _simple(loops_or_dups, "delivery.sample"),
     "quality_1h": Recipe(
-        make=lambda scene, days: quality(scene.silver, days, keep=scene.keep),
+        make=lambda scene, days: quality(scene.silver, days, scene.quarantine, keep=scene.keep),
         silver=dict.fromkeys(event_types(), "hour"),
+        quarantine=True,
     ),
 }
 """Table to recipe."""

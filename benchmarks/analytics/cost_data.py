@@ -1,0 +1,177 @@
+"""Silver as a network of relays would fill it, written fast: nothing but numpy and pyarrow.
+
+Three of four rows are ``hop.stat``, the others ``quic.sample``. Two in a hundred are copies. A day
+of records every ten seconds from 40 relays in 8 regions; more rows mean more tracks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
+
+__all__ = ["DAY", "lines", "silver"]
+
+DAY = "2026-11-17"
+START_US = 1_794_873_600_000_000
+"""Begin of that day."""
+RELAYS = 40
+CHUNK = 500_000
+_BUCKETS = len(QUEUE_BOUNDS_MS) + 1
+
+Arrays = dict[str, Any]
+
+
+def _names(prefix: str, numbers: np.ndarray[Any, Any]) -> pa.Array:
+    kinds = pa.array([f"{prefix}{number}" for number in range(int(numbers.max()) + 1)])
+    return kinds.take(pa.array(numbers))
+
+
+def _envelope(random: np.random.Generator, count: int, first: int, total: int) -> Arrays:
+    seq = np.arange(first, first + count)
+    copies = random.random(count) < 0.02
+    seq[1:][copies[1:]] = seq[:-1][copies[1:]]
+    relay = seq % RELAYS
+    us = START_US + seq * (86_400_000_000 // total)
+    names = _names("r", relay)
+    text = pa.compute.cast(pa.array(seq), pa.string())
+    return {
+        "event_id": pa.compute.binary_join_element_wise(names, "1", text, ":"),
+        "relay": names,
+        "boot": pa.array(np.ones(count, dtype=np.int64)),
+        "event_seq": pa.array(seq),
+        "ts_us": pa.array(us),
+        "ts": pa.array(us, pa.timestamp("us", "UTC")),
+        "skew_us": pa.array(np.zeros(count, dtype=np.int64)),
+        "late": pa.array(np.zeros(count, dtype=bool)),
+        "tenant": _names("t", seq % 17),
+        "region": _names("region", relay % 8),
+        "seq": seq,
+        "number": relay,
+    }
+
+
+def _seeded(seq: np.ndarray[Any, Any], salt: int, limit: int) -> np.ndarray[Any, Any]:
+    """The same for the same event: a copy is a copy."""
+    mixed = (seq.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15 + 2 * salt)) >> np.uint64(33)
+    return (mixed % np.uint64(limit)).astype(np.int64)
+
+
+def _hops(random: np.random.Generator, count: int, first: int, total: int, tracks: int) -> pa.Table:
+    base = _envelope(random, count, first, total)
+    seq, relay = base.pop("seq"), base.pop("number")
+    objects = 50 + _seeded(seq, 1, 100)
+    size = 800 + _seeded(seq, 2, 700)
+    clients = _seeded(seq, 3, 3) == 0
+    origin = relay % 5 == 0
+    drops = (_seeded(seq, 4, 50) == 0).astype(np.int64)
+    counts = np.zeros((count, _BUCKETS), dtype=np.int64)
+    counts[np.arange(count), _seeded(seq, 5, _BUCKETS)] = objects
+    whole = pa.array(np.arange(0, (count + 1) * _BUCKETS, _BUCKETS, dtype=np.int32))
+    part = pa.array(np.arange(0, (count + 1) * (_BUCKETS - 1), _BUCKETS - 1, dtype=np.int32))
+    bounds = pa.array(np.tile(np.array(QUEUE_BOUNDS_MS), count))
+    queue = pa.StructArray.from_arrays(
+        [
+            pa.ListArray.from_arrays(part, bounds),
+            pa.ListArray.from_arrays(whole, pa.array(counts.ravel())),
+            pa.array(objects * 1.5),
+            pa.array(objects * 0.1),
+        ],
+        ["bounds_ms", "counts", "sum_ms", "max_ms"],
+    )
+    ends = pa.array(np.concatenate([[0], np.cumsum(drops)]).astype(np.int32))
+    lost = int(drops.sum())
+    reasons = pa.MapArray.from_arrays(
+        ends, pa.array(["ttl"] * lost), pa.array(np.full(lost, 2, dtype=np.int64))
+    )
+    none = pa.scalar(None, pa.string())
+    peers = _names("r", (relay + 1 + _seeded(seq, 6, 3)) % RELAYS)
+    sources = _names("r", (relay + RELAYS - 1) % RELAYS)
+    return pa.table(
+        {
+            **base,
+            "track": _names("track", _seeded(seq, 7, tracks)),
+            "window_ms": pa.array(np.full(count, 10_000, dtype=np.int64)),
+            "objects": pa.array(objects),
+            "in_bytes": pa.array(objects * size),
+            "out_bytes": pa.array(objects * size),
+            "drops": reasons,
+            "in_peer": pa.compute.if_else(pa.array(origin), none, sources),
+            "out_peer": pa.compute.if_else(pa.array(clients), none, peers),
+            "queue_ms": queue,
+            "first_group_id": pa.array(seq),
+            "last_group_id": pa.array(seq),
+        }
+    )
+
+
+def _samples(random: np.random.Generator, count: int, first: int, total: int) -> pa.Table:
+    base = _envelope(random, count, first, total)
+    seq, relay = base.pop("seq"), base.pop("number")
+    peers = _names("r", (relay + 1 + _seeded(seq, 8, 3)) % RELAYS)
+    return pa.table(
+        {
+            **base,
+            "session_id": peers,
+            "srtt_us": pa.array(20_000 + _seeded(seq, 9, 60_000)),
+            "min_rtt_us": pa.array(np.full(count, 20_000, dtype=np.int64)),
+            "rttvar_us": pa.array(_seeded(seq, 10, 4_000)),
+            "cwnd_bytes": pa.array(np.full(count, 90_000, dtype=np.int64)),
+            "sent_packets": pa.array(seq * 3),
+            "lost_packets": pa.array(seq // 50),
+            "pto_count": pa.array(np.zeros(count, dtype=np.int64)),
+            "peer": peers,
+        }
+    )
+
+
+def silver(folder: Path, rows: int) -> None:
+    """Parquet of both types, a file for each half million rows; what is there already stays."""
+    random = np.random.default_rng(1)
+    tracks = max(20, rows // 50_000)
+    for kind in ("hop.stat", "quic.sample"):
+        place = folder / kind / f"dt={DAY}" / "hour=12"
+        if (folder / f"{kind}.done").exists():
+            continue
+        place.mkdir(parents=True, exist_ok=True)
+        wanted = rows * 3 // 4 if kind == "hop.stat" else rows // 4
+        for first in range(0, wanted, CHUNK):
+            count = min(CHUNK, wanted - first)
+            made = (
+                _hops(random, count, first, wanted, tracks)
+                if kind == "hop.stat"
+                else _samples(random, count, first, wanted)
+            )
+            pq.write_table(made, place / f"{first:012}.parquet", compression="zstd")
+        (folder / f"{kind}.done").touch()
+
+
+def lines(folder: Path, rows: int) -> Path:
+    """Lines of telemetry as relays write them, ``quic.sample`` only: plain columns."""
+    path = folder / "lines.jsonl"
+    if (folder / "lines.done").exists():
+        return path
+    random = np.random.default_rng(2)
+    with path.open("w", encoding="utf-8") as file:
+        for first in range(0, rows, CHUNK):
+            table = _samples(random, min(CHUNK, rows - first), first, rows).to_pydict()
+            columns = (
+                *("event_id", "ts_us", "relay", "tenant", "region", "session_id"),
+                *("srtt_us", "min_rtt_us", "rttvar_us", "sent_packets", "lost_packets", "peer"),
+            )
+            file.writelines(
+                f'{{"v":"1.2","event_id":"{e}","ts_us":{ts},"relay":"{r}","boot":1,'
+                f'"type":"quic.sample","tenant":"{t}","region":"{g}","body":{{"session_id":"{s}",'
+                f'"srtt_us":{rtt},"min_rtt_us":{low},"rttvar_us":{var},"cwnd_bytes":90000,'
+                f'"sent_packets":{sent},"lost_packets":{lost},"pto_count":0,"peer":"{p}"}}}}\n'
+                for e, ts, r, t, g, s, rtt, low, var, sent, lost, p in zip(
+                    *(table[name] for name in columns), strict=True
+                )
+            )
+    (folder / "lines.done").touch()
+    return path

@@ -1,0 +1,217 @@
+"""Only what changed is built, and how often or in which order does not matter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from typer.testing import CliRunner
+
+from laps_analytics.cli import app
+from laps_analytics.errors import UsageError
+from laps_analytics.gold.blame import blame
+from laps_analytics.gold.build import build, read_gold
+from laps_analytics.gold.churn import churn
+from laps_analytics.gold.common import finish
+from laps_analytics.gold.fanout import track_fanout
+from laps_analytics.gold.links import link_quality
+from laps_analytics.gold.silver import Silver
+from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.topology import topology_snapshot
+from laps_analytics.gold.traffic import traffic_1m
+from laps_analytics.lake import Lake
+from laps_wire.telemetry import ClientReport, dump_line
+from testkit.gold_world import DAYS
+from unit.analytics.gold.lakes import DIMENSIONS, NOW_US, Scene, fill, frames, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def copy(scene: Scene, tmp_path: Path) -> Lake:
+    """The same lake, to be changed."""
+    shutil.copytree(scene.lake.root, tmp_path / "lake")
+    return Lake.open(tmp_path / "lake")
+
+
+def collected(frame: DataFrame, name: str) -> list[dict[str, Any]]:
+    """Rows without sketches, in the order of their keys, times as text."""
+    plain = [item for item in GOLD[name].columns if item.type != "binary"]
+    columns = [
+        F.col(item.name).cast("string" if item.type in {"timestamp", "date"} else item.type)
+        for item in plain
+    ]
+    rows = [row.asDict() for row in frame.select(*columns).collect()]
+    return sorted(rows, key=lambda row: [str(row[key]) for key in GOLD[name].keys])
+
+
+def test_what_did_not_change_is_not_built(spark: SparkSession, scene: Scene) -> None:
+    steps: list[tuple[str, int, int]] = []
+    done = build(
+        spark,
+        scene.lake,
+        dimensions=DIMENSIONS,
+        progress=lambda *step: steps.append(step),
+    )
+    assert [item.table for item in done] == list(GOLD)
+    assert not [item for item in done if item.days]
+    assert steps[0][1:] == (0, len(GOLD))
+    assert steps[-1] == ("", len(GOLD), len(GOLD))
+
+
+def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
+    spark: SparkSession, scene: Scene, copy: Lake, tmp_path: Path
+) -> None:
+    last = max(
+        (e for e in scene.world.events if e.type == "client.report" and e.relay == "e0:1"),
+        key=lambda event: event.ts_us,
+    )
+    assert isinstance(last.body, ClientReport)
+    body = replace(last.body, window_ms=4_000)
+    late = replace(last, event_id=f"e0:1:{last.boot}:999999", body=body, tenant="acme")
+    fill(copy, frames(spark, [dump_line(late)], frozenset(), tmp_path))
+    before = rows_of(copy, "usage_tenant_day")
+    tables = ["traffic_1m", "qoe_region_1m", "usage_tenant_day"]
+    done = build(spark, copy, dimensions=DIMENSIONS, tables=tables, now_us=NOW_US + 1)
+    assert {item.table: item.days for item in done} == {
+        "traffic_1m": (),
+        "qoe_region_1m": (DAYS[2],),
+        "usage_tenant_day": (DAYS[2],),
+    }
+    after = rows_of(copy, "usage_tenant_day")
+    assert [row for row in after if row["version"] == 1] == before
+    (new,) = [row for row in after if row["version"] > 1]
+    (old,) = [r for r in before if (r["dt"], r["tenant"]) == (DAYS[2], "acme")]
+    assert new == {
+        **old,
+        "version": 2,
+        "watched_ms": old["watched_ms"] + 4_000,
+        "events": old["events"] + 1,
+        "closed_us": NOW_US + 1,
+    }
+    # Once more, and nothing is new: neither a version nor a day.
+    again = build(
+        spark, copy, [DAYS[2]], dimensions=DIMENSIONS, tables=tables, again=True, now_us=NOW_US + 2
+    )
+    assert [item.days for item in again] == [(DAYS[2],)] * 3
+    assert rows_of(copy, "usage_tenant_day") == after
+    assert rows_of(copy, "traffic_1m") == rows_of(scene.lake, "traffic_1m")
+
+
+def test_other_dimensions_make_only_those_tables_stale_that_use_them(
+    spark: SparkSession, copy: Lake
+) -> None:
+    other = replace(DIMENSIONS, relays={})
+    done = build(spark, copy, [DAYS[0]], dimensions=other, tables=["capacity_fc", "churn_1h"])
+    assert {item.table: item.days for item in done} == {
+        "churn_1h": (),
+        "capacity_fc": (DAYS[0],),
+    }
+    first = [row for row in rows_of(copy, "capacity_fc") if row["dt"] == DAYS[0]]
+    assert not [row for row in first if row["kind"] == "relay" and row["capacity_bps"]]
+
+
+def test_shuffled_input_gives_the_same(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+    lines = list(scene.world.lines)
+    Random(5).shuffle(lines)
+    silver = Silver.of_frames(spark, frames(spark, lines, scene.world.late, tmp_path))
+    for name, frame in {
+        "track_fanout_5m": track_fanout(silver, DAYS, DIMENSIONS),
+        "blame": blame(silver, DAYS, DIMENSIONS),
+    }.items():
+        assert collected(frame, name) == collected(read_gold(spark, scene.lake, name), name)
+
+
+def test_a_day_alone_is_what_it_is_among_others(spark: SparkSession, scene: Scene) -> None:
+    silver = Silver.of_lake(spark, scene.lake)
+    day = [DAYS[2]]
+    for name, frame in {
+        "link_quality_5m": link_quality(silver, day),
+        "churn_1h": churn(silver, day),
+        "topology_snapshot": topology_snapshot(silver, day),
+    }.items():
+        built = read_gold(spark, scene.lake, name, day)
+        assert collected(frame, name) == collected(built, name)
+
+
+def test_a_rollup_is_what_a_direct_build_would_be_and_its_sketches_are_near(
+    spark: SparkSession, scene: Scene
+) -> None:
+    """Sums are compared with DuckDB; here it is the sketches, which only Spark can read."""
+    estimate = F.hll_sketch_estimate("tracks_hll").alias("tracks")
+    hour = read_gold(spark, scene.lake, "traffic_1h").where("relay = 'e2:1' AND out_peer = ''")
+    counts = [row["tracks"] for row in hour.select(estimate).collect()]
+    assert set(counts) == {1}  # a tenant has one track in this world
+    whole = read_gold(spark, scene.lake, "traffic_1d").agg(F.hll_union_agg("tracks_hll").alias("u"))
+    assert whole.select(F.hll_sketch_estimate("u")).collect()[0][0] == 3
+
+    links = read_gold(spark, scene.lake, "link_quality_5m").where("rtt_kll IS NOT NULL")
+    merged = links.groupBy("relay", "peer").agg(
+        F.kll_merge_agg_bigint("rtt_kll").alias("k"), F.sum("samples").alias("samples")
+    )
+    guess = merged.select(
+        *("relay", "peer", "samples"),
+        F.kll_sketch_get_n_bigint("k").alias("n"),
+        F.kll_sketch_get_quantile_bigint("k", F.lit(0.95)).alias("p95"),
+    )
+    samples = Silver.of_lake(spark, scene.lake).read("quic.sample", DAYS)
+    ranks = (
+        samples.join(guess, ["relay", "peer"])
+        .groupBy("relay", "peer")
+        .agg(
+            F.avg((F.col("srtt_us") <= F.col("p95")).cast("double")).alias("rank"),
+            F.first(F.col("n") == F.col("samples")).alias("all"),
+        )
+        .collect()
+    )
+    assert len(ranks) == 10
+    assert all(row["all"] and abs(row["rank"] - 0.95) < 0.02 for row in ranks)
+
+
+def test_a_minute_table_can_be_made_without_dimensions(spark: SparkSession, scene: Scene) -> None:
+    silver = Silver.of_lake(spark, scene.lake)
+    bare = replace(DIMENSIONS, tracks={})
+    frame = traffic_1m(silver, [DAYS[0]], bare)
+    assert {row[0] for row in frame.select("tenant").distinct().collect()} == {"", "acme", "globex"}
+    assert frame.schema == finish(frame, GOLD["traffic_1m"]).schema
+
+
+def test_strange_days_and_tables_are_refused(spark: SparkSession, scene: Scene) -> None:
+    with pytest.raises(UsageError, match="no telemetry of 2020-01-01: the lake has 2026-11-16 to"):
+        build(spark, scene.lake, ["2020-01-01"])
+    with pytest.raises(UsageError, match="gold_digger is not a gold table"):
+        build(spark, scene.lake, tables=["gold_digger"])
+
+
+def test_the_commands(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.csv"
+    facts.write_text("kind,name,class,tenant,capacity_bps\nrelay,e0:1,,,1e6\n")
+    lake = str(scene.lake.root)
+    run = CliRunner()
+    told = run.invoke(app, ["build", "--lake", lake, "--table", "churn_1h", "--json"])
+    (item,) = json.loads(told.stdout)
+    assert (item["table"], item["days"]) == ("churn_1h", [])
+    told = run.invoke(
+        app, ["build", "--lake", lake, "--table", "churn_1h", "--dimensions", str(facts)]
+    )
+    assert told.stdout == "churn_1h           as it was\n"
+    both = run.invoke(app, ["build", "--lake", lake, "--all", "--day", DAYS[0]])
+    assert isinstance(both.exception, UsageError)
+
+    told = run.invoke(app, ["bill", "--lake", lake, "--tenant", "acme"])
+    assert told.stdout.splitlines()[0].split()[:3] == ["dt", "tenant", "version"]
+    assert len(told.stdout.splitlines()) == 4
+    told = run.invoke(app, ["bill", "--lake", lake, "--json", "--day", DAYS[1]])
+    checks = json.loads(told.stdout)["reconciled"]
+    exact = [row for row in checks if row["check"] != "clients to session.close"]
+    assert exact
+    assert all(row["equal"] for row in exact)
+    nobody = run.invoke(app, ["bill", "--lake", lake, "--tenant", "nobody"])
+    assert isinstance(nobody.exception, UsageError)

@@ -1,0 +1,60 @@
+"""The gate is red where the world was spoilt, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from laps_analytics.errors import GateError
+from laps_analytics.gold.build import read_gold
+from laps_analytics.gold.quality import Gate, gate, quality
+from laps_analytics.gold.silver import Silver
+from laps_analytics.schema import QUARANTINE
+from testkit.gold_world import DAYS
+from unit.analytics.gold.lakes import Rows, Scene
+
+pytestmark = pytest.mark.spark
+
+
+def test_what_was_spoilt_is_red(spark: SparkSession, scene: Scene, rows: Rows) -> None:
+    found = gate(read_gold(spark, scene.lake, "quality_1h"))
+    assert not found.open
+    red = {(row["check"], row["subject"]) for row in rows("quality_1h") if not row["ok"]}
+    assert ("telemetry_gap", "e3:1") in red
+    assert ("sets", "e3:1>e2:1") in red
+    assert {subject for check, subject in red if check == "telemetry_gap"} == {"e3:1"}
+    # What e3 lost of its telemetry is missing from its links, too; others reconcile.
+    assert all("e3:1" in subject for check, subject in red if check == "link_bytes")
+    assert not {check for check, _ in red} & {"clock", "quarantine"}
+    with pytest.raises(GateError, match="the data-quality gate is red: ") as caught:
+        found.require()
+    assert caught.value.exit_code == 3
+
+
+def test_a_green_gate_is_open_and_no_data_is_none(spark: SparkSession, scene: Scene) -> None:
+    good = read_gold(spark, scene.lake, "quality_1h").where("ok")
+    found = gate(good)
+    assert found.open
+    found.require()
+    with pytest.raises(GateError, match="never checked"):
+        gate(good.where("false")).require()
+
+
+def test_reasons_are_cut() -> None:
+    with pytest.raises(GateError, match=r"a; b; c \(and 1 more\)"):
+        Gate(1, ["a", "b", "c", "d"]).require()
+
+
+def test_lines_in_quarantine_count(spark: SparkSession, scene: Scene) -> None:
+    noon = 1_794_916_800_000_000  # 2026-11-17 12:00
+    bad = spark.createDataFrame(
+        [("x", "f", "not JSON", None, None, 1, noon, DAYS[1])]
+        + [("y", "f", "no body", "e0:1", noon + 5, 1, noon, DAYS[1])] * 400,
+        QUARANTINE,
+    )
+    made = quality(Silver.of_lake(spark, scene.lake), [DAYS[1]], bad).where("check = 'quarantine'")
+    found = {row["subject"]: row for row in made.collect()}
+    assert found.keys() == {"unknown", "e0:1"}
+    assert found["unknown"]["ok"]
+    assert not found["e0:1"]["ok"]
+    assert found["e0:1"]["seen"] == 400
