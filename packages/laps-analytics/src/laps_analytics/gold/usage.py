@@ -125,9 +125,10 @@ def restated(now: DataFrame, before: DataFrame, *, now_us: int) -> DataFrame:
 
 def latest(usage: DataFrame) -> DataFrame:
     """The version of each day and tenant that counts."""
-    names = [name for name in usage.columns if name not in {"dt", "tenant"}]
-    last = usage.groupBy("dt", "tenant").agg(F.max(F.struct("version", *names)).alias("last"))
-    return last.select("dt", "tenant", *[f"last.{name}" for name in names])
+    keys = ["dt", "tenant"]
+    rest = [name for name in usage.columns if name not in {*keys, "version"}]
+    last = usage.groupBy(*keys).agg(F.max(F.struct("version", *rest)).alias("last"))
+    return last.select(*keys, "last.*").select(*usage.columns)
 
 
 def reconcile(silver: Silver, days: Iterable[str], usage: DataFrame, day: DataFrame) -> DataFrame:
