@@ -143,6 +143,8 @@ CLOCK: Final = StructType(
         StructField("events", LongType()),
         StructField("first_us", LongType()),
         StructField("last_us", LongType()),
+        # The ingest that brought the first of them.
+        StructField("first_batch", LongType()),
         # Partitions: of ts_us, not corrected.
         StructField("dt", StringType()),
         StructField("hour", StringType()),

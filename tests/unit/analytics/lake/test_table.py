@@ -83,6 +83,24 @@ def test_a_lake_says_what_it_is(tmp_path: Path) -> None:
         Lake.open(tmp_path / "new")
 
 
+def test_a_long_log_has_sums(table: Table) -> None:
+    table.commit(staged(table, "1.parquet"), base=table.snapshot(), batch="first")
+    for number in range(2, 70):
+        meta = {"gone": None if number > 50 else number, "number": number}
+        table.commit(None, base=table.snapshot(), batch=f"b{number}", meta=meta)
+    log = table.root / "_log"
+    assert [path.stem for path in log.glob("*.sum")] == [f"{64:020}"]
+    seen = table.snapshot()
+    assert (seen.version, seen.batches["first"], seen.meta["number"]) == (69, 1, 69)
+    assert len(seen.files) == 1
+    assert [file.path for file in table.files_of("first")] == list(seen.files)
+    assert table.files_of("b7") == table.files_of("nobody's") == []
+    assert table.snapshot(50).meta["gone"] == 50
+    (log / f"{64:020}.sum").write_text("{}")
+    with pytest.raises(LakeError, match="not the sum of a log"):
+        table.snapshot()
+
+
 def test_a_log_with_a_hole_is_refused(table: Table) -> None:
     for _ in range(3):
         table.commit(None, base=table.snapshot())

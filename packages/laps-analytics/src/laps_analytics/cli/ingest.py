@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,9 @@ from laps_analytics.cli.common import (
     session_maker,
     teller,
 )
+from laps_analytics.errors import UsageError
 from laps_analytics.ingest.run import Summary, ingest
+from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake
 
 __all__ = ["ingest_files"]
@@ -29,9 +33,16 @@ def ingest_files(
         list[Path], typer.Argument(help="Files of telemetry, or folders of them.", metavar="SOURCE")
     ],
     lake: LakeFolder,
+    *,
     master: Master = None,
     remote: Remote = None,
     memory: Memory = "4g",
+    follow_on: Annotated[
+        bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    trigger: Annotated[
+        float, typer.Option("--trigger", help="Seconds between looks, with --follow.", min=0.1)
+    ] = 10.0,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -39,11 +50,23 @@ def ingest_files(
 
     What was taken before is not taken again, and what a killed run began is finished first.
     """
+    if follow_on and remote:
+        raise UsageError(
+            "--follow and --remote exclude each other: a stream writes from here, use --master"
+        )
     place = Lake.open(lake, create=True)
-    summary = ingest(
-        session_maker(master, remote, memory), place, sources, progress=teller(no_progress)
-    )
-    typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))
+    maker, tell = session_maker(master, remote, memory), teller(no_progress)
+
+    def report(summary: Summary) -> None:
+        typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))
+
+    if not follow_on:
+        report(ingest(maker, place, sources, progress=tell))
+        return
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    follow(maker(), place, sources, trigger=trigger, stop=stop, progress=tell, report=report)
 
 
 def show(summary: Summary) -> str:

@@ -41,6 +41,7 @@ def relay_rows(bronze: DataFrame) -> DataFrame:
         fn.count("*").alias("events"),
         fn.min("ts_us").alias("first_us"),
         fn.max("ts_us").alias("last_us"),
+        fn.min("batch").alias("first_batch"),
         fn.max(fn.col("ts_us") - fn.col("seen_us")).alias("ahead_us"),
     )
 
@@ -133,6 +134,7 @@ def clock_rows(
                 "events": row["events"],
                 "first_us": row["first_us"],
                 "last_us": row["last_us"],
+                "first_batch": row["first_batch"],
                 "dt": row["dt"],
                 "hour": row["hour"],
             }

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from laps_analytics.lake import DataFile
 
-__all__ = ["HOUR_US", "Hour", "begin_of", "hour_at", "hour_of_file", "reach"]
+__all__ = ["HOUR_US", "WATERMARK_US", "Hour", "begin_of", "hour_at", "hour_of_file", "reach"]
 
 HOUR_US: Final = 3_600_000_000
+WATERMARK_US: Final = 30 * 60 * 1_000_000
+"""How long after its end an hour is over. What comes to it then is late."""
 
 Hour = tuple[str, str]
 """``dt`` and ``hour`` of a partition."""

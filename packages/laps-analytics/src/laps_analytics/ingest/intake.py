@@ -15,11 +15,12 @@ quarantine, and is read again should the file grow after all.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -30,12 +31,22 @@ from laps_analytics.ingest.sources import Source
 from laps_analytics.lake.table import writing
 from laps_wire.telemetry import TelemetryError, load_line
 
-__all__ = ["Fault", "Taken", "recover", "source_name", "take"]
+__all__ = [
+    "FAULTS_SUFFIX",
+    "SUFFIX",
+    "TRACE_SUFFIX",
+    "Fault",
+    "Taken",
+    "recover",
+    "source_name",
+    "take",
+]
 
 _PREFIX: Final = "file:"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 SUFFIX: Final = ".lines"
 TRACE_SUFFIX: Final = ".trace"
+FAULTS_SUFFIX: Final = ".faults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +141,13 @@ def take(
     for key, state in known.states.items():
         if key not in notes and state is not None and not Path(key[len(_PREFIX) :]).exists():
             notes[key] = None
-    if notes or taken.faults:
-        faults = [[fault.source, fault.line, fault.reason] for fault in taken.faults]
-        notes["taken"] = {"number": number, "names": names, "faults": faults}
+    if taken.faults:
+        names.append(f"{number:08d}-{len(names):05d}-faults{FAULTS_SUFFIX}")
+        with writing(journal.spool):
+            text = json.dumps([asdict(fault) for fault in taken.faults])
+            (journal.spool / names[-1]).write_text(text)
+    if notes:
+        notes["taken"] = {"number": number, "names": names}
         progress("spooled")
         journal.note_all(notes)
         progress("taken")

@@ -25,6 +25,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StringType, StructField, StructType, VariantType
 
 from laps_wire.telemetry import MAX_DEPTH, MAX_LINE, TelemetryError, dump_line, load_line
+from laps_wire.telemetry.schema import VERSION, version_key
 
 __all__ = ["MAX_TS_US", "SUSPECT", "day_of", "hour_of", "judge", "parse"]
 
@@ -39,6 +40,7 @@ _RAW: Final = StructType(
         StructField("unread", StringType()),
     ]
 )
+_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(version_key(VERSION)[1] + 1))
 _OPTIONS: Final = {
     "columnNameOfCorruptRecord": "unread",
     "allowNonNumericNumbers": "false",
@@ -115,7 +117,7 @@ def _is_sound(prefix: Column, number: Column) -> Column:
     return (
         fn.col("unread").isNull()
         & fn.col("body").isNotNull()
-        & (fn.col("v").isin("1.0", "1.1") | fn.col("v").rlike(r"^1\.(0|[1-9][0-9]{0,8})$"))
+        & (fn.col("v").isin(*_VERSIONS) | fn.col("v").rlike(r"^1\.(0|[1-9][0-9]{0,8})$"))
         & value.startswith(begin)
         & fn.col("event_id").startswith(prefix)
         & (fn.col("event_seq").cast("string") == number)

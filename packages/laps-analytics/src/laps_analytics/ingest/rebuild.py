@@ -11,7 +11,7 @@ So it does not matter how often, or in how many pieces, events came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
@@ -23,9 +23,26 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from laps_analytics.ingest.clock import clock_rows, link_rows, relay_rows
 from laps_analytics.ingest.fit import is_whole, shape_fits
-from laps_analytics.ingest.hours import HOUR_US, Hour, begin_of, hour_at, hour_of_file, reach
+from laps_analytics.ingest.hours import (
+    HOUR_US,
+    WATERMARK_US,
+    Hour,
+    begin_of,
+    hour_at,
+    hour_of_file,
+    reach,
+)
 from laps_analytics.ingest.silver import once, placed, typed, unfit
-from laps_analytics.lake import Lake, Snapshot, read, read_rows, row_count, write, write_rows
+from laps_analytics.lake import (
+    DataFile,
+    Lake,
+    Snapshot,
+    read,
+    read_rows,
+    row_count,
+    write,
+    write_rows,
+)
 from laps_analytics.schema import (
     BRONZE,
     CLOCK,
@@ -36,13 +53,11 @@ from laps_analytics.schema import (
     table_name,
 )
 
-__all__ = ["WATERMARK_US", "Rebuilt", "rebuild"]
+__all__ = ["PLACED", "Rebuilt", "bad_shapes", "is_over", "rebuild"]
 
-WATERMARK_US: Final = 30 * 60 * 1_000_000
-"""How long after its end an hour is closed for the first time. What comes later is late."""
 _THREADS: Final = 3
 """Tables that are written at once: small jobs wait more than they work."""
-_PLACED: Final = StructType([*CLOCK.fields, StructField("closed", LongType())])
+PLACED: Final = StructType([*CLOCK.fields, StructField("hour_batch", LongType())])
 
 
 @dataclass(slots=True)
@@ -99,15 +114,14 @@ def rebuild(
     touched: set[Hour],
     *,
     batch: int,
-    now_us: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Rebuilt:
     """Make the silver partitions of some hours again. Done twice with one batch is done once."""
     if not touched:
         return Rebuilt()
-    key = f"batch-{batch}"
+    key = f"whole-{batch}"
     events = lake.table("bronze/events").snapshot()
-    hours = _make_clock(spark, lake, events, touched, key=key, batch=batch, now_us=now_us)
+    hours = _make_clock(spark, lake, events, touched, key=key)
     progress("clock")
     clock = lake.table("silver/clock").snapshot()
     near = {hour for each in hours for hour in _around(each)} | hours
@@ -115,12 +129,26 @@ def rebuild(
         lake.table("silver/clock"), snapshot=clock, where=lambda file: hour_of_file(file) in near
     )
     needed = {hour for hour, reached in reach(rows).items() if reached & hours} | touched
+    first: dict[Hour, int] = {}
     for row in rows:
-        row["closed"] = clock.meta.get(_closed_key((row["dt"], row["hour"])))
+        hour = (row["dt"], row["hour"])
+        first[hour] = min(row["first_batch"], first.get(hour, row["first_batch"]))
+    for row in rows:
+        row["hour_batch"] = first[row["dt"], row["hour"]]
     frame = spark.createDataFrame(
-        [tuple(row[name] for name in _PLACED.fieldNames()) for row in rows], _PLACED
+        [tuple(row[name] for name in PLACED.fieldNames()) for row in rows], PLACED
     )
-    kinds = _kinds(spark, lake, events, needed)
+    known = set(event_types())
+    kinds = bad_shapes(
+        spark,
+        lake,
+        events,
+        (
+            file
+            for file in events.files.values()
+            if file.partition["type"] in known and hour_of_file(file) in needed
+        ),
+    )
     plan = _Plan(
         *(spark, lake, events, key),
         *(frozenset(touched), frozenset(hours), frozenset(needed)),
@@ -151,13 +179,14 @@ def rebuild(
     return result
 
 
+def is_over(hour: Hour, now_us: int) -> bool:
+    """Whether an hour is closed at a time."""
+    return begin_of(hour) + HOUR_US + WATERMARK_US <= now_us
+
+
 def _around(hour: Hour) -> set[Hour]:
     begin = begin_of(hour)
     return {hour_at(max(begin - 1, 0)), hour_at(begin + HOUR_US)}
-
-
-def _closed_key(hour: Hour) -> str:
-    return f"closed:{hour[0]}/{hour[1]}"
 
 
 def _make_clock(
@@ -167,8 +196,6 @@ def _make_clock(
     touched: set[Hour],
     *,
     key: str,
-    batch: int,
-    now_us: int,
 ) -> set[Hour]:
     """Commit the clocks of the hours; the silver hours that they reach, or reached before."""
     table = lake.table("silver/clock")
@@ -195,13 +222,6 @@ def _make_clock(
     new = clock_rows(relays, links)
     old = read_rows(table, snapshot=before, where=lambda file: hour_of_file(file) in touched)
     hours = set(touched).union(*reach(new).values(), *reach(old).values())
-    known = {*before.partitions("dt", "hour"), *touched}
-    closed = {
-        _closed_key((dt, hour)): batch
-        for dt, hour in known
-        if begin_of((dt, hour)) + HOUR_US + WATERMARK_US <= now_us
-        and _closed_key((dt, hour)) not in before.meta
-    }
     write_rows(
         new,
         CLOCK,
@@ -209,21 +229,16 @@ def _make_clock(
         partition_by=("dt", "hour"),
         replace=[{"dt": dt, "hour": hour} for dt, hour in touched],
         batch=key,
-        meta={"reached": sorted(hours), **closed},
+        meta={"reached": sorted(hours)},
     )
     return hours
 
 
-def _kinds(
-    spark: SparkSession, lake: Lake, events: Snapshot, hours: set[Hour]
+def bad_shapes(
+    spark: SparkSession, lake: Lake, events: Snapshot, files: Iterable[DataFile]
 ) -> dict[str, tuple[str, ...]]:
-    """The event types that have rows in some hours, each with the shapes that do not fit it."""
-    known = set(event_types())
-    files = [
-        file
-        for file in events.files.values()
-        if file.partition["type"] in known and hour_of_file(file) in hours
-    ]
+    """The event types of some files of bronze, each with the shapes there that do not fit it."""
+    files = list(files)
     chosen = {file.path for file in files}
     found: dict[str, list[str]] = {file.partition["type"]: [] for file in files}
     shapes = read(

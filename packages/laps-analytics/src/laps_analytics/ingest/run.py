@@ -22,6 +22,7 @@ Nothing begins before what was begun is done, so there is never more than one ba
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections import Counter
@@ -33,16 +34,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from laps_analytics.errors import InputError
+from laps_analytics.ingest.append import append
 from laps_analytics.ingest.bronze import batch_key, lines_of, touched_by, write_bronze
 from laps_analytics.ingest.hours import hour_at
-from laps_analytics.ingest.intake import SUFFIX, recover, take
+from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, recover, take
 from laps_analytics.ingest.journal import Journal
-from laps_analytics.ingest.rebuild import rebuild
+from laps_analytics.ingest.qlog import write_traces
+from laps_analytics.ingest.rebuild import is_over, rebuild
 from laps_analytics.ingest.sources import find_sources
 from laps_analytics.lake import Lake, read_rows, row_count, write_rows
 from laps_analytics.schema import QUARANTINE
 
-__all__ = ["Summary", "ingest"]
+__all__ = ["Progress", "Summary", "begin_batch", "finish", "ingest"]
 
 Progress = Callable[[str], None]
 
@@ -105,32 +108,40 @@ def ingest(
     with journal.locked():
         recover(journal)
         summary = Summary()
-        if _finish(spark, lake, journal, summary, progress):
+        if finish(spark, lake, journal, summary, progress):
             summary.resumed = True
         taken = take(journal, sources, progress=progress)
         summary.files, summary.unchanged = taken.files, taken.unchanged
         summary.bytes = taken.bytes
-        begin_batch(journal, now)
-        _finish(spark, lake, journal, summary, progress)
+        if (files := inbox_files(journal)) or journal.state.get("dirty"):
+            begin_batch(journal, files, now)
+        finish(spark, lake, journal, summary, progress)
     return summary
 
 
-def begin_batch(journal: Journal, now_us: int) -> None:
-    """Make a batch of what is in the inbox, if there is something."""
-    state = journal.state
-    files = sorted(path.name for path in journal.inbox.iterdir())
-    taken: Mapping[str, Any] = state.get("taken") or {}
-    faults = taken.get("faults", []) if taken.get("number") != state.get("faults_of") else []
-    if files or faults:
-        number = int(state.get("batches", 0)) + 1
-        journal.note(
-            batches=number,
-            faults_of=taken.get("number"),
-            batch={"number": number, "files": files, "faults": faults, "now_us": now_us},
-        )
+def inbox_files(journal: Journal) -> list[str]:
+    """What was taken and is in no table yet."""
+    return sorted(path.name for path in journal.inbox.iterdir())
 
 
-def _finish(
+def begin_batch(
+    journal: Journal,
+    files: Iterable[str],
+    now_us: int,
+    **more: Any,
+) -> None:
+    """Note that some files of the inbox are a batch now: what it is does not change any more."""
+    number = int(journal.state.get("batches", 0)) + 1
+    batch = {
+        "number": number,
+        "files": sorted(files),
+        "now_us": now_us,
+        "append": bool(more.pop("append", False)),
+    }
+    journal.note_all({"batches": number, "batch": batch, **more})
+
+
+def finish(
     spark: Callable[[], SparkSession],
     lake: Lake,
     journal: Journal,
@@ -144,35 +155,45 @@ def _finish(
     progress("begun")
     number, now_us = int(batch["number"]), int(batch["now_us"])
     stage = journal.stage / str(number)
-    write_faults(lake, batch)
+    _write_faults(lake, journal, batch)
     lines = [journal.inbox / name for name in batch["files"] if name.endswith(SUFFIX)]
     if lines:
-        session = spark()
         write_bronze(
             lake,
-            lines_of(session, lines),
+            lines_of(spark(), lines),
             batch=number,
             seen_us=now_us,
             stage=stage,
             progress=progress,
         )
-        made = rebuild(
-            session,
-            lake,
-            touched_by(lake, number),
-            batch=number,
-            now_us=now_us,
-            progress=progress,
+        bronze = lake.table("bronze/events")
+        summary.events += row_count(bronze, (f.path for f in bronze.files_of(batch_key(number))))
+    traces = [journal.inbox / name for name in batch["files"] if name.endswith(TRACE_SUFFIX)]
+    if traces:
+        summary.traces += write_traces(spark(), lake, traces, batch=number, now_us=now_us)
+        progress("traces")
+    touched = touched_by(lake, number)
+    dirty = {(dt, hour) for dt, hour in journal.state.get("dirty", ())}
+    notes: dict[str, Any] = {}
+    if batch.get("append"):
+        whole = {hour for hour in touched | dirty if is_over(hour, now_us)}
+        notes["seqs"] = append(
+            spark, lake, touched - whole, journal.state.get("seqs", {}), batch=number
         )
+        progress("appended")
+        notes["dirty"] = sorted((dirty | touched) - whole)
+    else:
+        whole = touched | dirty
+        notes["dirty"] = []
+    if whole:
+        made = rebuild(spark(), lake, whole, batch=number, progress=progress)
         summary.hours = sorted({*summary.hours, *(f"{dt} {hour}" for dt, hour in made.hours)})
         summary.rows = made.rows
         summary.late, summary.unfit = made.late, made.unfit
         summary.broken_clocks = made.broken
         summary.copies = made.copies
-        bronze = lake.table("bronze/events")
-        summary.events += row_count(bronze, (f.path for f in bronze.files_of(batch_key(number))))
     _count_refused(lake, number, summary)
-    journal.note(batch=None)
+    journal.note_all({"batch": None, **notes})
     progress("done")
     shutil.rmtree(stage, ignore_errors=True)
     for name in batch["files"]:
@@ -180,20 +201,20 @@ def _finish(
     return True
 
 
-def write_faults(lake: Lake, batch: Mapping[str, Any]) -> None:
+def _write_faults(lake: Lake, journal: Journal, batch: Mapping[str, Any]) -> None:
     """Ends of files that were cut off, to quarantine."""
     rows = [
         {
-            "line": line,
-            "source": source,
-            "reason": reason,
+            **fault,
             "relay": None,
             "ts_us": None,
             "batch": batch["number"],
             "seen_us": batch["now_us"],
             "dt": hour_at(batch["now_us"])[0],
         }
-        for source, line, reason in batch["faults"]
+        for name in batch["files"]
+        if name.endswith(FAULTS_SUFFIX)
+        for fault in json.loads((journal.inbox / name).read_text())
     ]
     if rows:
         write_rows(
@@ -208,7 +229,9 @@ def write_faults(lake: Lake, batch: Mapping[str, Any]) -> None:
 def _count_refused(lake: Lake, number: int, summary: Summary) -> None:
     table = lake.table("bronze/quarantine")
     files = {
-        file.path for key in (batch_key(number), f"faults-{number}") for file in table.files_of(key)
+        file.path
+        for key in (batch_key(number), f"faults-{number}", f"traces-{number}")
+        for file in table.files_of(key)
     }
     reasons = Counter(summary.reasons)
     for row in read_rows(table, where=lambda file: file.path in files):

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from laps_analytics.ingest.fit import is_whole
+from laps_analytics.ingest.hours import HOUR_US, WATERMARK_US
 from laps_analytics.ingest.parse import day_of, hour_of
 from laps_analytics.schema import UNFIT, body_type
 from laps_wire.telemetry import TelemetryError, load_line
@@ -30,11 +31,11 @@ def once(bronze: DataFrame) -> DataFrame:
 
 
 def placed(rows: DataFrame, clock: DataFrame) -> DataFrame:
-    """Bronze rows and what is known of their clock: offset_us, ok, reason, closed.
+    """Bronze rows and what is known of their clock: offset_us, ok, reason, hour_batch.
 
-    ``closed`` is the batch with which the hour was closed for the first time, or null.
+    ``hour_batch`` is the first batch that had rows of the hour.
     """
-    known = clock.select("dt", "hour", "relay", "offset_us", "ok", "reason", "closed")
+    known = clock.select("dt", "hour", "relay", "offset_us", "ok", "reason", "hour_batch")
     return rows.join(fn.broadcast(known), ["dt", "hour", "relay"], "left")
 
 
@@ -44,7 +45,9 @@ def typed(rows: DataFrame, event_type: str) -> DataFrame:
     The input is of :func:`placed`; the partition columns are those of the corrected time.
     """
     struct = body_type(event_type).simpleString()
-    late = fn.coalesce(fn.col("batch") > fn.col("closed"), fn.lit(False))
+    over = fn.expr(f"seen_us >= (ts_us div {HOUR_US} + 1) * {HOUR_US} + {WATERMARK_US}")
+    # The first rows of an hour are not late, however old they are: nobody has used it before.
+    late = over & fn.coalesce(fn.col("batch") > fn.col("hour_batch"), fn.lit(False))
     rows = rows.select(
         "*",
         fn.try_variant_get("body", "$", struct).alias("_body"),

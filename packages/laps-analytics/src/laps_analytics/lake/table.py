@@ -6,7 +6,7 @@
       lake.json                              that this is a lake, and of which version
       silver/hop_stat/
         _log/00000000000000000001.json       commit 1: files added, files removed, what it is from
-        _log/00000000000000000002.json
+        _log/00000000000000000064.sum        what all entries up to here come to
         _staging/<random>/                   written, and not committed: nobody reads it
         dt=2026-11-17/hour=05/<random>.parquet
 
@@ -38,6 +38,10 @@ __all__ = ["DataFile", "Lake", "Snapshot", "Table", "writing"]
 
 _FORMAT: Final = 1
 _DIGITS: Final = 20
+_SUM_EVERY: Final = 64
+"""Commits after which the sum of the log is written."""
+_BATCHES: Final = 1000
+"""Batches that a sum remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +125,10 @@ class Table:
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """What the table holds, now or after an earlier commit."""
-        files: dict[str, DataFile] = {}
-        batches: dict[str, int] = {}
-        meta: dict[str, Any] = {}
-        last = 0
-        for number, entry in self._entries():
+        begin = self._sum(version)
+        files, batches, meta = dict(begin.files), dict(begin.batches), dict(begin.meta)
+        last = begin.version
+        for number, entry in self._entries(after=last):
             if version is not None and number > version:
                 break
             for path in entry["remove"]:
@@ -138,14 +141,46 @@ class Table:
             last = number
         return Snapshot(last, files, batches, meta)
 
+    def _sum(self, version: int | None) -> Snapshot:
+        """The newest sum that was written, so that not all of the log is read."""
+        found = [
+            path for path in self._log.glob("*.sum") if version is None or int(path.stem) <= version
+        ]
+        if not found:
+            return Snapshot(0)
+        path = max(found)
+        try:
+            plain = json.loads(path.read_text())
+            files = {
+                f["path"]: DataFile(f["path"], f["partition"], f["bytes"]) for f in plain["files"]
+            }
+        except (ValueError, KeyError, TypeError) as error:
+            raise LakeError(f"{path} is not the sum of a log: {error}") from None
+        return Snapshot(int(path.stem), files, plain["batches"], plain["meta"])
+
+    def _write_sum(self, version: int) -> None:
+        """Write the sum of the log so far: what is null is gone, old batches are not tried again."""
+        seen = self.snapshot(version)
+        newest = sorted(seen.batches.items(), key=lambda item: item[1])[-_BATCHES:]
+        plain = {
+            "files": [
+                {"path": f.path, "partition": dict(f.partition), "bytes": f.bytes}
+                for f in seen.files.values()
+            ],
+            "batches": dict(newest),
+            "meta": {key: value for key, value in seen.meta.items() if value is not None},
+        }
+        _create(self._log / f"{version:0{_DIGITS}}.sum", json.dumps(plain), again=True)
+
     def history(self) -> list[dict[str, Any]]:
         """The entries of the log, oldest first, each with its version and its time."""
         return [{"version": number, **entry} for number, entry in self._entries()]
 
     def files_of(self, batch: str) -> list[DataFile]:
         """The files that a batch added; none if it is not in the table."""
-        for _, entry in self._entries():
-            if entry["batch"] == batch:
+        version = self.snapshot().batches.get(batch)
+        for number, entry in self._entries(after=(version or 1) - 1):
+            if number == version:
                 return [DataFile(f["path"], f["partition"], f["bytes"]) for f in entry["add"]]
         return []
 
@@ -193,6 +228,8 @@ class Table:
                 raise ConflictError(
                     f"{self.name}: another run made version {version} first; run again"
                 ) from None
+            if version % _SUM_EVERY == 0:
+                self._write_sum(version)
         return version
 
     def vacuum(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
@@ -207,12 +244,14 @@ class Table:
                 gone.append(name)
         return gone
 
-    def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _entries(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
         if not self._log.exists():
             return
-        expected = 1
+        expected = after + 1
         for path in sorted(self._log.glob("*.json")):
             try:
+                if int(path.stem) <= after:
+                    continue
                 number, entry = int(path.stem), json.loads(path.read_text())
             except ValueError as error:
                 raise LakeError(f"{path} is not an entry of a log: {error}") from None

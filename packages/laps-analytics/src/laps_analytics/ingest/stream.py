@@ -1,0 +1,189 @@
+r"""Ingest that goes on: Structured Streaming over what is taken, with the same steps as a batch.
+
+::
+
+    sources --take--> inbox/                  each trigger: whole lines of files, open ones too
+                 \--> stream/N.json           which files of the inbox these are
+                          |
+             Spark's file source, checkpoint: which N are in which micro-batch, also after a crash
+                          |
+                  foreachBatch(id) --journal: batch of ingest for this id, once--> bronze, silver
+
+Spark streams the lists and not the lines, so a micro-batch is a batch of :mod:`.ingest.run` and
+nothing is written twice. It keeps no events between batches: copies are found by the numbers that
+relays give their events (:mod:`.ingest.append`), and an hour is made as a whole when it is over.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from laps_analytics.ingest.intake import recover, take
+from laps_analytics.ingest.journal import Journal
+from laps_analytics.ingest.rebuild import is_over
+from laps_analytics.ingest.run import Progress, Summary, begin_batch, finish, inbox_files
+from laps_analytics.ingest.sources import find_sources
+from laps_analytics.lake import Lake
+
+__all__ = ["follow"]
+
+_MAX_AGE: Final = "100000d"
+"""Lists are never too old: Spark would skip what is much older than the newest."""
+
+
+def follow(
+    spark: SparkSession,
+    lake: Lake,
+    places: Iterable[Path],
+    *,
+    trigger: float = 10.0,
+    rounds: int | None = None,
+    stop: threading.Event | None = None,
+    now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    progress: Progress = lambda _: None,
+    report: Callable[[Summary], None] = lambda _: None,
+) -> None:
+    """Ingest what comes, until ``stop`` is set or ``rounds`` are over; then make open hours whole.
+
+    With ``rounds`` each round handles all that is there (``availableNow``) before the next begins.
+    """
+    places = list(places)
+    ended = stop or threading.Event()
+    journal = Journal(lake)
+    with journal.locked():
+        recover(journal)
+        finish(lambda: spark, lake, journal, Summary(), progress)
+        stream = _Stream(spark, lake, journal, now_us, progress, report)
+        stream.list_left()
+        if rounds is None:
+            query = stream.start(trigger)
+            try:
+                while not ended.wait(trigger) and query.isActive:
+                    stream.take(places)
+            finally:
+                if query.isActive:
+                    stream.drain(query)
+            if query.exception() is not None:
+                raise query.exception()  # type: ignore[misc]
+        else:
+            for _ in range(rounds):
+                stream.take(places)
+                stream.start(None).awaitTermination()
+        stream.settle()
+
+
+class _Stream:
+    """The parts of a stream, and what they share."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        journal: Journal,
+        now_us: Callable[[], int],
+        progress: Progress,
+        report: Callable[[Summary], None],
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._journal = journal
+        self._now_us = now_us
+        self._progress = progress
+        self._report = report
+        # Spark calls handle() in a thread of its own.
+        self._lock = threading.Lock()
+        name = journal.state.get("stream_id")
+        if name is None or not (journal.home / f"checkpoint-{name}").exists():
+            name = uuid.uuid4().hex
+            journal.note(stream_id=name)
+        self._name = str(name)
+        self._checkpoint = journal.home / f"checkpoint-{name}"
+        self._lists = journal.home / f"stream-{name}"
+        for folder in (self._checkpoint, self._lists):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def take(self, places: list[Path]) -> None:
+        """Take what is new, and list it; also if only an hour has to be closed."""
+        sources = find_sources(places, without=self._lake.root)
+        with self._lock:
+            before = set(inbox_files(self._journal))
+            take(self._journal, sources, progress=self._progress)
+            new = sorted(set(inbox_files(self._journal)) - before)
+            dirty = self._journal.state.get("dirty") or []
+            over = any(is_over((dt, hour), self._now_us()) for dt, hour in dirty)
+            if new or over:
+                self._list(new)
+
+    def list_left(self) -> None:
+        """List what a killed process took and did not list."""
+        listed = {
+            name for path in self._lists.glob("*.json") for name in json.loads(path.read_text())
+        }
+        left = sorted(set(inbox_files(self._journal)) - listed)
+        if left:
+            self._list(left)
+
+    def _list(self, names: list[str]) -> None:
+        beside = self._lists / f".{uuid.uuid4().hex}"
+        beside.write_text(json.dumps(names) + "\n")
+        beside.rename(self._lists / f"{uuid.uuid4().hex}.json")
+
+    def start(self, trigger: float | None) -> StreamingQuery:
+        """Start the query: with a trigger, or once for all that is there."""
+        writer = (
+            self._spark.readStream.option("maxFileAge", _MAX_AGE)
+            .text(str(self._lists))
+            .writeStream.option("checkpointLocation", str(self._checkpoint))
+            .foreachBatch(self.handle)
+        )
+        if trigger is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(trigger * 1000)} milliseconds").start()
+
+    def handle(self, lists: DataFrame, batch_id: int) -> None:
+        """One micro-batch: a batch of ingest, once, however often Spark calls."""
+        names = {name for row in lists.collect() for name in json.loads(row["value"])}
+        with self._lock:
+            self._handle(names, batch_id)
+
+    def _handle(self, names: set[str], batch_id: int) -> None:
+        journal = self._journal
+        position = journal.state.get("position") or {"stream": self._name, "batch": -1}
+        summary = Summary()
+        if position["stream"] != self._name or batch_id > position["batch"]:
+            begin_batch(
+                journal,
+                names & set(inbox_files(journal)),
+                self._now_us(),
+                append=True,
+                position={"stream": self._name, "batch": batch_id},
+            )
+        finish(lambda: self._spark, self._lake, journal, summary, self._progress)
+        self._report(summary)
+
+    def drain(self, query: StreamingQuery) -> None:
+        """Let the query handle what is listed, and end it."""
+        query.processAllAvailable()
+        query.stop()
+
+    def settle(self) -> None:
+        """Make the hours whole that are open, so that nothing is provisional any more."""
+        with self._lock:
+            if self._journal.state.get("dirty"):
+                begin_batch(self._journal, [], self._now_us())
+                summary = Summary()
+                finish(lambda: self._spark, self._lake, self._journal, summary, self._progress)
+                self._report(summary)
+            for path in self._lists.glob("*.json"):
+                names = json.loads(path.read_text())
+                if not any((self._journal.inbox / name).exists() for name in names):
+                    path.unlink()

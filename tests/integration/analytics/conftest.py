@@ -1,0 +1,7 @@
+"""One Spark session for all tests."""
+
+from __future__ import annotations
+
+from testkit.spark import spark
+
+__all__ = ["spark"]

