@@ -119,6 +119,14 @@ def thorough(session: nox.Session) -> None:
     )  # fmt: skip
 
 
+@nox.session
+def analytics(session: nox.Session) -> None:
+    """Ingest on a standalone cluster, by spark-submit, over Connect; and how fast a stream is."""
+    session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]")
+    session.run("python", "scripts/try_cluster.py")
+    session.run("python", "benchmarks/analytics/streaming.py", *session.posargs)
+
+
 @nox.session(python="3.12")
 def interop(session: nox.Session) -> None:
     """Other people's MoQT against our relay, and their byte vectors."""

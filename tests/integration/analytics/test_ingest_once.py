@@ -36,13 +36,19 @@ ROOT = Path(__file__).parents[3]
 NOW_US = START_US + 20 * 60 * 1_000_000
 LATE_US = START_US + 3 * HOUR_US
 
+TYPES = ("cache.stat", "delivery.sample", "hop.stat", "quic.sample")
+"""Each type is a table, and each table some seconds."""
+
 Contents = Mapping[str, list[str]]
 
 
 def files(seed: int = 1) -> dict[str, bytes]:
     """Files of four relays: copies, a gap, clocks that differ, bad lines; and one that is late."""
     random = Random(seed)
-    events = network(seed, seconds=120)
+    events = {
+        relay: [event for event in mine if event.type in TYPES]
+        for relay, mine in network(seed, seconds=120).items()
+    }
     events["2:2"] = with_skew(events["2:2"], 250_000)
     events["3:3"] = with_gaps(events["3:3"], 20, 30)
     late = lines_of(events["4:4"])[-40:]

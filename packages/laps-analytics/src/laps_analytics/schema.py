@@ -9,7 +9,6 @@ A silver table holds the events of one type. Its columns are those of the envelo
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 from pyspark.sql.types import (
@@ -198,13 +197,12 @@ def _struct(spec: StructSpec) -> StructType:
     )
 
 
-@cache
+# Not cached: StructType.add changes what it is called on.
 def body_type(event_type: str) -> StructType:
     """The fields of the body of an event type."""
     return _struct(struct_of(BODIES[event_type]))
 
 
-@cache
 def silver_type(event_type: str) -> StructType:
     """The columns of the silver table of an event type."""
     return StructType([*ENVELOPE.fields, *body_type(event_type).fields])

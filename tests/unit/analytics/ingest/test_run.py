@@ -114,7 +114,7 @@ def test_each_event_is_there_once(spark: SparkSession, made: Made) -> None:
     for kind in BODIES:
         wanted = {e.event_id: e for mine in made.events.values() for e in mine if e.type == kind}
         found = [row for row in silver(spark, made.lake, kind) if row["boot"] == 7]
-        assert Counter(row["event_id"] for row in found) == Counter(wanted), kind
+        assert Counter(row["event_id"] for row in found) == Counter(list(wanted)), kind
         for row in found:
             event = wanted[row["event_id"]]
             assert row["ts_us"] == event.ts_us
@@ -145,9 +145,12 @@ def test_lines_are_judged_as_laps_wire_judges_them(spark: SparkSession, made: Ma
     good = []
     for line in made.mutants:
         try:
-            good.append(load_line(line))
+            event = load_line(line)
         except TelemetryError:
             continue
+        # A time before 1970 is refused here: it has no partition.
+        if event.ts_us >= 0:
+            good.append(event)
     assert len(made.mutants) / 5 < len(good) < len(made.mutants)
     ours = "source = 'mutants.jsonl'"
     bronze = read(spark, made.lake.table("bronze/events"), BRONZE).where(ours)

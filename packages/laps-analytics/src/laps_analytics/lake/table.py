@@ -151,15 +151,14 @@ class Table:
         path = max(found)
         try:
             plain = json.loads(path.read_text())
-            files = {
-                f["path"]: DataFile(f["path"], f["partition"], f["bytes"]) for f in plain["files"]
-            }
+            listed = [DataFile(f["path"], f["partition"], f["bytes"]) for f in plain["files"]]
         except (ValueError, KeyError, TypeError) as error:
             raise LakeError(f"{path} is not the sum of a log: {error}") from None
+        files = {file.path: file for file in listed}
         return Snapshot(int(path.stem), files, plain["batches"], plain["meta"])
 
     def _write_sum(self, version: int) -> None:
-        """Write the sum of the log so far: what is null is gone, old batches are not tried again."""
+        """Write the sum of the log: without what is null, and batches that nobody tries again."""
         seen = self.snapshot(version)
         newest = sorted(seen.batches.items(), key=lambda item: item[1])[-_BATCHES:]
         plain = {
