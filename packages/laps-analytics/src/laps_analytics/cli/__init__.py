@@ -7,6 +7,7 @@ import sys
 import typer
 
 from laps_analytics.cli.build import bill, build_gold
+from laps_analytics.cli.demo import demo
 from laps_analytics.cli.ingest import ingest_files
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
@@ -22,6 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
+app.command("demo")(demo)
 app.command("report")(report)
 app.command("version")(show_version)
 app.command("ingest")(ingest_files)

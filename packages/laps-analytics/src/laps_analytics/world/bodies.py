@@ -295,8 +295,13 @@ def delivery(
     return body
 
 
-def cache_stat(window_ms: int, hit: int, miss: int, joins: int, stored: int) -> dict[str, Any]:
-    """``cache.stat``: what comes in goes out again when its time is over."""
+def cache_stat(
+    window_ms: int, hit: int, miss: int, joins: int, stored: int, late: int
+) -> dict[str, Any]:
+    """``cache.stat``: what comes in goes out again when its time is over.
+
+    ``late`` bytes of the misses were there once, and older than the ttl when they were asked for.
+    """
     return {
         "window_ms": window_ms,
         "hit_bytes": hit,
@@ -305,7 +310,31 @@ def cache_stat(window_ms: int, hit: int, miss: int, joins: int, stored: int) -> 
         "evicted_bytes": 0,
         "fetch_joins": joins,
         "stored_bytes": stored,
+        "hit_age_ms": _ages(hit, _YOUNG),
+        "late_age_ms": _ages(late, _OLD),
     }
+
+
+_AGE_BOUNDS_MS: Final = (500.0, 1000.0, 2000.0, 5000.0, 10000.0, 30000.0, 60000.0)
+_YOUNG: Final = (0.45, 0.25, 0.2, 0.1, 0.0, 0.0, 0.0)
+_OLD: Final = (0.0, 0.0, 0.0, 0.0, 0.5, 0.3, 0.2)
+"""Who asks does so soon after the beginning; the ttl is five seconds."""
+
+
+def _ages(total: int, shares: tuple[float, ...]) -> dict[str, Any]:
+    """A histogram of bytes by age; the first bucket takes what rounding leaves."""
+    counts = [int(total * share) for share in shares] + [0]
+    first = next(number for number, share in enumerate(shares) if share)
+    counts[first] += total - sum(counts)
+    middle = (250.0, 750.0, 1500.0, 3500.0, 7500.0, 20000.0, 45000.0)
+    body: dict[str, Any] = {
+        "bounds_ms": list(_AGE_BOUNDS_MS),
+        "counts": counts,
+        "sum_ms": sum(count * age for count, age in zip(counts, middle, strict=False)),
+    }
+    if total:
+        body["max_ms"] = 5000.0 if shares is _YOUNG else 60000.0
+    return body
 
 
 def client_report(

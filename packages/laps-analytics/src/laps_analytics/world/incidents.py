@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from laps_analytics.world.scene import FIVE_MINUTES_US, Scene, Window
+from laps_analytics.world.scene import FIVE_MINUTES_US, HOUR_US, Scene, Window
 
 __all__ = ["Incident", "Incidents", "choose"]
 
@@ -87,9 +87,11 @@ def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
     quiet = _border(first + (last - first) * 2 // 5)
     room = last - quiet
     origins = {track.origin for track in scene.tracks}
-    # Viewers that hang on a link in the middle of the time in question.
+    # Viewers that hang on a link in the middle of the time in question. Those of class gold feel a
+    # slow link first.
     hang: dict[tuple[str, str], int] = {}
-    for track in scene.tracks:
+    gold = [track for track in scene.tracks if track.qos == "gold"]
+    for track in gold or scene.tracks:
         for relay, viewers in scene.audience(track, quiet + room // 6).items():
             if relay != track.origin:
                 pair = (track.origin, relay)
@@ -125,14 +127,14 @@ def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
             last_us=_border(quiet + room // 3),
             relay=slow[0],
             peer=slow[1],
-            amount=140.0,
+            amount=260.0,
         ),
         Incident(kind="clock", first_us=0, last_us=last, relay=skewed, amount=2_500_000.0),
         Incident(
             kind="outage",
             relay=out,
-            first_us=_border(quiet + room * 7 // 10),
-            last_us=_border(quiet + room * 7 // 10) + FIVE_MINUTES_US,
+            first_us=_outage(quiet, last),
+            last_us=_outage(quiet, last) + FIVE_MINUTES_US,
         ),
     ]
     if lossy:
@@ -156,6 +158,16 @@ def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
             )
         )
     return Incidents(items)
+
+
+def _outage(first_us: int, last_us: int) -> int:
+    """The last full hour that leaves room, or else somewhere in the middle.
+
+    What a relay said of its sets before it died is then in another hour than what it says after:
+    sets are compared hour by hour, and a dead relay cannot take back what it said.
+    """
+    hour = (last_us - 2 * FIVE_MINUTES_US) // HOUR_US * HOUR_US
+    return hour if hour >= first_us else _border((first_us + last_us) // 2)
 
 
 def _border(at_us: int) -> int:

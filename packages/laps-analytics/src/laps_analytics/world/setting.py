@@ -2,7 +2,7 @@
 
 A session here is one viewer, and there are hundreds, not millions; capacities are scaled so that
 the busiest relays are as full as busy relays are. Sums of the past are written for five minutes of
-every third hour: what a forecast needs, and no more.
+three hours of a day: what a forecast needs, and no more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from laps_analytics.world.scene import DAY_US, HOUR_US, Scene, Star, Track, Wind
 
 __all__ = ["END_US", "FULL", "QUICK", "Setting", "Size", "make_setting"]
 
-END_US: Final = int(datetime(2026, 6, 18, 21, tzinfo=UTC).timestamp()) * 1_000_000
+END_US: Final = int(datetime(2026, 6, 18, 21, 15, tzinfo=UTC).timestamp()) * 1_000_000
 """When the present of every world ends: an evening in Europe. No clock is read."""
 
 _MINUTE_US: Final = 60_000_000
@@ -51,8 +51,8 @@ FULL: Final = Size(
     vias=8,
     tracks=14,
     viewers=700,
-    days=14,
-    step_hours=3,
+    days=10,
+    step_hours=8,
     dense_minutes=120,
     after_minutes=40,
 )
@@ -62,8 +62,8 @@ QUICK: Final = Size(
     vias=3,
     tracks=5,
     viewers=60,
-    days=4,
-    step_hours=6,
+    days=2,
+    step_hours=24,
     dense_minutes=30,
     after_minutes=10,
 )

@@ -17,7 +17,16 @@ from laps_analytics.world import bodies
 from laps_analytics.world.control import Control
 from laps_analytics.world.incidents import Incidents
 from laps_analytics.world.lines import TelemetryFiles
-from laps_analytics.world.scene import FIVE_MINUTES_US, Routing, Scene, Track, Tree, Window
+from laps_analytics.world.scene import (
+    DAY_US,
+    FIVE_MINUTES_US,
+    HOUR_US,
+    Routing,
+    Scene,
+    Track,
+    Tree,
+    Window,
+)
 from laps_analytics.world.viewers import Viewers
 from laps_analytics.world.weather import Sky, Weather
 
@@ -100,10 +109,12 @@ class Simulation:
         *,
         on_window: Callable[[Window], None] | None = None,
     ) -> Totals:
-        """All windows in order; files are closed at every hour of dense time."""
-        last_hour = None
+        """All windows in order; files are closed now and then."""
+        last_hour: tuple[bool, int] | None = None
         for window in windows:
-            hour = window.start_us // 3_600_000_000 if window.dense else None
+            # Of the past a file holds three days, of the present an hour.
+            span = HOUR_US if window.dense else 3 * DAY_US
+            hour = (window.dense, window.start_us // span)
             if hour != last_hour:
                 self.files.close_all()
             last_hour = hour
@@ -279,7 +290,9 @@ class Simulation:
                 relay,
                 window.written_us,
                 "cache.stat",
-                bodies.cache_stat(window.length_us // 1000, hit, miss, joins, stored),
+                bodies.cache_stat(
+                    window.length_us // 1000, hit, miss, joins, stored, late=miss * 2 // 3
+                ),
             )
 
     def _deliver(self, window: Window, sky: Sky, item: Carried) -> dict[str, int]:

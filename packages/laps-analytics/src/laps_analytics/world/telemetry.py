@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,19 +90,22 @@ def _simulation(
 
 
 def _spoil(folder: Path, setting: Setting, windows: Sequence[Window]) -> list[Incident]:
-    """One file comes twice, another one late."""
+    """Half of a file comes twice, another one late."""
     dice = random.Random(f"files/{setting.seed}")  # noqa: S311 - a world, not a secret
-    files = sorted((folder / "telemetry").glob("*.jsonl"))
-    last: dict[str, Path] = {}
-    for path in files:
-        last[path.name.split("-")[0]] = path
-    twice, late = dice.sample(sorted(last), 2)
-    shutil.copyfile(last[twice], last[twice].with_name(f"{last[twice].stem}-again.jsonl"))
+    files: dict[str, list[Path]] = {}
+    for path in sorted((folder / "telemetry").glob("*.jsonl")):
+        files.setdefault(path.name.split("-")[0], []).append(path)
+    twice, late = dice.sample(sorted(files), 2)
+    copied, held = files[twice][-1], files[late][0]
+    lines = copied.read_text(encoding="ascii").splitlines(keepends=True)
+    again = copied.with_name(f"{copied.stem}-again.jsonl")
+    again.write_text("".join(lines[len(lines) // 2 :]), encoding="ascii")
     (folder / "late").mkdir(exist_ok=True)
-    last[late].rename(folder / "late" / last[late].name)
-    first, last_us = windows[0].start_us, windows[-1].end_us
+    # Of the past: hours with late data are not planned with, and the last ones are needed for that.
+    held.rename(folder / "late" / held.name)
+    first, last = windows[0].start_us, windows[-1].end_us
     return [
-        Incident(kind=kind, relay=name.replace("_", ":"), first_us=first, last_us=last_us)
+        Incident(kind=kind, relay=name.replace("_", ":"), first_us=first, last_us=last)
         for kind, name in (("duplicates", twice), ("late", late))
     ]
 

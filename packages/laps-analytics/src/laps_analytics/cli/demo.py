@@ -1,0 +1,106 @@
+"""``laps-analytics demo``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from laps_analytics.cli.common import Memory, NoProgress, session_maker
+
+if TYPE_CHECKING:
+    from laps_analytics.world.demo import Demo
+
+__all__ = ["demo"]
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="The world; the same seed is the same world.")] = 7,
+    out: Annotated[Path, typer.Option(help="A new folder for everything.")] = Path("laps-demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small world.")] = False,
+    memory: Memory = "3g",
+    no_progress: NoProgress = False,
+) -> None:
+    """Make a world, its telemetry, tables, a report and a plan, and measure what the plan gained.
+
+    Nothing leaves this machine and nothing is needed but a few minutes.
+    """
+    from laps_analytics.world.demo import STEPS, run_demo  # noqa: PLC0415 - a second to load
+    from laps_analytics.world.setting import FULL, QUICK  # noqa: PLC0415
+
+    with _told(STEPS, no_progress) as tell:
+        made = run_demo(
+            out,
+            session_maker("local[2]", None, memory),
+            seed=seed,
+            size=QUICK if quick else FULL,
+            tell=tell,
+        )
+    typer.echo(summary(made))
+
+
+@contextmanager
+def _told(steps: int, no_progress: bool) -> Iterator[Callable[[int, str], None] | None]:
+    """A line that moves on a terminal; plain lines with times elsewhere."""
+    began = time.monotonic()
+    if no_progress:
+        yield None
+    elif sys.stderr.isatty():
+        console = Console(stderr=True)
+        with console.status("") as status:
+
+            def show(number: int, text: str) -> None:
+                seconds = time.monotonic() - began
+                console.print(f"[dim]{seconds:4.0f} s[/dim]  {number}/{steps}  {text}")
+                status.update(f"{number}/{steps}  {text}")
+
+            yield show
+    else:
+        yield lambda number, text: typer.echo(
+            f"{time.monotonic() - began:4.0f} s  {number}/{steps}  {text}", err=True
+        )
+
+
+def summary(made: Demo) -> str:
+    """What happened, for somebody who sees this for the first time."""
+    lines = [
+        (
+            f"A world of {made.relays} relays and {made.tracks} tracks wrote {made.lines:,} lines"
+            f" of telemetry. It took {sum(made.seconds.values()):.0f} s."
+        ),
+        "",
+        "What the tables say of the network as it is:",
+    ]
+    lines += [f"  {question}\n    {answer}" for _, question, answer in made.report.answers]
+    vias = len({entry.via for entry in made.plan.entries})
+    lines += [
+        "",
+        (
+            f"The plan moves copies over {vias} Vias in {len(made.plan.entries)} entries. What it"
+            " gained, measured at the same time of the next day:"
+        ),
+        "",
+        f"  {'':<52} {'before':>10} {'after':>10} {'change':>8}",
+    ]
+    for gain in made.gains:
+        change = "" if gain.change is None else f"{gain.change:+.0%}"
+        what = f"{gain.what}, {gain.unit}"
+        row = f"  {what:<52} {gain.before:>10.2f} {gain.after:>10.2f} {change:>8}  {gain.verdict}"
+        lines.append(row.rstrip())
+    lines += [
+        "",
+        "Files, all in " + str(made.folder) + ":",
+        "  report.html         the network as it is: begin here",
+        "  report-after.html   the same with the plan",
+        "  gain.csv, numbers/  the figures of both",
+        "  plan.json           the signed plan, as laps-relay reads it",
+        "  before/truth.json   what was put into the world: incidents, totals",
+        f"  lake/               all tables: laps-analytics sql --lake {made.folder / 'lake'}",
+    ]
+    return "\n".join(lines)
