@@ -231,3 +231,18 @@ def test_the_command_writes_and_answers(tmp_path: Path) -> None:
 def test_what_is_no_lake_is_said(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["report", "--lake", str(tmp_path)])
     assert isinstance(ended.exception, LakeError)
+
+
+def test_a_link_that_was_not_sampled_at_the_very_end_is_on_the_map() -> None:
+    rows = sample()["topology_snapshot"]
+    later = [
+        {**row, "at": row["at"] + pd.Timedelta(minutes=5), "change": "removed"}
+        for row in rows
+        if row["kind"] == "link"
+    ]
+    chapter = topology(Context.of(Gold({"topology_snapshot": pd.DataFrame(rows + later)})))
+    assert "4 peerings" in chapter.words[0]
+
+
+def test_ticks_of_the_cache_are_numbers(report: Report) -> None:
+    assert "mathdefault" not in report.html

@@ -32,7 +32,10 @@ def topology(context: Context) -> Section:
     table = context.gold["topology_snapshot"]
     if table.empty:
         return nothing(*head, "topology_snapshot")
-    now = table[(table["at"] == table["at"].max()) & (table["change"] != "removed")]
+    # A link that nobody sampled for five minutes is not in their snapshot; in fifteen it is.
+    since = table["at"].max() - pd.Timedelta(minutes=15)
+    recent = table[(table["at"] > since) & (table["change"] != "removed")].sort_values("at")
+    now = recent.drop_duplicates(["kind", "node", "peer"], keep="last")
     nodes = now[now["kind"] == "node"].set_index("node")
     links = now[now["kind"] == "link"]
     placed = nodes.dropna(subset=["longitude", "latitude"])

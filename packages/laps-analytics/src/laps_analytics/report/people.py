@@ -105,7 +105,7 @@ def experience(context: Context) -> Section:
             .head(5)
             .itertuples()
         )
-        words.append(f"{len(broken)} promises are broken (burn above 1), worst: {names}.")
+        words.append(f"Promises that are broken (burn above 1): {len(broken)}, worst {names}.")
     else:
         words.append("Every promise is kept: no burn above 1 over the day.")
     alt = (

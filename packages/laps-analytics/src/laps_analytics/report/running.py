@@ -57,6 +57,10 @@ def cache(context: Context) -> Section:
         if len(curve):
             left.plot(curve["ttl_ms"] / 1000, curve["hit_rate"] * 100, color=COLOURS[0], marker="o")
             left.set_xscale("log")
+            # Ticks as plain numbers: powers of ten would be formulas, which are off.
+            ttls = [float(ttl) / 1000 for ttl in curve["ttl_ms"]]
+            left.set_xticks(ttls, [f"{ttl:g}" for ttl in ttls])
+            left.set_xticks([], minor=True)
             left.set_xlabel("ttl, s")
             left.set_ylim(0, 100)
             left.set_ylabel("% of bytes from the cache")

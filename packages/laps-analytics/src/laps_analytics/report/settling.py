@@ -21,7 +21,7 @@ def convergence(context: Context) -> Section:
     slow = shown.sort_values("rib_ms", ascending=False, na_position="last").iloc[0]
     took = f"; ways had settled after {slow['rib_ms']:.0f} ms" if pd.notna(slow["rib_ms"]) else ""
     sentence = (
-        f"{len(shown)} changes of the topology. The longest: {context.places.full(slow['node'])}"
+        f"Changes of the topology: {len(shown)}. The longest: {context.places.full(slow['node'])}"
         f" at {clock(slow['at'])}, seen by {int(slow['relays'])} relays"
     )
     words = (f"{sentence}{took}.",)
