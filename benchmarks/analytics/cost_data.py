@@ -67,6 +67,7 @@ def _hops(random: np.random.Generator, count: int, first: int, total: int, track
     seq, relay = base.pop("seq"), base.pop("number")
     objects = 50 + _seeded(seq, 1, 100)
     size = 800 + _seeded(seq, 2, 700)
+    track = _seeded(seq, 7, tracks)
     clients = _seeded(seq, 3, 3) == 0
     origin = relay % 5 == 0
     drops = (_seeded(seq, 4, 50) == 0).astype(np.int64)
@@ -95,7 +96,8 @@ def _hops(random: np.random.Generator, count: int, first: int, total: int, track
     return pa.table(
         {
             **base,
-            "track": _names("track", _seeded(seq, 7, tracks)),
+            "tenant": _names("t", track % 17),
+            "track": _names("track", track),
             "window_ms": pa.array(np.full(count, 10_000, dtype=np.int64)),
             "objects": pa.array(objects),
             "in_bytes": pa.array(objects * size),
@@ -133,7 +135,7 @@ def _samples(random: np.random.Generator, count: int, first: int, total: int) ->
 def silver(folder: Path, rows: int) -> None:
     """Parquet of both types, a file for each half million rows; what is there already stays."""
     random = np.random.default_rng(1)
-    tracks = max(20, rows // 50_000)
+    tracks = max(20, rows // 10_000)
     for kind in ("hop.stat", "quic.sample"):
         place = folder / kind / f"dt={DAY}" / "hour=12"
         if (folder / f"{kind}.done").exists():
