@@ -161,7 +161,9 @@ def _sized(scene: Scene) -> tuple[Relay, ...]:
     busiest = max(rates.values())
     found: list[Relay] = []
     for item in scene.relays:
-        need = max(rates[item.node], busiest / 8) / _BUSY
+        # Vias are there to carry copies of many origins.
+        least = busiest * 2 if item.kind == "via" else busiest / 8
+        need = max(rates[item.node], least) / _BUSY
         size = next((step for step in _STEPS_BPS if step >= need), _STEPS_BPS[-1])
         # The busiest relay was bought by what it had on the first day.
         capacity = need if rates[item.node] == busiest else size
