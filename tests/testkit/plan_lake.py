@@ -19,7 +19,7 @@ from laps_analytics.schema import silver_type
 from laps_analytics.world.backbone import Backbone
 from laps_analytics.world.demand import TrackDemand
 
-__all__ = ["END", "make_lake", "observed_world"]
+__all__ = ["END", "add_experience", "make_lake", "observed_world"]
 
 END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
 END_US = int(END.timestamp()) * 1_000_000
@@ -171,6 +171,49 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
         rows.append(values)
     write_rows(rows, schema, lake.table("silver/hop_stat"), partition_by=("dt", "hour"))
     return lake
+
+
+def add_experience(lake: Lake, *, plan: str, after_ms: int) -> None:
+    """Three weeks of viewers, with a plan that was accepted two days before the end."""
+    accepted = END - timedelta(days=2)
+    hours = [END - timedelta(hours=hour + 1) for hour in range(21 * 24)]
+    rows = [
+        {
+            "dt": f"{at:%Y-%m-%d}",
+            "window_start": at,
+            "region": region,
+            "tenant": "",
+            "class": "gold",
+            "reports": 100,
+            "latency_p95_ms": 300 + number % 7 + (after_ms if at >= accepted else 0),
+            "stall_ratio": 0.01,
+        }
+        for number, at in enumerate(hours)
+        for region in ("eu-west", "us-east")
+    ]
+    _gold(lake, "qoe_region_1m", rows)
+    kind = silver_type("policy.applied")
+    schema = StructType(
+        [*kind.fields, StructField("dt", StringType()), StructField("hour", StringType())]
+    )
+    values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
+    values |= {
+        "event_id": "0.1:0.1:1:1",
+        "relay": "0.1:0.1",
+        "boot": 1,
+        "event_seq": 1,
+        "ts_us": END_US,
+        "ts": accepted,
+        "skew_us": 0,
+        "late": False,
+        "plan_id": plan,
+        "plan_version": 1,
+        "outcome": "accepted",
+        "dt": f"{accepted:%Y-%m-%d}",
+        "hour": f"{accepted.hour:02}",
+    }
+    table = lake.table("silver/policy_applied")
+    write_rows([values], schema, table, partition_by=("dt", "hour"))
 
 
 def _gold(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
+from laps_analytics.lake import Lake
 from laps_analytics.plan.signing import check_signature, read_key, read_plan
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
-from testkit.plan_lake import make_lake, observed_world
+from testkit.plan_lake import add_experience, make_lake, observed_world
 
 
 @dataclass(frozen=True)
@@ -180,3 +181,19 @@ def test_files_that_do_not_fit(place: Place, tmp_path: Path) -> None:
     (tmp_path / "empty" / "lake.json").write_text('{"laps_lake": 1}', encoding="ascii")
     with pytest.raises(PlanError, match="has no topology_snapshot"):
         place.run("what-if", *make_empty, "--demand", "2")
+
+
+def test_a_plan_is_measured_and_going_back_is_only_proposed(place: Place, tmp_path: Path) -> None:
+    for name, after_ms, word in (("worse", 40, "worse"), ("better", -40, "better")):
+        lake = Lake.open(tmp_path / name, create=True)
+        with pytest.raises(PlanError, match="no relay has reported"):
+            place.run("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
+        add_experience(lake, plan="laps", after_ms=after_ms)
+        found = place.json("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
+        assert found["revert"] is (word == "worse")
+        assert found["metrics"]["latency"]["all"]["word"] == word
+        assert found["metrics"]["latency"]["all"]["change"] == pytest.approx(after_ms, abs=4)
+        assert found["metrics"]["stalls"]["eu-west"]["word"] == "unclear"
+        shown = place.run("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
+        assert ("proposal: drop version 1" in shown) is (word == "worse")
+        assert "startup" in shown

@@ -23,6 +23,7 @@ from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.rules import UNSERVED
 from laps_analytics.plan.core.verify import verify
 from laps_analytics.plan.core.whatif import Scenario, what_if
+from laps_analytics.plan.measured import accepted_at, before_and_after
 from laps_analytics.plan.observed import gate_of, observe
 from laps_analytics.plan.signing import (
     check_signature,
@@ -117,6 +118,38 @@ def keygen(
     public, name = make_key(file)
     found = {"key": str(file), "public": str(public), "id": name}
     typer.echo(json.dumps(found) if as_json else f"{name}  {public}")
+
+
+@plan_app.command("measure")
+def measure(
+    plan: Annotated[Path, typer.Argument(help="File of the plan that relays follow.")],
+    lake: LakeFolder,
+    as_json: AsJson = False,
+) -> None:
+    """Compare times that are alike before and after a plan; proposes to go back if it is worse."""
+    document = read_plan(plan).plan
+    place_ = Lake.open(lake)
+    at = accepted_at(place_, document.id, document.version)
+    found = before_and_after(place_, at)
+    revert = any(by_region["all"].revert for by_region in found.values())
+    if as_json:
+        plain = {
+            metric: {
+                region: {**asdict(verdict), "word": verdict.word}
+                for region, verdict in by_region.items()
+                if verdict.pairs
+            }
+            for metric, by_region in found.items()
+        }
+        typer.echo(json.dumps({"at_us": at, "revert": revert, "metrics": plain}))
+        return
+    for metric, by_region in found.items():
+        for region, verdict in by_region.items():
+            span = f"[{verdict.low:+.4g}, {verdict.high:+.4g}]" if verdict.pairs else ""
+            change = f"{verdict.change:+.4g}" if verdict.pairs else "-"
+            typer.echo(f"{metric:8} {region:16} {verdict.word:8} {change:>10} {span}")
+    if revert:
+        typer.echo(f"proposal: drop version {document.version}, or make the one before it again")
 
 
 def show_explanation(

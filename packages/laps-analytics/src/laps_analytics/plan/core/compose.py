@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
 from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, best_vias, draft
+from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
 from laps_analytics.plan.core.repair import keep_to_budget, relieve
 from laps_analytics.plan.core.rules import HOP_MS, Policy
 from laps_wire.nodeid import NodeId
@@ -83,7 +84,15 @@ def make(
 ) -> Made:
     """Plan. Time is an argument; the same arguments give the same plan."""
     made, changed = place(network, policy, tracks, previous)
-    entries = [_entry(made, cell) for cell, via in enumerate(made.via) if via != DIRECT]
+    # The first leg is shared by the cells of a group that use the same Via.
+    sharing = Counter(
+        (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
+    )
+    entries = [
+        _entry(made, number, sharing[made.cells[number].group, via])
+        for number, via in enumerate(made.via)
+        if via != DIRECT
+    ]
     plan = Plan(
         id=name,
         version=version,
@@ -96,7 +105,7 @@ def make(
     return Made(plan=plan, draft=made, changed=len(changed))
 
 
-def _entry(made: Draft, number: int) -> PlanEntry:
+def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
     cell = made.cells[number]
     group, via = made.groups[cell.group], made.via[number]
     network = made.network
@@ -104,12 +113,6 @@ def _entry(made: Draft, number: int) -> PlanEntry:
     viewers = np.array([group.viewers[member] for member in cell.members], dtype=float)
     direct = network.rtt_ms[group.origin, targets]
     over = network.rtt_ms[group.origin, via] + network.rtt_ms[via, targets] + HOP_MS
-    # The first leg is shared by the cells of a group that use the same Via.
-    sharing = sum(
-        1
-        for other, taken in zip(made.cells, made.via, strict=True)
-        if other.group == cell.group and taken == via
-    )
     star = float(network.price[group.origin, targets].sum())
     tree = float(network.price[group.origin, via] / sharing + network.price[via, targets].sum())
     back = made.fallback(number)
@@ -124,11 +127,11 @@ def _entry(made: Draft, number: int) -> PlanEntry:
         fallback=None if back is None else NodeId.parse(network.nodes[back].id),
         wan_saved_permille=round(1000 * (star - tree) / star) if star > 0 else 0,
         delay_us=round(delay * 1000),
-        reason=_reason(made, number, delay),
+        reason=_reason(made, number, delay, back),
     )
 
 
-def _reason(made: Draft, number: int, delay_ms: float) -> str:
+def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) -> str:
     """One sentence: what it does, and what the next best would have been."""
     cell = made.cells[number]
     count = len(cell.members)
@@ -144,8 +147,6 @@ def _reason(made: Draft, number: int, delay_ms: float) -> str:
         words.append(f"{best} would be better and has no room")
     elif number in made.kept:
         words.append("the budget of changes keeps it")
-    else:
-        ranked = [via for via in best_vias(made, number) if via != made.via[number]]
-        if ranked:
-            words.append(f"next best {made.network.nodes[ranked[0]].id}")
+    elif next_best is not None:
+        words.append(f"next best {made.network.nodes[next_best].id}")
     return "; ".join(words)

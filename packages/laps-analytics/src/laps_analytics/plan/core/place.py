@@ -18,7 +18,7 @@ from laps_analytics.plan.core.demand import Cell, Group, cells
 from laps_analytics.plan.core.network import Floats, Network
 from laps_analytics.plan.core.rules import UNSERVED, CellTable, Choices, Policy
 
-__all__ = ["DIRECT", "GONE", "Draft", "InForce", "best_vias", "draft", "solve_group"]
+__all__ = ["DIRECT", "GONE", "Draft", "InForce", "draft", "solve_group"]
 
 DIRECT: Final = -1
 """No Via: the plan has nothing to say."""
@@ -50,8 +50,7 @@ class Draft:
 
     def column(self, via: int) -> int | None:
         """The column of a Via among the candidates; None if it is none."""
-        found = np.flatnonzero(self.choices.candidates == via)
-        return int(found[0]) if len(found) else None
+        return self.choices.columns.get(via)
 
     def cost_of(self, cell: int, via: int) -> float:
         """What a cell costs over a Via, without the first leg; infinite if not allowed."""
@@ -69,9 +68,14 @@ class Draft:
         return self.groups[self.cells[cell].group].rate_bps
 
     def fallback(self, cell: int) -> int | None:
-        """The next best Via that shares no relay with the chosen one."""
-        ranked = best_vias(self, cell)
-        return next((via for via in ranked if via != self.via[cell]), None)
+        """The next best Via, which shares no relay with the chosen one; None if there is none."""
+        group = self.groups[self.cells[cell].group]
+        total = self.tables[cell].cost + self.choices.first_legs(group)
+        taken = self.column(self.via[cell])
+        if taken is not None:
+            total[taken] = np.inf
+        best = int(total.argmin()) if len(total) else 0
+        return int(self.choices.candidates[best]) if len(total) and total[best] < np.inf else None
 
     def objective(self) -> float:
         """What the draft costs; cells without any allowed choice cost what hub and spoke does."""
@@ -93,14 +97,6 @@ class Draft:
         """Hub and spoke, allowed or not."""
         cell = self.cells[number]
         return self.choices.star(self.groups[cell.group], cell)
-
-
-def best_vias(draft: Draft, cell: int) -> list[int]:
-    """The Vias that are allowed for a cell, cheapest first, each as if alone."""
-    group = draft.groups[draft.cells[cell].group]
-    total = draft.tables[cell].cost + draft.choices.first_legs(group)
-    order = np.argsort(total, kind="stable")
-    return [int(draft.choices.candidates[at]) for at in order if np.isfinite(total[at])]
 
 
 def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from laps_analytics.plan.core.network import Floats
@@ -9,6 +11,9 @@ from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce
 from laps_analytics.plan.core.rules import capacities
 
 __all__ = ["Loads", "keep_to_budget", "old_via", "relieve"]
+
+_ROUNDING: Final = 1e-3
+"""Bits a second that come from adding up in another order."""
 
 
 def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
@@ -52,6 +57,10 @@ def keep_to_budget(draft: Draft, in_force: InForce, budget: int | None) -> set[i
         if old == DIRECT and not np.isfinite(draft.tables[number].direct):
             draft.uncovered[number] = "the budget of changes is used up"
     return changed
+
+
+Spot = tuple[int, ...]
+"""A relay, or a link as two relays."""
 
 
 class Loads:
@@ -101,22 +110,25 @@ class Loads:
             and (self.link_spare[via, targets] >= rate).all()
         )
 
-    def crowded(self) -> list[int]:
-        """Cells that use the relay or link that is most over its capacity; none if all fits."""
-        draft = self._draft
-        cells = [number for number, via in enumerate(draft.via) if via != DIRECT]
-        worst, found = -1e-3, list[int]()
-        users: dict[tuple[int, ...], list[int]] = {}
-        for number in cells:
-            for spot in self._spots(number):
-                users.setdefault(spot, []).append(number)
-        for spot in sorted(users):
-            spare = float(self.node_spare[spot[0]] if len(spot) == 1 else self.link_spare[spot])
-            if spare < worst:
-                worst, found = spare, users[spot]
-        return found
+    def crowded(self) -> list[tuple[Spot, list[int]]]:
+        """Relays and links that are over their capacity, worst first, and the cells that use them.
 
-    def _spots(self, number: int) -> list[tuple[int, ...]]:
+        A spot is a relay, or a link as two relays.
+        """
+        users: dict[Spot, list[int]] = {}
+        for number, via in enumerate(self._draft.via):
+            if via != DIRECT:
+                for spot in self.spots(number):
+                    users.setdefault(spot, []).append(number)
+        over = [(self.spare(spot), spot) for spot in users if self.spare(spot) < -_ROUNDING]
+        return [(spot, users[spot]) for _, spot in sorted(over)]
+
+    def spare(self, spot: Spot) -> float:
+        """What is left of a relay or link; below 0 it carries too much."""
+        return float(self.node_spare[spot[0]] if len(spot) == 1 else self.link_spare[spot])
+
+    def spots(self, number: int) -> list[Spot]:
+        """The relay and the links that a cell uses."""
         draft = self._draft
         cell = draft.cells[number]
         group, via = draft.groups[cell.group], draft.via[number]
@@ -128,22 +140,36 @@ class Loads:
 
 
 def relieve(draft: Draft, changed: set[int]) -> None:
-    """Move cells off relays and links that cannot carry them, those first that change anyway."""
+    """Move cells off relays and links that cannot carry them, those first that change anyway.
+
+    A cell goes only where it fits, so what is relieved stays relieved, and one round is enough.
+    """
     loads = Loads(draft)
-    while crowded := loads.crowded():
-        movable = [number for number in crowded if number in changed] or crowded
-        _, number, via = min(_weighed(draft, loads, number) for number in movable)
-        draft.crowded_out.setdefault(number, draft.via[number])
-        loads.move(number, via)
-        changed.add(number)
-        if via == DIRECT and not np.isfinite(draft.tables[number].direct):
-            draft.uncovered[number] = "no Via has room for it"
+    for spot, users in loads.crowded():
+        # Where cells were moved for another spot, they do not count here any more.
+        still = [
+            number
+            for number in users
+            if draft.via[number] != DIRECT and spot in loads.spots(number)
+        ]
+        if loads.spare(spot) >= -_ROUNDING:
+            continue
+        order = sorted((number not in changed, _weight(draft, loads, number)) for number in still)
+        for _, (_, number) in order:
+            if loads.spare(spot) >= -_ROUNDING:
+                break
+            via, _ = _elsewhere(draft, loads, number)
+            draft.crowded_out.setdefault(number, draft.via[number])
+            loads.move(number, via)
+            changed.add(number)
+            if via == DIRECT and not np.isfinite(draft.tables[number].direct):
+                draft.uncovered[number] = "no Via has room for it"
 
 
-def _weighed(draft: Draft, loads: Loads, number: int) -> tuple[float, int, int]:
-    """What a move costs for each bit that it relieves; the cell, and where it goes."""
-    via, extra = _elsewhere(draft, loads, number)
-    return extra / (draft.rate(number) * draft.members(number)), number, via
+def _weight(draft: Draft, loads: Loads, number: int) -> tuple[float, int]:
+    """What a move of a cell costs for each bit that it relieves; and the cell."""
+    _, extra = _elsewhere(draft, loads, number)
+    return extra / (draft.rate(number) * draft.members(number)), number
 
 
 def _elsewhere(draft: Draft, loads: Loads, number: int) -> tuple[int, float]:

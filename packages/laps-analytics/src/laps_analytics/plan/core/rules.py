@@ -93,6 +93,8 @@ class Choices:
             dtype=np.int64,
         )
         """Rows of the relays that may be Vias."""
+        self.columns = {int(row): column for column, row in enumerate(self.candidates)}
+        """Row to its position among the candidates."""
         self._closed: dict[str, tuple[Bools, Bools]] = {}
 
     def closed(self, scope: str) -> tuple[Bools, Bools]:
@@ -137,7 +139,9 @@ class Choices:
         over = (
             network.rtt_ms[origin, vias][:, None] + network.rtt_ms[np.ix_(vias, targets)] + HOP_MS
         )
-        unknown = ~np.isfinite(over).all(axis=1) | (vias == origin) | np.isin(vias, targets)
+        unknown = ~np.isfinite(over).all(axis=1) | (vias == origin)
+        if policy.edges_as_vias:
+            unknown |= np.isin(vias, targets)
         bound = np.where(
             np.isfinite(direct), direct * rule.slack_permille / 1000 + rule.extra_us / 1000, np.inf
         )
