@@ -25,7 +25,7 @@ from laps_analytics.gold.links import link_quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.topology import topology_snapshot
-from laps_analytics.gold.traffic import traffic_1m
+from laps_analytics.gold.traffic import rolled_up, traffic_1m
 from laps_analytics.lake import Lake
 from laps_wire.telemetry import ClientReport, dump_line
 from testkit.gold_world import DAYS
@@ -173,6 +173,23 @@ def test_a_rollup_is_what_a_direct_build_would_be_and_its_sketches_are_near(
     )
     assert len(ranks) == 10
     assert all(row["all"] and abs(row["rank"] - 0.95) < 0.02 for row in ranks)
+
+
+def test_histograms_with_other_bounds_add_up_in_a_longer_window(
+    spark: SparkSession, scene: Scene
+) -> None:
+    """Bounds that are all usual ones, but not all of the usual ones."""
+    minutes = read_gold(spark, scene.lake, "traffic_1m", [DAYS[0]]).limit(3)
+    few = F.expr("map(1.0D, 2L, double('infinity'), 5L)")
+    same = minutes.withColumn("relay", F.lit("x")).withColumn("out_peer", F.lit(""))
+    hour = rolled_up(
+        same.withColumn("tenant", F.lit("")).withColumn("queue_counts", few), "traffic_1h"
+    )
+    (row,) = hour.select("queue_counts").collect()
+    assert row[0] == {1.0: 6, float("inf"): 15}
+    nothing = same.withColumn("queue_counts", F.lit(None).cast("map<double,bigint>"))
+    empty = rolled_up(nothing, "traffic_1h").where("queue_counts IS NOT NULL")
+    assert empty.isEmpty()
 
 
 def test_a_minute_table_can_be_made_without_dimensions(spark: SparkSession, scene: Scene) -> None:

@@ -8,6 +8,7 @@ are collected and merged.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -61,22 +62,38 @@ def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
         F.hll_sketch_agg("track").alias("tracks_hll"),
     )
     return finish(
-        summed.withColumn("drops_by", merged("reasons"))
-        .withColumn("entries", F.concat(_usual_entries(), "others"))
-        .withColumn("queue_counts", F.when(F.size("entries") > 0, merged("entries"))),
+        _with_queues(summed).withColumn("drops_by", _reasons()),
         GOLD["traffic_1m"],
         wanted,
     )
 
 
-def _usual_entries() -> Column:
-    """The summed counts of the usual bounds as entries; none if there was no such histogram."""
-    entries = [
-        F.struct(F.lit(bound).alias("key"), F.col(f"n{index}").alias("value"))
-        for index, bound in enumerate(_UPPER)
-    ]
-    none = F.expr("cast(array() AS array<struct<key:double,value:bigint>>)")
-    return F.when(F.col("n0").isNotNull(), F.array(*entries)).otherwise(none)
+def _reasons() -> Column:
+    """Drops by reason; most rows have none, and to merge nothing costs as much as something."""
+    nothing = F.expr("cast(map() AS map<string,bigint>)")
+    return F.when(F.size("reasons") > 0, merged("reasons")).otherwise(nothing)
+
+
+def _with_queues(summed: DataFrame) -> DataFrame:
+    """``queue_counts`` from the sums by usual bound (n0, n1, ...) and the entries of ``others``.
+
+    To merge entries is slow, for Spark does not compile it: done only where bounds are not usual.
+    """
+    sums = [F.col(f"n{index}") for index in range(_BUCKETS)]
+    usual = F.map_from_arrays(F.array(*map(F.lit, _UPPER)), F.array(*sums))
+    entries = F.array(
+        *[
+            F.struct(F.lit(bound).alias("key"), value.alias("value"))
+            for bound, value in zip(_UPPER, sums, strict=True)
+        ]
+    )
+    # A sum that is null was in no histogram: then the bounds were not the usual ones.
+    plain = (F.size("others") == 0) & reduce(Column.__and__, [one.isNotNull() for one in sums])
+    some = (F.size("others") > 0) | F.coalesce(*sums).isNotNull()
+    every = F.concat(F.filter(entries, lambda entry: entry["value"].isNotNull()), "others")
+    return summed.withColumn("entries", F.when(some & ~plain, every)).withColumn(
+        "queue_counts", F.when(plain, usual).when(some, merged("entries"))
+    )
 
 
 def rolled_up(lower: DataFrame, name: str) -> DataFrame:
@@ -84,20 +101,22 @@ def rolled_up(lower: DataFrame, name: str) -> DataFrame:
     seconds = 3600 if name == "traffic_1h" else 86400
     longer = lower.withColumn("window_start", window("window_start", seconds))
 
-    def entries(column: str) -> Column:
-        return F.expr(
-            f"flatten(collect_list(map_entries({column})) FILTER (WHERE {column} IS NOT NULL))"
-        )
-
+    known = ", ".join(
+        "double('infinity')" if bound == float("inf") else f"{bound}D" for bound in _UPPER
+    )
     summed = longer.groupBy(*_KEYS).agg(
         *[F.sum(column).alias(column) for column in ("objects", "in_bytes", "out_bytes", "drops")],
-        entries("drops_by").alias("reasons"),
-        entries("queue_counts").alias("waits"),
+        F.expr(
+            "flatten(collect_list(map_entries(drops_by)) FILTER (WHERE size(drops_by) > 0))"
+        ).alias("reasons"),
+        *[
+            F.sum(F.try_element_at("queue_counts", F.lit(bound))).alias(f"n{index}")
+            for index, bound in enumerate(_UPPER)
+        ],
+        F.expr(
+            f"flatten(collect_list(filter(map_entries(queue_counts), e -> e.key NOT IN ({known})))"
+            f" FILTER (WHERE NOT map_keys(queue_counts) <=> array({known})))"
+        ).alias("others"),
         F.hll_union_agg("tracks_hll").alias("tracks_hll"),
     )
-    return finish(
-        summed.withColumn("drops_by", merged("reasons")).withColumn(
-            "queue_counts", F.when(F.size("waits") > 0, merged("waits"))
-        ),
-        GOLD[name],
-    )
+    return finish(_with_queues(summed).withColumn("drops_by", _reasons()), GOLD[name])
