@@ -33,7 +33,7 @@ def by_name(gains: list[Gain]) -> dict[str, Gain]:
 
 def test_less_is_better() -> None:
     gains = by_name(measure(gold_of(wan=0.4), SPAN, NEXT))
-    factor = gains["WAN bytes, by what one copy for each region needs"]
+    factor = gains["WAN bytes by what a copy for each region needs"]
     assert (factor.before, factor.after) == (2.5, 1.0)
     assert factor.change == pytest.approx(-0.6)
     assert factor.verdict == "better"

@@ -86,12 +86,12 @@ def summary(made: Demo) -> str:
             " gained, measured at the same time of the next day:"
         ),
         "",
-        f"  {'':<52} {'before':>10} {'after':>10} {'change':>8}",
+        f"  {'':<58} {'before':>10} {'after':>10} {'change':>8}",
     ]
     for gain in made.gains:
         change = "" if gain.change is None else f"{gain.change:+.0%}"
         what = f"{gain.what}, {gain.unit}"
-        row = f"  {what:<52} {gain.before:>10.2f} {gain.after:>10.2f} {change:>8}  {gain.verdict}"
+        row = f"  {what:<58} {gain.before:>10.2f} {gain.after:>10.2f} {change:>8}  {gain.verdict}"
         lines.append(row.rstrip())
     lines += [
         "",

@@ -99,7 +99,7 @@ def _over(frame: pd.DataFrame) -> float | None:
 
 
 _FIGURES = (
-    ("WAN bytes, by what one copy for each region needs", "times", "track_fanout_5m",
+    ("WAN bytes by what a copy for each region needs", "times", "track_fanout_5m",
      _duplication, True),
     ("WAN rate", "Mbit/s", "track_fanout_5m", _wan_rate, True),
     ("most copies of a track between two regions", "copies", "track_fanout_5m", _stress, False),
