@@ -1,6 +1,7 @@
 """Planning quality on the synthetic world: our plans beside other ways of choosing.
 
     python benchmarks/analytics/planning.py --seeds 30
+    python benchmarks/analytics/planning.py --growth --edges 340 --vias 60 --tracks 20000
 
 Every seed is a world of its own: relays, links, inflation of paths, demand. Figures are means over
 seeds with the 95 % interval of the mean (Student's t). Delays are round trips over the relays,
@@ -163,6 +164,23 @@ def _next_hour(network: Network, demand: Sequence[Track]) -> dict[str, float]:
     }
 
 
+def growth(seed: int, *, edges: int, vias: int, tracks: int) -> None:
+    """How long one plan of a large world takes, and nothing else."""
+    world = make_world(seed, edges=edges, vias=vias)
+    network = network_of(world)
+    demand = tracks_of(make_demand(world, tracks=tracks, viewers=1_000_000))
+    started = time.process_time()
+    made = make(
+        network, WORLD_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
+    )
+    spent = time.process_time() - started
+    print(
+        f"{edges + vias} relays, {tracks} tracks: {len(made.draft.cells)} decisions,"
+        f" {len(made.plan.entries)} entries, {len(made.draft.crowded_out)} moved by capacity,"
+        f" {spent:.1f} s of CPU"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=30)
@@ -170,7 +188,11 @@ def main() -> None:
     parser.add_argument("--vias", type=int, default=25)
     parser.add_argument("--tracks", type=int, default=60)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--growth", action="store_true", help="only how long one plan takes")
     given = parser.parse_args()
+    if given.growth:
+        growth(1, edges=given.edges, vias=given.vias, tracks=given.tracks)
+        return
     results = []
     for seed in range(1, given.seeds + 1):
         results.append(one_world(seed, edges=given.edges, vias=given.vias, tracks=given.tracks))
