@@ -48,6 +48,17 @@ def test_what_is_removed_stays_for_readers_of_before(table: Table) -> None:
     assert all((table.root / path).exists() for path in after.files)
 
 
+def test_what_was_taken_out_is_swept_later(table: Table) -> None:
+    table.commit(staged(table, "1.parquet"), base=table.snapshot(), now=1_000.0)
+    first = list(table.snapshot().files)
+    base = table.snapshot()
+    table.commit(staged(table, "2.parquet"), base=base, remove=first, now=2_000.0)
+    assert table.sweep(now=5_000.0) == []
+    assert table.sweep(now=6_000.0) == first
+    assert table.sweep(now=6_000.0) == []
+    assert all((table.root / path).exists() for path in table.snapshot().files)
+
+
 def test_the_second_of_two_writers_is_told(table: Table) -> None:
     base = table.snapshot()
     table.commit(staged(table, "1.parquet"), base=base)

@@ -195,6 +195,10 @@ def finish(
     _count_refused(lake, number, summary)
     journal.note_all({"batch": None, **notes})
     progress("done")
+    if whole:
+        for name in lake.tables():
+            if name.startswith("silver/"):
+                lake.table(name).sweep()
     shutil.rmtree(stage, ignore_errors=True)
     for name in batch["files"]:
         (journal.inbox / name).unlink(missing_ok=True)

@@ -243,6 +243,23 @@ class Table:
                 gone.append(name)
         return gone
 
+    def sweep(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
+        """Remove files that lately were taken out of the table, some seconds ago at least.
+
+        Cheap enough for each run: it looks at the newest entries of the log, and lists no folder.
+        """
+        moment = time.time() if now is None else now
+        seen = self.snapshot()
+        gone: list[str] = []
+        for _, entry in self._entries(after=max(0, seen.version - 4 * _SUM_EVERY)):
+            if moment - entry["ts"] < older_than:
+                break
+            for name in entry["remove"]:
+                if (self.root / name).exists():
+                    (self.root / name).unlink()
+                    gone.append(name)
+        return gone
+
     def _entries(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
         if not self._log.exists():
             return
