@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
@@ -37,6 +39,7 @@ from laps_analytics.lake import (
     DataFile,
     Lake,
     Snapshot,
+    Table,
     read,
     read_rows,
     row_count,
@@ -290,8 +293,26 @@ def _write_type(plan: _Plan, kind: str) -> dict[str, int] | None:
         replace=[{"dt": dt, "hour": hour} for dt, hour in plan.hours],
         batch=plan.key,
     )
-    counts = {name: int(value) for name, value in seen.get.items()}
-    return counts | {"copies": int(fit.get["n"]) - int(kept.get["n"])}
+    counts = _observed(seen) or _counted(table, plan.key)
+    before, after = _observed(fit), _observed(kept)
+    copies = before["n"] - after["n"] if before and after else 0
+    return counts | {"copies": copies}
+
+
+def _observed(observation: Observation) -> dict[str, int] | None:
+    """What was counted on the way; None where Spark left that part of the plan out as empty."""
+    try:
+        found = observation.get
+    except (Py4JError, PySparkException, AssertionError):
+        return None
+    return {name: int(value or 0) for name, value in found.items()} or None
+
+
+def _counted(table: Table, key: str) -> dict[str, int]:
+    """The same, from what was written. Whether bodies are torn is not known then: look."""
+    paths = {file.path for file in table.files_of(key)}
+    late = sum(row["late"] for row in read_rows(table, where=lambda file: file.path in paths))
+    return {"rows": row_count(table, paths), "late": late, "torn": 1}
 
 
 def _write_unfit(plan: _Plan, kinds: list[str]) -> int:
