@@ -206,25 +206,6 @@ def _sequence_ignored(patch: Patch) -> None:
     patch.set(FloodTable, "_heard", gullible)
 
 
-def _no_tombstones(patch: Patch) -> None:
-    accept, retract = FloodTable._accept, FloodTable.retract
-
-    def forgetful(
-        self: Any, now: float, peer: Any, source: Any, record: Any, item: Any, *, dead: bool
-    ) -> None:
-        accept(self, now, peer, source, record, item, dead=dead)
-        if dead:
-            self._timers.set(record, now + 0.05)
-
-    def retracting(self: Any, now: float, withdrawal: Any) -> None:
-        retract(self, now, withdrawal)
-        source = self._state.sources[withdrawal.source]
-        self._timers.set(source.records[self._kind.key(withdrawal)], now + 0.05)
-
-    patch.set(FloodTable, "_accept", forgetful)
-    patch.set(FloodTable, "retract", retracting)
-
-
 def _newcomers_not_told(patch: Patch) -> None:
     fill = Telling.fill
 
@@ -357,11 +338,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="an older entry replaces a newer one",
         patch=_sequence_ignored,
         seen=((43, 8, "chord", _FAULTS), *_anywhere(_FAULTS)),
-    ),
-    "no-tombstones": Mutant(
-        what="withdrawals are not remembered",
-        patch=_no_tombstones,
-        seen=((156, 5, "random", _FAULTS), (65, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "newcomers-not-told": Mutant(
         what="a new session is not synchronised",
