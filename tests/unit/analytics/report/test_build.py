@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
-from laps_analytics.errors import LakeError, OutputError
+from laps_analytics.errors import InputError, LakeError, OutputError
 from laps_analytics.lake import Lake
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
 from laps_analytics.report.gold import Gold, read_gold
@@ -23,6 +23,8 @@ from laps_analytics.report.people import blame, churn, experience
 from laps_analytics.report.running import anomalies, cache, capacity, quality, usage
 from laps_analytics.report.section import Context
 from laps_analytics.report.settling import convergence
+from laps_wire.nodeid import NodeId
+from laps_wire.plan import Plan, PlanEntry
 from testkit.gold_frames import lake_of, sample
 
 HOSTILE = "<script>alert('x')</script>\x1b[31m\n$\\frac{"
@@ -246,3 +248,35 @@ def test_a_link_that_was_not_sampled_at_the_very_end_is_on_the_map() -> None:
 
 def test_ticks_of_the_cache_are_numbers(report: Report) -> None:
     assert "mathdefault" not in report.html
+
+
+def test_a_plan_is_shown_and_answers_which_via() -> None:
+    entry = PlanEntry(
+        origin=NodeId.parse("0.1:0.1"),
+        region="us-west",
+        scope="gold",
+        tracks=(1, 2),
+        via=NodeId.parse("0.2:0.1"),
+        wan_saved_permille=500,
+        reason="<b>3 copies become 1</b>",
+    )
+    facts: dict[str, Any] = {"id": "p", "made_us": 1, "expires_us": 2, "based_on": "0" * 64}
+    plan = Plan(version=4, entries=(entry,), **facts)
+    bare = Gold({"topology_snapshot": pd.DataFrame(sample()["topology_snapshot"])})
+    made = make_report(bare, plan=plan)
+    assert made.answers[-1][0] == "vias"
+    assert "Plan p, version 4: 1 Vias for 1 groups" in made.html
+    assert "(0.2:0.1) for 1." in made.answers[-1][2]
+    assert "&lt;b&gt;3 copies become 1" in made.html
+    assert made.tables["plan"]["wan_saved_share"].tolist() == [0.5]
+    empty = make_report(bare, plan=Plan(version=5, **facts))
+    assert "needs no Via" in empty.answers[-1][2]
+
+
+def test_what_is_no_plan_is_said(tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", {})
+    (tmp_path / "plan.json").write_text("{}")
+    ended = CliRunner().invoke(
+        app, ["report", "--lake", str(tmp_path / "lake"), "--plan", str(tmp_path / "plan.json")]
+    )
+    assert isinstance(ended.exception, InputError)

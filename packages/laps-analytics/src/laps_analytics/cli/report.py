@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from laps_analytics.errors import InputError
 from laps_analytics.lake import Lake
+from laps_wire.plan import PlanFormatError, loads
 
 __all__ = ["report"]
 
@@ -20,6 +22,9 @@ def report(
     ] = None,
     json: Annotated[
         Path | None, typer.Option("--json", help="A folder for the same numbers as JSON.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="A plan to show; its signature is not checked here.")
     ] = None,
     title: Annotated[str, typer.Option(help="The title of the page.")] = "Network report",
 ) -> None:
@@ -36,7 +41,13 @@ def report(
     )
     from laps_analytics.report.gold import read_gold  # noqa: PLC0415
 
-    made = make_report(read_gold(Lake.open(lake)), title=title)
+    shown = None
+    if plan is not None:
+        try:
+            shown = loads(plan.read_bytes()).plan
+        except (OSError, PlanFormatError) as error:
+            raise InputError(f"{plan} cannot be read as a plan: {error}") from None
+    made = make_report(read_gold(Lake.open(lake)), title=title, plan=shown)
     write_page(made, out)
     written = [out]
     if csv is not None:

@@ -18,6 +18,8 @@ from laps_analytics.report.people import blame, churn, experience
 from laps_analytics.report.running import anomalies, cache, capacity, quality, usage
 from laps_analytics.report.section import Context, Section
 from laps_analytics.report.settling import convergence, loops
+from laps_analytics.report.vias import vias
+from laps_wire.plan import Plan
 
 __all__ = ["Report", "export_csv", "export_json", "make_report", "write_page"]
 
@@ -38,10 +40,12 @@ class Report:
     tables: Mapping[str, pd.DataFrame]
 
 
-def make_report(gold: Gold, *, title: str = "Network report") -> Report:
-    """The report of a lake's gold tables."""
+def make_report(gold: Gold, *, title: str = "Network report", plan: Plan | None = None) -> Report:
+    """The report of a lake's gold tables, and of a plan that was made from them."""
     context = Context.of(gold)
     sections = [chapter(context) for chapter in _CHAPTERS]
+    if plan is not None:
+        sections.insert(4, vias(context, plan))
     answers = _answers({item.key: item for item in sections})
     until = gold.until()
     subtitle = (
@@ -62,12 +66,15 @@ def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...
     hurt = said("experience")
     if sections["blame"].answer:
         hurt = f"{hurt} {sections['blame'].answer}"
+    which = ("stretch", "Which Via would help?", said("stretch"))
+    if "vias" in sections:
+        which = ("vias", "Which Via to insert, move or drop?", said("vias"))
     return (
         ("fanout", "Where do WAN bytes travel twice?", said("fanout")),
         ("experience", "Who hurts, and which hop is to blame?", hurt),
         ("capacity", "What runs out, and when?", said("capacity")),
         ("usage", "Who pays what?", said("usage")),
-        ("stretch", "Which Via would help?", said("stretch")),
+        which,
     )
 
 

@@ -113,7 +113,7 @@ def run_demo(
     steps.begin("gain", "What the plan gained")
     gold = read_gold(lake)
     write_page(
-        make_report(gold, title=f"A synthetic world, seed {seed}, with the plan"),
+        make_report(gold, title=f"A synthetic world, seed {seed}, with the plan", plan=plan),
         folder / "report-after.html",
     )
     begin, end = setting.quiet()
