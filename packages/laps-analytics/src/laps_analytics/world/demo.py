@@ -108,7 +108,7 @@ def run_demo(
     after = write_after(setting, routing, folder / "after", plan=(plan.id, plan.version))
     moment = END_US + _DAY_US
     ingest(lambda: session, lake, [after.telemetry], now_us=moment)
-    build(session, lake, dimensions=dimensions, now_us=moment)
+    build(session, lake, dimensions=dimensions, now_us=moment, tables=size.after_tables)
 
     steps.begin("gain", "What the plan gained")
     gold = read_gold(lake)

@@ -44,6 +44,8 @@ class Size:
     """Minutes at the end in which everything is written."""
     after_minutes: int
     """Minutes that are measured after a plan."""
+    after_tables: tuple[str, ...] | None = None
+    """Gold tables that are built of that time; None: all."""
 
 
 FULL: Final = Size(
@@ -66,6 +68,8 @@ QUICK: Final = Size(
     step_hours=24,
     dense_minutes=30,
     after_minutes=10,
+    # What the gain is measured by, and the bill.
+    after_tables=("track_fanout_5m", "qoe_region_1m", "usage_tenant_day"),
 )
 
 
