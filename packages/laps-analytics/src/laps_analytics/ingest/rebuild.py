@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from laps_analytics.ingest.clock import clock_rows, link_rows, relay_rows
 from laps_analytics.ingest.fit import is_whole, shape_fits
@@ -71,6 +71,7 @@ class Rebuilt:
     rows: dict[str, int] = field(default_factory=dict)
     """Silver rows, by event type."""
     copies: int = 0
+    """Bronze rows of these hours that are in no table."""
     late: int = 0
     unfit: int = 0
     broken: list[str] = field(default_factory=list)
@@ -159,26 +160,27 @@ def rebuild(
     )
     broken = {row["relay"] for row in rows if not row["ok"] and (row["dt"], row["hour"]) in needed}
     result = Rebuilt(hours=hours, broken=sorted(broken))
-    doubtful: set[str] = {kind for kind, bad in kinds.items() if bad}
+    doubtful = {kind for kind, bad in kinds.items() if bad or _has_inside(kind)}
 
-    def one(kind: str) -> tuple[str, dict[str, int] | None]:
+    def one(kind: str) -> tuple[str, dict[str, int]]:
         seen = _write_type(plan, kind)
         progress(f"silver/{table_name(kind)}")
         return kind, seen
 
     with ThreadPoolExecutor(_THREADS) as pool:
         for kind, seen in pool.map(one, sorted({*kinds, *_stale(lake, hours)})):
-            if seen is None:
-                doubtful.add(kind)
-                continue
             result.rows[kind] = seen["rows"]
             result.late += seen["late"]
-            result.copies += seen["copies"]
-            if seen["torn"]:
-                doubtful.add(kind)
     wanted = sorted(set(kinds) if broken else doubtful & set(kinds))
     result.unfit = _write_unfit(plan, wanted)
     progress("silver/quarantine")
+    here = [
+        file.path
+        for file in events.files.values()
+        if file.partition["type"] in known and hour_of_file(file) in hours
+    ]
+    came = row_count(lake.table("bronze/events"), here)
+    result.copies = max(0, came - sum(result.rows.values()) - result.unfit)
     return result
 
 
@@ -266,53 +268,40 @@ def _stale(lake: Lake, hours: set[Hour]) -> set[str]:
     }
 
 
-def _write_type(plan: _Plan, kind: str) -> dict[str, int] | None:
-    """Make one table's partitions again; what was counted, None if that was done before."""
+def _write_type(plan: _Plan, kind: str) -> dict[str, int]:
+    """Make one table's partitions again, if that was not done before; what is in them."""
     table = plan.lake.table(f"silver/{table_name(kind)}")
     if plan.key in table.snapshot().batches:
-        return None
-    fit, kept, seen = Observation(), Observation(), Observation()
-    rows = plan.bronze(kind, plan.needed)
+        return _counted(table, plan.key)
     # Before copies are dropped: a body that does not fit must not stand in for one that does.
-    rows = rows.where(plan.fits(kind)).observe(fit, fn.count("*").alias("n"))
-    rows = once(rows).observe(kept, fn.count("*").alias("n"))
+    rows = once(plan.bronze(kind, plan.needed).where(plan.fits(kind)))
     rows = placed(rows, plan.clock).where("ok")
     inside = fn.concat_ws("/", "dt", "hour").isin(*(f"{dt}/{hour}" for dt, hour in plan.hours))
-    good = fn.col("whole") & inside
-    out = typed(rows, kind).observe(
-        seen,
-        fn.count_if(good).alias("rows"),
-        fn.count_if(good & fn.col("late")).alias("late"),
-        fn.count_if(~fn.col("whole")).alias("torn"),
-    )
+    out = typed(rows, kind).where(fn.col("whole") & inside)
     columns = [item.name for item in silver_type(kind)]
     write(
-        out.where(good).select(*columns, "dt", "hour"),
+        out.select(*columns, "dt", "hour"),
         table,
         partition_by=("dt", "hour"),
         replace=[{"dt": dt, "hour": hour} for dt, hour in plan.hours],
         batch=plan.key,
     )
-    counts = _observed(seen) or _counted(table, plan.key)
-    before, after = _observed(fit), _observed(kept)
-    copies = before["n"] - after["n"] if before and after else 0
-    return counts | {"copies": copies}
-
-
-def _observed(observation: Observation) -> dict[str, int] | None:
-    """What was counted on the way; None where Spark left that part of the plan out as empty."""
-    try:
-        found = observation.get
-    except (Py4JError, PySparkException, AssertionError):
-        return None
-    return {name: int(value or 0) for name, value in found.items()} or None
+    return _counted(table, plan.key)
 
 
 def _counted(table: Table, key: str) -> dict[str, int]:
-    """The same, from what was written. Whether bodies are torn is not known then: look."""
-    paths = {file.path for file in table.files_of(key)}
-    late = sum(row["late"] for row in read_rows(table, where=lambda file: file.path in paths))
-    return {"rows": row_count(table, paths), "late": late, "torn": 1}
+    """How many rows were written, and how many of them are late."""
+    paths = [file.path for file in table.files_of(key)]
+    late = 0
+    for path in paths:
+        found = pq.ParquetFile(table.root / path).read(columns=["late"])
+        late += pc.sum(found["late"]).as_py() or 0
+    return {"rows": row_count(table, paths), "late": late}
+
+
+def _has_inside(kind: str) -> bool:
+    """Whether a body can be torn inside: what shapes do not show is looked at row by row."""
+    return any(isinstance(item.dataType, ArrayType | StructType) for item in body_type(kind))
 
 
 def _write_unfit(plan: _Plan, kinds: list[str]) -> int:
