@@ -108,8 +108,14 @@ def _inline(svg: str, name: str, alt: str) -> str:
 
 def time_axis(axes: Axes, most: int = 9) -> None:
     """Hours and minutes, UTC."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+    from matplotlib.dates import (  # noqa: PLC0415
+        MINUTELY,
+        AutoDateLocator,
+        ConciseDateFormatter,
+    )
 
     locator = AutoDateLocator(minticks=3, maxticks=most)  # type: ignore[no-untyped-call]
+    # Five ticks are too few for two hours in its list of minutes.
+    locator.intervald[MINUTELY] = [1, 5, 10, 15, 30, 60]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
