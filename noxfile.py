@@ -121,8 +121,9 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session
 def analytics(session: nox.Session) -> None:
-    """Ingest on a standalone cluster, by spark-submit, over Connect; and how fast a stream is."""
-    session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]")
+    """The long tests, ingest on a cluster, by spark-submit, over Connect; how fast a stream is."""
+    session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]", *groups("analytics"))
+    session.run("pytest", "-q", "-m", "long", "tests/integration/analytics")
     session.run("python", "scripts/try_cluster.py")
     session.run("python", "benchmarks/analytics/streaming.py", *session.posargs)
 

@@ -17,7 +17,7 @@ from laps_analytics.world.demo import STEPS, Demo, run_demo
 from laps_analytics.world.setting import QUICK
 from laps_wire.plan import loads
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

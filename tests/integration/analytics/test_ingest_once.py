@@ -109,14 +109,25 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return [*found, contents(lake, ARRIVAL)]
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("staging", "bronze"),
+        pytest.param(
+            ("spooled", "taken", "begun", "staging", "bronze", "silver/delivery_sample"),
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=["some", "all"],
+)
 def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(
-    spark: SparkSession, tmp_path: Path, undisturbed: list[Contents]
+    spark: SparkSession, tmp_path: Path, undisturbed: list[Contents], steps: tuple[str, ...]
 ) -> None:
     put(tmp_path / "in", EARLY)
     lake = tmp_path / "lake"
     environment = dict(os.environ)
     environment["PYTHONPATH"] = f"{ROOT / 'tests'}:{environment.get('PYTHONPATH', '')}"
-    for step in ("spooled", "taken", "begun", "staging", "bronze", "silver/delivery_sample"):
+    for step in steps:
         ended = subprocess.run(
             [sys.executable, "-m", "testkit.ingest_once", tmp_path / "in", lake, str(NOW_US), step],
             env=environment,
