@@ -30,6 +30,7 @@ def picture(kind: str) -> bytes:
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"></svg>'
 MARKUP = b"<b onclick=alert(1)>not markup</b><script>window.caught = true</script>"
 NUMBER = "Number(document.getElementById('objects').textContent)"
+WIDTH = "document.querySelector('#picture img')?.naturalWidth"
 KIND = "document.querySelector('#picture > *')?.dataset.kind"
 
 
@@ -54,8 +55,8 @@ async def test_everything_that_can_be_drawn(browser: Browser, relay: RunningRela
                 (SVG, "image/svg+xml"),
             ):
                 feed.payload = payload
-                page.wait_for(f"{KIND} === {json.dumps(kind)}")
-                assert page.evaluate("document.querySelector('#picture img').naturalWidth") == 40
+                # Both at once: pictures go on coming, and a width is 0 while the next one is loaded.
+                page.wait_for(f"{KIND} === {json.dumps(kind)} && {WIDTH} === 40")
             feed.payload = MARKUP
             page.wait_for(f"{KIND} === 'text'")
             assert page.evaluate("document.querySelector('pre').textContent") == MARKUP.decode()
