@@ -111,7 +111,15 @@ def internal(doc: str | None) -> bool:
 
 def own_methods(kind: type) -> list[tuple[str, FunctionType]]:
     found = []
-    for name, member in vars(kind).items():
+    # What a class has from one that is not on the page is its own to a reader.
+    hidden = [
+        base
+        for base in kind.__mro__
+        if base is kind
+        or (base.__module__.startswith("laps_sdk.") and not hasattr(laps_sdk, base.__name__))
+    ]
+    members = {name: member for base in reversed(hidden) for name, member in vars(base).items()}
+    for name, member in members.items():
         function = member.__func__ if isinstance(member, classmethod) else member
         if name.startswith("_") or not isinstance(function, FunctionType):
             continue

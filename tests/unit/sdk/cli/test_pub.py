@@ -118,11 +118,12 @@ def test_a_signal_ends_it_while_stdin_is_silent(
     edge: EdgeThread, number: signal.Signals, code: int
 ) -> None:
     namespace = f"pub/signal{code}"
-    waiting = edge.start(heard(edge, namespace))
     with laps_process("pub", edge.url(), namespace, "t", LAPS_CA_FILE=edge.ca_file) as process:
         assert process.stderr is not None
         assert process.stdin is not None
         assert process.stderr.readline() == f"publishing {namespace} t (moqt-18)\n".encode()
+        # Not before: a relay waits for a publisher some seconds, a process may start slowly.
+        waiting = edge.start(heard(edge, namespace))
         edge.do(
             edge.until(
                 lambda relay: any(

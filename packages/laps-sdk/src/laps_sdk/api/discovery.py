@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from laps_sdk.api.core.names import namespace_path, track_path
 from laps_sdk.api.errors import RequestError
@@ -10,6 +10,7 @@ from laps_sdk.api.inbox import Inbox
 from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.api.requests import Request
+from laps_sdk.api.taking import Taking
 from laps_wire.moqt.codepoints import SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import Publish
@@ -28,9 +29,6 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from laps_sdk.api.hub import Hub
 
 __all__ = ["Announcement", "Namespaces", "Tracks"]
@@ -38,51 +36,23 @@ __all__ = ["Announcement", "Namespaces", "Tracks"]
 E = TypeVar("E")
 
 
-class _News(Generic[E]):
+class _News(Taking[E]):
     """Events below a prefix: what namespaces and tracks have in common."""
 
-    __slots__ = ("_done", "_hub", "_inbox", "_link", "_request", "_started", "prefix")
+    __slots__ = ("_done", "_hub", "_link", "_request", "prefix")
 
     def __init__(self, hub: Hub, prefix: Namespace) -> None:
+        super().__init__(Inbox())
         self._hub = hub
         self.prefix = prefix
-        self._inbox: Inbox[E] = Inbox()
         self._link: Link | None = None
         self._request: Request | None = None
-        self._started = False
         self._done = False
 
-    async def __aenter__(self) -> Self:
-        await self._start()
-        return self
+    async def _begin(self) -> None:
+        await self._hub.join(self)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> E:
-        if not self._started:
-            await self._start()
-        return await self._inbox.get()
-
-    async def _start(self) -> None:
-        self._started = True
-        try:
-            await self._hub.join(self)
-        except BaseException:
-            self._stop(None)
-            raise
-
-    async def close(self) -> None:
-        """Nothing more is wanted."""
-        self._started = True
+    def _finish(self) -> None:
         self._stop(None)
 
     def fail(self, error: Exception) -> None:

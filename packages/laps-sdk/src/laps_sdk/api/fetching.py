@@ -17,6 +17,7 @@ from laps_sdk.api.link import Link
 from laps_sdk.api.objects import Object
 from laps_sdk.api.reading import open_extensions, to_object
 from laps_sdk.api.requests import Request
+from laps_sdk.api.taking import Taking
 from laps_wire.errors import LapsError, RemoteError
 from laps_wire.moqt.codepoints import GroupOrder, ObjectStatus
 from laps_wire.moqt.data import MoqObject, RangeEnd
@@ -27,9 +28,6 @@ from laps_wire.moqt.structures import FetchTarget, Location, StandaloneFetch
 from laps_wire.names import FullTrackName
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from laps_sdk.api.hub import Hub
 
 __all__ = ["Fetch", "FetchRun"]
@@ -135,7 +133,7 @@ class FetchRun:
             self._over(fault)
 
 
-class Fetch:
+class Fetch(Taking[Object]):
     """The objects of a range, in order; made by :meth:`laps_sdk.Session.fetch`.
 
     ``async for obj in session.fetch(...)``, or ``async with`` to be able to leave early. If the
@@ -145,11 +143,9 @@ class Fetch:
     __slots__ = (
         "_end",
         "_hub",
-        "_inbox",
         "_next",
         "_parameters",
         "_run",
-        "_started",
         "_track",
         "answer",
     )
@@ -164,51 +160,23 @@ class Fetch:
         parameters: Parameters,
         limits: WindowLimits,
     ) -> None:
+        super().__init__(Inbox(limits, self._resume))
         self._hub = hub
         self._track = track
         self._next = start
         self._end = end
         self._parameters = parameters
-        self._inbox: Inbox[Object] = Inbox(limits, self._resume)
         self._run: FetchRun | None = None
-        self._started = False
         self.answer: FetchOk | None = None
         """What the relay said about the range, once it has."""
 
-    async def __aenter__(self) -> Self:
-        await self._start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Object:
-        if not self._started:
-            await self._start()
-        return await self._inbox.get()
-
-    async def close(self) -> None:
-        """Nothing more is wanted."""
-        self._started = True
+    def _finish(self) -> None:
         self._inbox.end()
         if self._run is not None:
             self._run.cancel()
 
-    async def _start(self) -> None:
-        self._started = True
-        try:
-            await self._ask(await self._hub.soon())
-        except BaseException:
-            self._inbox.end()
-            raise
+    async def _begin(self) -> None:
+        await self._ask(await self._hub.soon())
 
     async def _ask(self, link: Link) -> None:
         """Ask for what has not come yet."""

@@ -29,6 +29,7 @@ from laps_sdk.api.link import Link, Offer
 from laps_sdk.api.objects import Object
 from laps_sdk.api.reading import open_extensions, to_object
 from laps_sdk.api.requests import Request
+from laps_sdk.api.taking import Taking
 from laps_sdk.api.wanting import SubscriptionOptions
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.codepoints import (
@@ -52,9 +53,6 @@ from laps_wire.moqt.structures import (
 from laps_wire.names import FullTrackName
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from laps_sdk.api.hub import Hub
 
 __all__ = ["Subscription"]
@@ -62,7 +60,7 @@ __all__ = ["Subscription"]
 _KEPT_GAPS: Final = 1024
 
 
-class Subscription:
+class Subscription(Taking[Object]):
     """Objects of a track; made by :meth:`laps_sdk.Session.subscribe`."""
 
     __slots__ = (
@@ -72,14 +70,12 @@ class Subscription:
         "_ending",
         "_fill_from",
         "_hub",
-        "_inbox",
         "_link",
         "_offer",
         "_on_gap",
         "_options",
         "_progress",
         "_request",
-        "_started",
         "bytes",
         "duplicates",
         "gaps",
@@ -97,12 +93,12 @@ class Subscription:
         options: SubscriptionOptions,
         on_gap: Callable[[Gap], None] | None,
     ) -> None:
+        super().__init__(Inbox(options.limits, self._resume))
         self._hub = hub
         self.name = name
         self._options = options
         self._on_gap = on_gap
         self.order = options.order or GroupOrder.ASCENDING
-        self._inbox: Inbox[Object] = Inbox(options.limits, self._resume)
         self._progress = Progress()
         self.gaps: deque[Gap] = deque(maxlen=_KEPT_GAPS)
         """What did not arrive: the latest gaps, oldest first."""
@@ -124,7 +120,6 @@ class Subscription:
         """The first object that had not come when the present link took the subscription."""
         self._ending = Ending(self)
         self._catch_up = CatchUp(self, f"FETCH {name}", self._progress, options.limits)
-        self._started = False
         self._done = False
 
     def __repr__(self) -> str:
@@ -146,37 +141,10 @@ class Subscription:
 
     # For applications
 
-    async def __aenter__(self) -> Self:
-        await self._start()
-        return self
+    async def _begin(self) -> None:
+        await self._hub.join(self)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Object:
-        if not self._started:
-            await self._start()
-        return await self._inbox.get()
-
-    async def _start(self) -> None:
-        self._started = True
-        try:
-            await self._hub.join(self)
-        except BaseException:
-            self._stop(None)
-            raise
-
-    async def close(self) -> None:
-        """Nothing more is wanted; what waits in the queue can still be taken."""
-        self._started = True
+    def _finish(self) -> None:
         self._stop(None)
 
     # Durable
