@@ -18,7 +18,12 @@ from laps_wire.telemetry.events import (
 )
 from laps_wire.telemetry.evolution import Change, compare
 from laps_wire.telemetry.export import json_schema, markdown, schema
-from laps_wire.telemetry.histogram import MAX_BUCKETS, QUEUE_BOUNDS_MS, MsHistogram
+from laps_wire.telemetry.histogram import (
+    AGE_BOUNDS_MS,
+    MAX_BUCKETS,
+    QUEUE_BOUNDS_MS,
+    MsHistogram,
+)
 from laps_wire.telemetry.jsonl import (
     MAX_DEPTH,
     MAX_LINE,
@@ -39,6 +44,7 @@ from laps_wire.telemetry.network import (
     SubRefuse,
 )
 from laps_wire.telemetry.privacy import MAX_TEXT, address_prefix, safe_text
+from laps_wire.telemetry.sampling import is_sampled
 from laps_wire.telemetry.schema import VERSION, Column, DataType, FieldSpec, StructSpec, struct_of
 from laps_wire.telemetry.topology import (
     AnnAdv,
@@ -53,6 +59,7 @@ from laps_wire.telemetry.topology import (
 )
 
 __all__ = [
+    "AGE_BOUNDS_MS",
     "BODIES",
     "MAX_BUCKETS",
     "MAX_DEPTH",
@@ -101,6 +108,7 @@ __all__ = [
     "address_prefix",
     "compare",
     "dump_line",
+    "is_sampled",
     "json_schema",
     "load_line",
     "load_lines",

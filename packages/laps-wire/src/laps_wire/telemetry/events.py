@@ -3,6 +3,7 @@
 Words that all of them share:
 
 - ``track`` is the hash of a full track name, 16 hexadecimal digits. Names never leave the relay.
+- ``0.0:0.0`` is nobody's id: that of a Stub for its parent and of the parent for the Stub.
 - Node ids are the text form ``<high>:<low>``; ``session_id`` is unique within one boot of a relay.
 - ``window_ms`` makes a record a sum over the time that ends at the envelope's ``ts_us``.
   Counters without a window run since the session opened, so a lost record costs resolution only.
@@ -141,9 +142,26 @@ class HopStat:
 
     track: Annotated[str, Column("Hash of the full track name.")]
     window_ms: Annotated[int, Column("Length of the window.")]
-    objects: Annotated[int, Column("Objects forwarded.")]
-    in_bytes: Annotated[int, Column("Bytes received for the track.")]
-    out_bytes: Annotated[int, Column("Bytes sent for the track.")]
+    objects: Annotated[
+        int,
+        Column(
+            "Objects forwarded; to another relay the streams and datagrams, which are not opened."
+        ),
+    ]
+    in_bytes: Annotated[
+        int,
+        Column(
+            "Bytes received for the track from in_peer, on every way the same; where out_peer is"
+            " null there is always a row, so that none is lost when ways change."
+        ),
+    ]
+    out_bytes: Annotated[
+        int,
+        Column(
+            "Bytes sent: payload to subscribers, and whole data streams to a relay, which counts"
+            " the same as received."
+        ),
+    ]
     drops: Annotated[
         Mapping[str, int],
         Column(
@@ -153,7 +171,9 @@ class HopStat:
     ]
     in_peer: Annotated[str | None, Column("Node it came from; null for a publisher here.")] = None
     out_peer: Annotated[str | None, Column("Node it went to; null for subscribers here.")] = None
-    queue_ms: Annotated[MsHistogram | None, Column("Time that objects waited here.")] = None
+    queue_ms: Annotated[
+        MsHistogram | None, Column("Time that objects waited here, of those that were timed.")
+    ] = None
     first_group_id: Annotated[int | None, Column("First group id of the window.")] = None
     last_group_id: Annotated[int | None, Column("Last group id of the window.")] = None
     extra: Extra = field(default_factory=dict)
@@ -161,7 +181,12 @@ class HopStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySample:
-    """One object of many, with the time stamps of its way through the relay."""
+    """One object of many, with the time stamps of its way through the relay.
+
+    Relays choose by a hash of track and group (``laps_wire.telemetry.is_sampled``), so that all of
+    them choose the same, and take the first object of each stream of the group: a relay between
+    others does not look further into a stream. Of the clients that get it, one is timed.
+    """
 
     TYPE: ClassVar[str] = "delivery.sample"
 
@@ -211,21 +236,31 @@ class CacheStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReport:
-    """What a player says about its viewer's experience; CMCD keys in brackets; every 10 s."""
+    """What a client gets; CMCD keys of what its player would say in brackets; every 10 s.
+
+    A relay writes what it measures at its own end: gaps, start-up, whether sending stood still, and
+    the rate. What only a player knows (buffer, time behind live) is null then.
+    """
 
     TYPE: ClassVar[str] = "client.report"
 
     session_id: Annotated[str, Column("The client's session with this relay.")]
     window_ms: Annotated[int, Column("Length of the window.")]
-    gaps: Annotated[int, Column("Objects that never came.")]
-    stalled: Annotated[bool, Column("Whether playback stalled [bs].")]
+    gaps: Annotated[int, Column("Objects that never came; of a relay, that it could not send.")]
+    stalled: Annotated[
+        bool,
+        Column("Whether playback stalled [bs]; of a relay, nothing was sent while bytes waited."),
+    ]
     stall_ms: Annotated[int | None, Column("How long it stalled [bsd].")] = None
     startup_ms: Annotated[
-        int | None, Column("From the subscribe to the first frame; first report only.")
+        int | None,
+        Column("From the subscribe to the first frame, or object of a relay; first report only."),
     ] = None
     buffer_ms: Annotated[int | None, Column("Length of the buffer [bl].")] = None
     latency_ms: Annotated[int | None, Column("Behind live [ltc].")] = None
-    bitrate_kbps: Annotated[int | None, Column("Encoded bit rate [br].")] = None
+    bitrate_kbps: Annotated[
+        int | None, Column("Encoded bit rate [br]; of a relay, what it sent.")
+    ] = None
     max_throughput_kbps: Annotated[int | None, Column("Throughput asked for [rtp].")] = None
     playback_rate: Annotated[float | None, Column("1 is real time [pr].")] = None
     state: Annotated[str | None, Column("State of the player [sta], as CMCD writes it.")] = None

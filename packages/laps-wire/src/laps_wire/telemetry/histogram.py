@@ -22,7 +22,7 @@ from typing import Annotated, Final
 from laps_wire.errors import EncodeError
 from laps_wire.telemetry.schema import Column
 
-__all__ = ["MAX_BUCKETS", "QUEUE_BOUNDS_MS", "MsHistogram"]
+__all__ = ["AGE_BOUNDS_MS", "MAX_BUCKETS", "QUEUE_BOUNDS_MS", "MsHistogram"]
 
 QUEUE_BOUNDS_MS: Final = (
     *(0.1, 0.2, 0.5),
@@ -32,6 +32,13 @@ QUEUE_BOUNDS_MS: Final = (
     *(1000.0, 2000.0, 5000.0),
 )
 """The bounds for time in a queue: 1, 2, 5 in every decade from 100 us to the usual object TTL."""
+
+AGE_BOUNDS_MS: Final = (
+    *(500.0, 1000.0, 2000.0, 5000.0),
+    *(10_000.0, 30_000.0, 60_000.0),
+    *(120_000.0, 300_000.0, 600_000.0),
+)
+"""The bounds for ages of what a cache keeps: each is a time for which it could be kept."""
 
 MAX_BUCKETS: Final = 256
 """More buckets than this are refused: a record of a bulk event stays small."""

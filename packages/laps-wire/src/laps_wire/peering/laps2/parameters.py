@@ -85,7 +85,7 @@ class Parameters:
 
     def carried(self) -> Self:
         """What goes along when an entry is re-advertised: the end-to-end (odd) parameters."""
-        if all(identifier & 1 for identifier, _ in self.entries):
+        if not self.entries or all(identifier & 1 for identifier, _ in self.entries):
             return self
         return type(self)(tuple(entry for entry in self.entries if entry[0] & 1))
 
