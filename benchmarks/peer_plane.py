@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from laps_relay.core.interfaces import OutStream
+from sink import Sink
+
 from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
@@ -27,58 +28,6 @@ REPEATS = 9
 CHUNKS = 6000
 CHUNK = 1200
 """Bytes that one packet brings."""
-
-
-class Sink:
-    """A connection and a stream at once: counts and forgets."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    max_datagram_size = 65535
-    closed = False
-    queued = 0
-
-    def open_unidirectional(
-        self,
-        *,
-        priority: int = 0,
-        droppable: bool = False,
-        drop_code: int = 0,
-        deadline: float | None = None,
-    ) -> OutStream:
-        """A stream."""
-        del priority, droppable, drop_code, deadline
-        return Sink()
-
-    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
-        """Counted."""
-        del data, deadline
-        self.count += 1
-        return True
-
-    def stop_sending(self, stream_id: int, code: int) -> None:
-        """Nothing here is stopped."""
-        raise AssertionError(stream_id, code)
-
-    def write(self, data: bytes, fin: bool = False) -> None:
-        """Counted."""
-        del data, fin
-        self.count += 1
-
-    def reset(self, code: int) -> None:
-        """Forgotten."""
-        del code
-
-    def set_priority(self, priority: int) -> None:
-        """Forgotten."""
-        del priority
-
-    def set_deadline(self, deadline: float | None) -> None:
-        """Forgotten."""
-        del deadline
 
 
 @dataclass(frozen=True, slots=True)

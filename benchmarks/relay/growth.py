@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from plane import Sink
+from sink import Sink
 
 from laps_relay.core.interfaces import EgressEntry, Subscription
 from laps_relay.core.plane.plane import Plane

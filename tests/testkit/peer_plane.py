@@ -207,12 +207,20 @@ def head(
     kind: DataKind = DataKind.STREAM,
     priority: int = 128,
     ttl_ms: int = 0,
+    payload_format: int = 0,
     extensions: bytes = b"",
 ) -> bytes:
     """A data header."""
     return encode_data_header(
         DataHeader(
-            kind, sns_id, KEY, CONTEXT, priority=priority, ttl_ms=ttl_ms, extensions=extensions
+            kind,
+            sns_id,
+            KEY,
+            CONTEXT,
+            priority=priority,
+            ttl_ms=ttl_ms,
+            payload_format=payload_format,
+            extensions=extensions,
         )
     )
 

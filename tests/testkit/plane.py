@@ -261,23 +261,27 @@ class Net:
         self.egress: dict[int, FakeEgress] = {}
         self._streams = 2
 
-    def session(self, draft: Draft, *, fast: bool = True) -> int:
+    def session(self, draft: Draft, *, fast: bool = True, peering: bool = False) -> int:
         number = len(self.egress) + 1
         self.egress[number] = FakeEgress(draft, fast=fast)
-        self.plane.add_session(number, draft, self.egress[number])
+        self.plane.add_session(number, draft, self.egress[number], peering=peering)
         return number
 
-    def publisher(self, draft: Draft = D16, track: int = 1, alias: int = 7) -> int:
+    def publisher(
+        self, draft: Draft = D16, track: int = 1, alias: int = 7, *, peering: bool = False
+    ) -> int:
         """A session that publishes; the track is added if it is new."""
-        number = self.session(draft)
+        number = self.session(draft, peering=peering)
         if track not in self.plane._state.tracks:
             self.plane.add_track(track, NAME)
         self.plane.add_ingress(self.now, number, alias, track, 128)
         return number
 
-    def receiver(self, draft: Draft = D16, *, fast: bool = True, **options: Any) -> int:
+    def receiver(
+        self, draft: Draft = D16, *, fast: bool = True, peering: bool = False, **options: Any
+    ) -> int:
         """A session with one subscription, request 0, to track 1 with the alias 3."""
-        number = self.session(draft, fast=fast)
+        number = self.session(draft, fast=fast, peering=peering)
         self.subscribe(number, **options)
         return number
 

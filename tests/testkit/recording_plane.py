@@ -95,7 +95,9 @@ class RecordingPlane:
 
     # Sessions
 
-    def add_session(self, session: int, draft: Draft, egress: Egress) -> None:
+    def add_session(
+        self, session: int, draft: Draft, egress: Egress, *, peering: bool = False
+    ) -> None:
         assert session not in self.sessions
         self.sessions[session] = draft
 

@@ -353,3 +353,37 @@ def test_the_admin_sees_the_network(tmp_path: Path) -> None:
             assert left.network.carried(999) == (0, 0)
 
     in_loop(test)
+
+
+def test_a_reload_dials_new_peers_and_leaves_those_that_are_not_named_any_more(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        path = tmp_path / "network.key"
+        path.write_text(NetworkKey(b"s" * 32).dump())
+        path.chmod(0o600)
+        shared = {"key_file": path}
+        (tmp_path / "one").mkdir()
+        (tmp_path / "two").mkdir()
+        given = [config(tmp_path / "one", **shared)]
+        logger = configure("json", "error")
+        one = RelayApp(Loaded(given[0]), logger, reread=lambda: Loaded(given[0]))
+        two = RelayApp(Loaded(config(tmp_path / "two", **shared)), logger)
+        await one.start()
+        await two.start()
+        try:
+            assert one.network is not None
+            assert two.network is not None
+            peers, there = one.network.relay.peers, two.network.node_id
+            given[0] = config(tmp_path / "one", peers=[two.network.contact], **shared)
+            assert one.reload()
+            await until(lambda: [row.node for row in peers()] == [there])
+            given[0] = config(tmp_path / "one", **shared)
+            assert one.reload()
+            await until(lambda: not peers())
+            assert one.reload()
+        finally:
+            await one.stop()
+            await two.stop()
+
+    in_loop(test)

@@ -47,7 +47,9 @@ def test_tables_are_gauges_and_totals_grow(tmp_path: Path) -> None:
         assert line in text
     (file,) = tmp_path.glob("*.jsonl")
     bodies = [load_line(line).body for line in file.read_bytes().splitlines()]
-    assert [body.session_id for body in bodies if isinstance(body, QuicSample)] == ["p3"]
+    (quic,) = (body for body in bodies if isinstance(body, QuicSample))
+    (row,) = (row for row in FakeNetwork().peers() if row.session == 3)
+    assert (quic.session_id, quic.peer) == ("p3", str(row.node))  # both ends of a link are joined
 
 
 def test_without_telemetry() -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 from laps_relay.auth import AuthCounters
 from laps_relay.observe.metrics import Metrics
-from laps_relay.observe.names import Names
 from laps_relay.observe.sampler import Sampler
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
 from laps_wire.moqt.versions import Draft
-from laps_wire.telemetry import HopStat, QuicSample, load_line
+from laps_wire.telemetry import QuicSample, load_line
 from testkit.relay_views import (
     NO_COUNTERS,
     FakeView,
@@ -29,7 +28,7 @@ def test_tables_become_gauges() -> None:
     view.session_rows = [session_row(1), session_row(2), session_row(3, info=web)]
     view.track_rows = [track_row(1, BUSY)]
     view.stats = {1: connection_stats()}
-    Sampler(view.sample, metrics, Names()).sample()
+    Sampler(view.sample, metrics).sample()
     text = metrics.render().decode()
     assert 'laps_sessions_open{draft="moqt-16",transport="quic"} 2.0' in text
     assert 'laps_sessions_open{draft="moqt-18",transport="webtransport"} 1.0' in text
@@ -41,14 +40,14 @@ def test_tables_become_gauges() -> None:
     )
     assert "laps_egress_queued_bytes 77.0" in text
     view.session_rows = []
-    sampler = Sampler(view.sample, metrics, Names())
+    sampler = Sampler(view.sample, metrics)
     sampler.sample()
     assert "laps_sessions_open{" not in metrics.render().decode()
 
 
 def test_totals_never_fall() -> None:
     view, metrics = FakeView(), Metrics()
-    sampler = Sampler(view.sample, metrics, Names())
+    sampler = Sampler(view.sample, metrics)
 
     def sent() -> float | None:
         return metrics.registry.get_sample_value("laps_sent_bytes_total")
@@ -67,7 +66,7 @@ def test_totals_never_fall() -> None:
 
 def test_authorization_is_counted() -> None:
     view, metrics = FakeView(), Metrics()
-    sampler = Sampler(view.sample, metrics, Names())
+    sampler = Sampler(view.sample, metrics)
     for counters in (AuthCounters(1, 2, 3, 4), AuthCounters(5, 2, 4, 4)):
         view.auth = counters
         sampler.sample()
@@ -77,26 +76,21 @@ def test_authorization_is_counted() -> None:
     assert "laps_auth_signatures_total 4.0" in text
 
 
-def test_busy_tracks_and_connections_become_records(tmp_path: Path) -> None:
-    view, metrics, names = FakeView(), Metrics(), Names()
+def test_connections_become_records(tmp_path: Path) -> None:
+    view, metrics = FakeView(), Metrics()
     writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0.1:0.2", boot=1))
     writer.start()
-    sampler = Sampler(view.sample, metrics, names, writer)
+    sampler = Sampler(view.sample, metrics, writer)
     sampler.sample()
     view.now += 2.0
-    view.track_rows = [track_row(1, BUSY), track_row(2)]
     view.session_rows = [session_row(1), session_row(2)]
     view.stats = {1: connection_stats(), 2: connection_stats(None)}
     sampler.sample(telemetry=False)
-    view.track_rows = [track_row(1, BUSY._replace(bytes_out=50, dropped_objects=3))]
     sampler.sample()
     writer.stop()
     sampler.sample(telemetry=False)
     (path,) = tmp_path.glob("*.jsonl")
     bodies = [load_line(line).body for line in path.read_text(encoding="utf-8").splitlines()]
-    hop = next(body for body in bodies if isinstance(body, HopStat))
-    assert (hop.window_ms, hop.out_bytes, hop.drops) == (2000, 50, {"cap": 3})
-    assert hop.track == names.hashed(view.track_rows[0].track)
     (quic,) = (body for body in bodies if isinstance(body, QuicSample))
     assert (quic.session_id, quic.srtt_us, quic.cwnd_bytes) == ("1", 25_000, 14_000)
-    assert 'laps_telemetry_records_total{outcome="written"} 2.0' in metrics.render().decode()
+    assert 'laps_telemetry_records_total{outcome="written"} 1.0' in metrics.render().decode()

@@ -7,7 +7,7 @@ from typing import IO
 import pytest
 
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
-from laps_wire.telemetry import CacheStat, Event, UnknownBody, load_line
+from laps_wire.telemetry import CacheStat, Event, PolicyChange, UnknownBody, load_line
 from testkit.disk import full_disk
 
 BODY = CacheStat(
@@ -190,3 +190,12 @@ def test_a_file_that_cannot_be_finished_is_counted(tmp_path: Path) -> None:
     assert writer.counters.failed == 1
     writer._finish()
     assert writer.counters.files == 0
+
+
+def test_who_can_wait_is_told_when_much_waits(tmp_path: Path) -> None:
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1, queue=4))
+    crowded = []
+    for _ in range(4):
+        writer.put(PolicyChange(revision=1))
+        crowded.append(writer.crowded)
+    assert crowded == [False, False, True, True]

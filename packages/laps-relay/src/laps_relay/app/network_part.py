@@ -39,7 +39,7 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.contacts import show_contact
-from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.events import NetworkEvent, PeerAdded
 from laps_relay.core.network.interfaces import LOCAL, Identity, PeerPlaneCounters, Policy
 from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.load import LoadMeter
@@ -62,6 +62,7 @@ from laps_relay.observe.network_sampler import NetworkSample
 from laps_relay.peer_auth import PeerKeyRing
 from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.transport.engine import EngineOptions
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16, LAPS2
 from laps_wire.telemetry import PolicyApplied
@@ -131,6 +132,7 @@ class NetworkPart:
         self._policy_file = network.policy
         self._contacts = tuple(network.contacts)
         self._peers = mapping.peer_contacts(config)
+        self._parallel = network.parallel
         self._observe = observe
         self._edge: _Edge | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -179,6 +181,10 @@ class NetworkPart:
             self.relay,
         )
         self.server.on_turn = self._peer_turn
+        self._nodes: dict[int, NodeId] = {}
+        """Whom peers' sessions were with, until what they carried was recorded."""
+        self._guest_nodes: dict[int, NodeId] = {}
+        """The same of Stubs and C++ relays, by their session at the Edge."""
         self._plans = PlanKeeper(self.relay, applied, read_plan_keys(config.plan.keys))
         self._plan_file = config.plan.file
         self._plan_timer: asyncio.TimerHandle | None = None
@@ -226,6 +232,7 @@ class NetworkPart:
             return edge.up.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)
         if self._cpp is not None and up.alpn == CPP_16.alpn:
             number = next(self._numbers)
+            self._guest_nodes[number] = up.node.node.node_id
             guest = edge.joined[number] = self._cpp.make(
                 now, edge.server, edge.relay, edge.plane, session=number, link=link, wire=wire
             )
@@ -233,6 +240,7 @@ class NetworkPart:
         if up.node.node.relay_type is not RelayType.STUB:
             return None
         number = next(self._numbers)
+        self._guest_nodes[number] = up.node.node.node_id
         stub = StubParent(
             edge.relay,
             edge.plane,
@@ -369,6 +377,17 @@ class NetworkPart:
             self._edge.server.settle()
         self.server.settle()
 
+    def set_peers(self, config: RelayConfig) -> None:
+        """Other relays to stay connected with; who is not among them any more is left."""
+        wanted = [each for each in mapping.peer_contacts(config) if not each.alpn]
+        # How many connections there are, and what speaks with C++ relays, is said at the start.
+        self._peers = [replace(each, parallel=self._parallel) for each in wanted] + [
+            each for each in self._peers if each.alpn
+        ]
+        seconds = config.listen.drain_timeout
+        self.relay.set_contacts(self.server.now, self._peers, seconds=seconds)
+        self.server.settle()
+
     # Plans
 
     def trust_plans(self, keys: PlanKeys) -> None:
@@ -428,6 +447,9 @@ class NetworkPart:
             self.relay.set_load(now, self._load.sample(now, time.process_time(), self._fill()))
         events = self.relay.poll_events()
         if events:
+            for event in events:
+                if isinstance(event, PeerAdded):
+                    self._nodes[event.session] = event.node
             self._observe(now, events)
         edge = self._edge
         if edge is not None and (self._pump(edge, now) or not edge.server.settling):
@@ -529,6 +551,32 @@ class NetworkPart:
                 if (stats := self.peer_connection(row.session)) is not None
             },
         )
+
+    # Who is behind a session, for records
+
+    def node_of(self, session: int) -> str | None:
+        """The node that a peer's session is or was with."""
+        node = self._nodes.get(session)
+        return None if node is None else str(node)
+
+    def guest_of(self, session: int) -> str | None:
+        """The Stub, or the Stub's parent, that a session of the Edge stands for; None: neither.
+
+        A Stub has no name in the network, so both have that of nobody: records of both ends of a
+        link must agree.
+        """
+        if session == BRIDGE_SESSION and self.relay_type is RelayType.STUB:
+            return str(NodeId(0))
+        node = self._guest_nodes.get(session)
+        return None if node is None else str(node)
+
+    def forget_nodes(self) -> None:
+        """Forget sessions that are over: what they carried was recorded."""
+        live = {row.session for row in self.peers()}
+        self._nodes = {number: node for number, node in self._nodes.items() if number in live}
+        guests = self._guest_nodes
+        joined = {} if self._edge is None else self._edge.joined
+        self._guest_nodes = {number: node for number, node in guests.items() if number in joined}
 
     def policy(self) -> PolicyState:
         """The policy that is in force."""

@@ -20,7 +20,7 @@ from laps_relay.admin.relay_view import EdgeView
 from laps_relay.admin.server import AdminServer
 from laps_relay.app.admin_part import start_admin
 from laps_relay.app.leaving import Leaving
-from laps_relay.app.membership import key_ring, name_hasher, same_member
+from laps_relay.app.membership import key_ring, name_hasher, node_id_of, same_member
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.app.parts import (
     StartError,
@@ -31,6 +31,7 @@ from laps_relay.app.parts import (
     telemetry_writer,
 )
 from laps_relay.app.plans import read_plan_keys
+from laps_relay.app.recording import Recording
 from laps_relay.auth import TokenAuthorizer
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
@@ -102,21 +103,16 @@ class RelayApp:
             plain=observe.log_names == "plain",
             hasher=None if keys is None else name_hasher(keys),
         )
+        if keys is not None:
+            # The name under which others know us: records of both ends of a link are joined by it.
+            config = same_member(config, node_id_of(config, keys), config.network.port)
         self._telemetry = telemetry_writer(config)
         self._observer = Observer(logger, self._names, self.metrics, self._telemetry)
         self.authorizer = TokenAuthorizer(auth_settings(config))
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
         self._mlog: MlogWriter | None = None
-        settings = mapping.edge_settings(config)
-        if observe.mlog_dir is None:
-            self._relay = EdgeRelay(self._plane, self.authorizer, settings)
-        else:
-            self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
-            traced = TracedRelay(self._plane, self.authorizer, settings)
-            traced.trace = self._mlog.session_event
-            traced.trace_end = self._mlog.session_over
-            self._relay = traced
+        self._relay = self._make_edge(config)
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
         self.view = EdgeView(
             self.server,
@@ -126,11 +122,12 @@ class RelayApp:
             version=VERSION,
             before_metrics=partial(self._sample, telemetry=False),
         )
-        self._sampler = Sampler(self.view.sample, self.metrics, self._names, self._telemetry)
+        self._sampler = Sampler(self.view.sample, self.metrics, self._telemetry)
         self._happened: list[RelayEvent] = []
         self._network_observer = NetworkObserver(logger, self._names, self.metrics, self._telemetry)
         self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.network: NetworkPart | None = None
+        self._recording = self._start_recording()
         self.server.joined = self._joined
         self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
         self.view.places = self._leaving.places
@@ -154,8 +151,35 @@ class RelayApp:
         )
         self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.view.node_id = str(self.network.relay.node_id)
+        if self._recording is not None:
+            self._recording.attend(self.network)
         if config.network.takes_clients:
             self.network.join(self.server, self._relay, self._plane)
+
+    def _make_edge(self, config: RelayConfig) -> EdgeRelay:
+        """The Edge's control plane, traced if that is asked for."""
+        observe, settings = config.observe, mapping.edge_settings(config)
+        if observe.mlog_dir is None:
+            return EdgeRelay(self._plane, self.authorizer, settings)
+        self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
+        traced = TracedRelay(self._plane, self.authorizer, settings)
+        traced.trace = self._mlog.session_event
+        traced.trace_end = self._mlog.session_over
+        return traced
+
+    def _start_recording(self) -> Recording | None:
+        """Write what the planes count, if telemetry is written."""
+        if self._telemetry is None:
+            return None
+        return Recording(
+            self._telemetry,
+            self._relay,
+            self._plane,
+            self._names,
+            lambda: self.network,
+            time.monotonic,
+            one_in=self.loaded.config.observe.delivery_sample,
+        )
 
     # Life
 
@@ -267,6 +291,8 @@ class RelayApp:
         if self.network is not None:
             await self.network.stop()
             self._network_observer.settle(0.0, at_once=True)
+        if self._recording is not None:
+            self._recording.record_last()
         for sock in (self._quic_socket, self._peer_socket):
             if sock is not None:
                 sock.close()
@@ -319,6 +345,8 @@ class RelayApp:
             self.network.set_policy(policy, file)
             self.network.trust_plans(plan_keys)
             self.network.load_plan(config.plan.file)
+            if old.network.type == config.network.type:  # else it connects anew anyway
+                self.network.set_peers(config)
         set_level(config.observe.log_level)
         self.loaded = self.view.loaded = loaded
         if old.network.type != config.network.type:
@@ -346,6 +374,8 @@ class RelayApp:
         if network is not None:
             config = same_member(config, network.node_id, network.server.address[1])
             await network.stop()
+        if self._recording is not None:
+            self._recording.record_last()
         try:
             self._relay.resume()
             self._enter(config)
@@ -432,17 +462,23 @@ class RelayApp:
 
     async def _sample_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(self.loaded.config.observe.sample_interval)
+            interval = self.loaded.config.observe.sample_interval
+            await asyncio.sleep(interval)
             await self._sample()
+            if self._recording is not None:
+                await self._recording.report(interval)
             self._tell_losses()
 
     async def _sample(self, *, telemetry: bool = True) -> None:
         # One at a time: an older reading behind a newer one would be counted twice.
         async with self._sampling:
-            self._sampler.take(await self.view.sample_in_parts(), telemetry=telemetry)
+            sample = await self.view.sample_in_parts()
+            self._sampler.take(sample, telemetry=telemetry)
             if self.network is not None:
                 self._network_sampler.take(self.network.sample(), telemetry=telemetry)
                 self._network_observer.settle(self.network.now)
+            if telemetry and self._recording is not None:
+                await self._recording.record(sample.connections)
 
     def _tell_losses(self) -> None:
         """Say once for each time that telemetry or traces were lost."""

@@ -173,7 +173,7 @@ class Observe(Section):
     name_key: SecretStr | None = key(
         None,
         "Key of the hashes that stand for names; the same on all relays makes them comparable."
-        " None: a random one for each start.",
+        " None: a random one for each start. In a network, telemetry has the network's hashes.",
         secret=True,
     )
     telemetry_dir: FilePath | None = key(None, "Directory for telemetry files; none: no telemetry.")
@@ -181,6 +181,12 @@ class Observe(Section):
     telemetry_file_age: Duration = key("5m", "... or at this age.", gt=0)
     telemetry_queue: int = key(10_000, "Records that wait for the disk; more are lost.", ge=1)
     sample_interval: Duration = key("10s", "Between two samples of counters.", gt=0)
+    delivery_sample: int = key(
+        100,
+        "Telemetry has times of the first object of each stream of one group in so many; all"
+        " relays choose the same. 0: of none.",
+        ge=0,
+    )
     qlog_dir: FilePath | None = key(None, "Directory for qlog files of connections.")
     mlog_dir: FilePath | None = key(None, "Directory for mlog files of MoQT sessions.")
     trace_sample: float = key(1.0, "Share of connections that get qlog and mlog.", ge=0, le=1)

@@ -154,7 +154,9 @@ class Network(Section):
     peers: Peers = key(
         [],
         "Relays to connect to, host:port; host:port/control carries no data, host:port/data no"
-        " control, and with /one-way behind it data goes there only.",
+        " control, and with /one-way behind it data goes there only. Who is taken out is left when"
+        " data has found other ways, after listen.drain_timeout at the latest.",
+        "at-once",
     )
     parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
     auth: Literal["shared-key", "certificate", "none"] = key(

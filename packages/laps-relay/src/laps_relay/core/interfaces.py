@@ -280,8 +280,10 @@ class ForwardingPlane(Protocol):
 
     # Sessions
 
-    def add_session(self, session: int, draft: Draft, egress: Egress) -> None:
-        """Objects may come from and go to this session."""
+    def add_session(
+        self, session: int, draft: Draft, egress: Egress, *, peering: bool = False
+    ) -> None:
+        """Objects may come from and go to this session; ``peering``: other relays are there."""
 
     def remove_session(self, now: float, session: int) -> None:
         """It is gone: its ingress streams end as if reset, its receivers are forgotten."""

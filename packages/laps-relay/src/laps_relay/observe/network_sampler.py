@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from laps_relay.core.network.interfaces import PeerPlaneCounters
 from laps_relay.core.network.views import PeerRow, TableSizes
 from laps_relay.observe.metrics import Metrics
-from laps_relay.observe.network_records import peer_session
+from laps_relay.observe.network_records import node_text, peer_session
 from laps_relay.observe.sampler import quic_sample
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_sdk.transport.base import ConnectionStats
@@ -70,7 +70,9 @@ class NetworkSampler:
         m.hash_collisions.inc(sample.collisions - self._collisions)
         self._collisions = sample.collisions
         if telemetry and self._telemetry is not None:
+            # Stubs have no name: one link to all of them would be measured.
+            nodes = {row.session: node_text(row.node or None) for row in sample.peers}
             for session, stats in sample.connections.items():
-                record = quic_sample(peer_session(session), stats)
+                record = quic_sample(peer_session(session), stats, nodes.get(session))
                 if record is not None:
                     self._telemetry.put(record)

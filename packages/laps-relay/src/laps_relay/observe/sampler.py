@@ -14,10 +14,9 @@ from laps_relay.auth import AuthCounters
 from laps_relay.core.control.views import SessionRow, TrackRow
 from laps_relay.core.interfaces import TrackCounters
 from laps_relay.observe.metrics import Metrics
-from laps_relay.observe.names import Names
 from laps_relay.observe.telemetry import TelemetryCounters, TelemetryWriter
 from laps_sdk.transport.base import ConnectionStats
-from laps_wire.telemetry import HopStat, QuicSample
+from laps_wire.telemetry import QuicSample
 
 __all__ = ["Sample", "Sampler", "quic_sample"]
 
@@ -44,18 +43,14 @@ class Sampler:
         self,
         read: Callable[[], Sample],
         metrics: Metrics,
-        names: Names,
         telemetry: TelemetryWriter | None = None,
     ) -> None:
         self._read = read
         self._metrics = metrics
-        self._names = names
         self._telemetry = telemetry
         self._counted: dict[int, TrackCounters] = {}
-        self._recorded: dict[int, TrackCounters] = {}
         self._auth = _NO_AUTH
         self._told = _NO_TELEMETRY
-        self._at: float | None = None
 
     def sample(self, *, telemetry: bool = True) -> Sample:
         """Read everything once; telemetry records only if asked for."""
@@ -63,13 +58,10 @@ class Sampler:
 
     def take(self, sample: Sample, *, telemetry: bool = True) -> Sample:
         """Use what was read elsewhere."""
-        # Scrapes come between two records, so each has a last look of its own.
         self._count(sample, _gains(sample.tracks, self._counted))
         self._counted = {row.number: row.counters for row in sample.tracks}
         if telemetry and self._telemetry is not None:
-            self._write(self._telemetry, sample, _gains(sample.tracks, self._recorded))
-            self._recorded = self._counted
-            self._at = sample.now
+            self._write(self._telemetry, sample)
         return sample
 
     def _count(self, sample: Sample, gains: dict[int, TrackCounters]) -> None:
@@ -106,30 +98,14 @@ class Sampler:
                 gain_of = getattr(self._told, outcome) - getattr(told, outcome)
                 m.telemetry_records.labels(outcome).inc(max(0, gain_of))
 
-    def _write(
-        self, writer: TelemetryWriter, sample: Sample, gains: dict[int, TrackCounters]
-    ) -> None:
-        window = 0 if self._at is None else int((sample.now - self._at) * 1000)
-        for row in sample.tracks:
-            gain = gains.get(row.number, _NOTHING)
-            if gain.bytes_in or gain.bytes_out or gain.dropped_objects:
-                writer.put(
-                    HopStat(
-                        track=self._names.hashed(row.track),
-                        window_ms=window,
-                        objects=gain.objects_out,
-                        in_bytes=gain.bytes_in,
-                        out_bytes=gain.bytes_out,
-                        drops={"cap": gain.dropped_objects} if gain.dropped_objects else {},
-                    )
-                )
+    def _write(self, writer: TelemetryWriter, sample: Sample) -> None:
         for session, stats in sample.connections.items():
             record = quic_sample(str(session), stats)
             if record is not None:
                 writer.put(record)
 
 
-def quic_sample(session: str, stats: ConnectionStats) -> QuicSample | None:
+def quic_sample(session: str, stats: ConnectionStats, peer: str | None = None) -> QuicSample | None:
     """The record of a connection; None before anything was measured on it."""
     if stats.rtt is None:
         return None
@@ -144,6 +120,7 @@ def quic_sample(session: str, stats: ConnectionStats) -> QuicSample | None:
         pto_count=0,
         sent_bytes=stats.bytes_sent,
         in_flight_bytes=stats.bytes_in_flight,
+        peer=peer,
     )
 
 

@@ -92,6 +92,11 @@ class TelemetryWriter:
         """The figures as they stand."""
         return TelemetryCounters(self._written, self._lost, self._failed, self._files, self._error)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether half of the room for records that wait is taken: who can wait should."""
+        return 2 * self._queue.qsize() > self.settings.queue
+
     def start(self) -> None:
         """Begin to write; an unusable directory raises ``OSError`` here, not later."""
         directory = self.settings.directory
@@ -101,15 +106,15 @@ class TelemetryWriter:
         self._thread = threading.Thread(target=self._run, name="laps-telemetry", daemon=True)
         self._thread.start()
 
-    def put(self, body: Body, *, tenant: str | None = None) -> None:
-        """Queue a record; never waits."""
+    def put(self, body: Body, *, tenant: str | None = None, ago: float = 0.0) -> None:
+        """Queue a record of what happened so many seconds ago; never waits."""
         self._seq += 1
         event = Event.of(
             body,
             relay=self.settings.relay,
             boot=self.settings.boot,
             seq=self._seq,
-            ts_us=int(self._wall() * 1e6),
+            ts_us=int((self._wall() - ago) * 1e6),
             tenant=tenant,
             region=self.settings.region or None,
         )

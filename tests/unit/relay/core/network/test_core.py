@@ -1108,3 +1108,35 @@ def test_a_relay_that_policy_cuts_off_asks_whether_it_is_still_served() -> None:
         net.relays[number].set_policy(net.now, OPEN_POLICY)
     net.run(20)
     assert net.answers(3)[-1] == (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
+
+
+def test_a_link_that_is_not_configured_any_more_carries_what_has_begun_to_its_end() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number)
+    net.dial_for_ever(1, 2, 3)
+    net.dial_for_ever(2, 3)
+    net.publish(1)
+    net.run()
+    net.want(2)
+    net.run()
+    relay, old = net.relays[1], net.session(1, 2)
+    long = net.begin(1, b"begun, ")
+    net.run(0.1)
+    net.dial_for_ever(1, 3)
+    net.run(0.5)
+    assert {(row.session == old, row.retiring) for row in relay.sets()} == {
+        (True, True),
+        (False, False),
+    }
+    net.send(1, b"the new way")
+    net.run(0.1)
+    long.write(b"ended", fin=True)
+    net.run(3)
+    assert net.got(2) == [[b"the new way", b"begun, ended"]]
+    assert {row.node for row in relay.peers()} == {NodeId(3)}
+    assert [event.by_peer for event in net.told(1, PeerLeaving)] == [False]
+    relay._part(net.now, old, 1.0)  # it is gone
+    relay._part(net.now, net.session(1, 3), 1.0)
+    net.run(3)
+    assert net.told(1, PeerLeaving)[0].node == 3

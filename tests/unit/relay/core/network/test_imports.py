@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from laps_relay.core.network import imports as imports_module
 from laps_relay.core.network.imports import Imports
 from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup, Refusal
 from laps_relay.core.network.nib import Nib
+from laps_relay.core.network.node_records import NodeRecord
 from laps_relay.core.policy import OPEN_POLICY
 from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
@@ -58,6 +61,25 @@ def test_a_relay_that_becomes_known_later_bars_ways_through_it() -> None:
     # They are known all the same, however little can be sent there.
     assert nib.nodes() == [P, Q, T, X]
     assert nib.candidates(X) == []
+
+
+class Unwalked(dict[NodeId, NodeRecord]):
+    """Nodes that are looked up one by one, and never gone through."""
+
+    def __iter__(self) -> Iterator[NodeId]:
+        raise AssertionError("all nodes were looked at for one entry")
+
+    keys = __iter__  # type: ignore[assignment]
+
+
+def test_an_entry_with_an_unknown_relay_costs_the_same_however_many_nodes_are_known() -> None:
+    nib = nib_with(OPEN_POLICY)
+    table = nib._table
+    table.records = Unwalked(table.records)
+    nib.advertised(0.0, P, [via_t()])
+    assert list(imports_of(nib)._unseen) == [T]
+    table.records = dict(table.records.items())
+    assert nib.best(X) is not None
 
 
 def test_a_relay_that_moves_bars_and_frees_ways_through_it() -> None:

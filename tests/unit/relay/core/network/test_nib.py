@@ -580,6 +580,16 @@ def test_a_draining_peer_is_the_last_choice() -> None:
     best = nib.best(X)
     assert best is not None
     assert best.peer == Q
+    # It is the session that ends, not the peer: that is reached by another way.
+    nib.advertised(0.0, Q, [node_info(P, (Q, 1_000))])
+    best = nib.best(P)
+    assert best is not None
+    assert best.peer == Q
+    nib.set_peer(0.0, P, draining=False)
+    best = nib.best(P)
+    assert best is not None
+    assert best.peer == P
+    nib.set_peer(0.0, P, draining=True)
     nib.add_peer(0.0, P, node_info(P, epoch=2), srtt_us=10_000, forwards=True)
     nib.advertised(0.0, P, [node_info(X, (P, 1_000))])
     best = nib.best(X)
@@ -722,7 +732,7 @@ def test_another_way_than_the_best_is_a_change_of_its_own() -> None:
     nib.advertised(1.0, Q, [node_info(X, (7, 1_000), (Q, 1_000))])
     assert nib.take_changes() == Changes([], [], [X])
     nib.set_peer(2.0, Q, draining=True)
-    assert nib.take_changes() == Changes([], [], [X])
+    assert nib.take_changes() == Changes([Q], [], [X])
     nib.withdrawn(3.0, Q, [X])
     assert nib.take_changes() == Changes([], [], [X])
     assert nib.take_changes() == Changes([], [])

@@ -165,6 +165,19 @@ def test_loaded_relays_weigh_on_ways_through_them() -> None:
     assert [(peer.node, node) for peer, node in table.through(NodeId(5))] == [(1, 8), (2, 9)]
 
 
+def test_a_peer_whose_session_ends_soon_is_reached_otherwise_unless_it_goes_away_itself() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(1))
+    table.put(two, node_info(1, (5, 1), (2, 1)))
+    one.draining = True
+    table.weigh(NodeId(1))
+    table.worn((NodeId(1),))
+    assert best_peer(table, NodeId(1)) == 2
+    table.put(one, node_info(1, sequence=2, load=Load(LoadClass.DRAINING)))
+    assert best_peer(table, NodeId(1)) == 1
+
+
 def test_what_policy_bars_is_known_and_no_way() -> None:
     table = table_of(1, 2)
     one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]

@@ -368,3 +368,20 @@ def test_a_dial_says_whom_it_expects_and_what_it_wants() -> None:
     net.run()
     (refused,) = a.of(PeerRefused)
     assert (refused.code, refused.dial) == (CloseCode.WRONG_NODE, wrong)
+
+
+def test_one_connection_ends_and_who_comes_is_still_taken() -> None:
+    net, a, b, ours, theirs = pair()
+    b.peers.part(net.now, theirs, 2.0, "not configured any more")
+    b.peers.part(net.now, theirs, 1.0, "again")  # only the first time counts
+    b.peers.part(net.now, 999, 1.0, "nobody")
+    net.run()
+    (told,) = a.of(Draining)
+    assert (told.reason, told.alternates) == ("not configured any more", ())
+    c = net.node(30)
+    net.connect(c, b)
+    net.run()
+    assert c.of(PeerUp)
+    net.sleep(3.0)
+    assert a.of(PeerDown)[0].code == CloseCode.DRAINED
+    assert a.peers.up(ours) is None

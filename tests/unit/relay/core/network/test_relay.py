@@ -9,7 +9,13 @@ import pytest
 
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.dialling import Contact
-from laps_relay.core.network.events import Dialled, PeerFaulted, PeerGone, PolicyChanged
+from laps_relay.core.network.events import (
+    Dialled,
+    PeerFaulted,
+    PeerGone,
+    PeerLeaving,
+    PolicyChanged,
+)
 from laps_relay.core.network.guests import GuestWire
 from laps_relay.core.network.interfaces import Answer, Refusal
 from laps_relay.core.network.links import Guest, Link
@@ -281,6 +287,75 @@ def test_dials_are_told_with_what_became_of_them() -> None:
     begun, failed = net.told(1, Dialled)
     assert (begun.contact, begun.failed) == ("nowhere:1", "")
     assert (failed.contact, failed.failed) == ("nowhere:1", "nobody there")
+
+
+@pytest.mark.parametrize("leaver", [1, 2], ids=["who sends", "who receives"])
+def test_a_contact_that_is_not_configured_any_more_is_left_without_a_loss(leaver: int) -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number)
+    net.dial_for_ever(leaver, 3 - leaver, 3)
+    net.dial_for_ever(3 - leaver, 3)
+    net.publish(1)
+    net.run()
+    net.want(2)
+    net.run()
+    assert net.way(1, 2) == (2,)
+    stream = net.begin(1, b"begun, ")
+    net.run()
+    net.dial_for_ever(leaver, 3)
+    net.run()
+    # Both ends use the other way; what has begun ends where it began.
+    assert net.way(1, 2) == (3, 2)
+    assert {row.node for row in net.relays[leaver].peers()} == {3 - leaver, 3}
+    net.send(1, b"later")
+    net.run()
+    stream.write(b"ended", fin=True)
+    net.run()
+    assert sorted(net.got(2)[0]) == [b"begun, ended", b"later"]
+    net.run(2)
+    assert [row.node for row in net.relays[leaver].peers()] == [3]
+    (leaving,) = net.told(leaver, PeerLeaving)
+    assert (leaving.node, leaving.by_peer) == (3 - leaver, False)
+    (gone,) = net.told(3 - leaver, PeerGone)
+    assert (gone.code, gone.by_peer) == (CloseCode.NO_ERROR, True)
+    # Nobody is avoided for it afterwards.
+    net.dial_for_ever(leaver, 3 - leaver, 3)
+    net.run(5)
+    assert net.way(1, 2) == (2,)
+
+
+def test_who_is_reached_no_other_way_is_left_when_the_time_is_over() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.dial_for_ever(1, 2)
+    net.publish(1)
+    net.run()
+    net.want(2)
+    net.run()
+    net.relays[1].set_contacts(net.now, [], seconds=3.0)
+    net.relays[1].set_contacts(net.now, [], seconds=1.0)  # it is told once
+    net.run(2)
+    net.send(1, b"still here")
+    net.run(0.5)
+    assert net.got(2) == [[b"still here"]]
+    net.run()
+    assert net.relays[1].peers() == []
+    (gone,) = net.told(2, PeerGone)
+    assert (gone.code, gone.by_peer) == (CloseCode.DRAINED, True)
+
+
+def test_a_contact_that_nobody_uses_is_left_at_once() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.dial_for_ever(1, 2)
+    net.run()
+    net.dial_for_ever(1)
+    net.run(0.1)
+    assert net.relays[1].peers() == []
+    assert net.told(1, PeerLeaving) == []
 
 
 # Time

@@ -460,3 +460,34 @@ def test_where_it_stands_is_asked_once_a_minute() -> None:
             relay.measured(net.now, session, 10_000)
     mine = sorted({round(at - begin) for at in tried})
     assert mine == [1, 61, 121]
+
+
+def test_a_peer_is_not_avoided_any_more_when_the_connection_that_was_to_end_has_ended() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number)
+    contact = Contact(address="relay-2:33434", parallel=2)
+    net.relays[1].set_contacts(net.now, [contact])
+    net.dial_for_ever(3, 1, 2)
+    net.publish(1)
+    net.run()
+    net.want(2)
+    net.run()
+    relay = net.relays[1]
+    control, data = relay._links.of(NodeId(2))
+    control.leaving = data.leaving = True
+    relay._nib.set_peer(net.now, NodeId(2), draining=True)
+    assert net.way(1, 2) == (3, 2)
+    relay.close(net.now, data.session, CloseCode.NO_ERROR, "")
+    net.run(0.01)
+    assert net.way(1, 2) == (3, 2)  # the other one still is
+    control.leaving = False
+    relay._nib.set_peer(net.now, NodeId(2), draining=False)
+    net.run(5)
+    assert net.way(1, 2) == (2,)
+    relay._links.of(NodeId(2))[1].leaving = True
+    relay._nib.set_peer(net.now, NodeId(2), draining=True)
+    assert net.way(1, 2) == (3, 2)
+    relay.close(net.now, relay._links.of(NodeId(2))[1].session, CloseCode.NO_ERROR, "")
+    net.run(0.01)
+    assert net.way(1, 2) == (2,)

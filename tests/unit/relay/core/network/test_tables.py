@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laps_relay.core.samples import Samples
 from laps_wire.nodeid import NodeId
 from testkit.relay_net import TRACK, RelayNet, key_of
 
@@ -31,3 +32,23 @@ def test_the_tables_of_an_origin() -> None:
     assert net.relays[2].sizes() == (2, 1, 1, 1, 0, 1)
     assert relay.subscribe_rows_of(key_of(TRACK)) == relay.subscribe_rows(slice(0, 1))
     assert relay.announce_rows(slice(1, 5)) == []
+
+
+def test_traffic_is_the_same_at_both_ends() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.join(1, 2)
+    net.run()
+    for relay in net.relays.values():
+        relay.count_traffic()
+        relay.time_objects(Samples(0, lambda _: 0))
+    net.publish(1)
+    net.want(2)
+    net.run()
+    net.send(1, b"object")
+    net.run()
+    _, (sent,) = net.relays[1].take_traffic()
+    (came,), _ = net.relays[2].take_traffic()
+    assert sent.key == came.key == key_of(TRACK)
+    assert sent.bytes == came.bytes > len(b"object")

@@ -6,7 +6,7 @@ import pytest
 
 from laps_relay.core.network.interfaces import Ingress
 from laps_wire.peering.laps2 import DataKind
-from testkit.peer_plane import PeerNet, head
+from testkit.peer_plane import KEY, PeerNet, head
 
 
 def datagram(payload: bytes, *, ttl_ms: int = 0, extensions: bytes = b"") -> bytes:
@@ -60,3 +60,17 @@ def test_our_own_clients_only() -> None:
     net = PeerNet(peers=0, local=True)
     net.plane.datagram(net.now, 1, datagram(b""))
     assert [payload for _, payload in net.sink.datagrams] == [b""]
+
+
+def test_datagrams_are_counted_by_track_and_way() -> None:
+    net = PeerNet(peers=2)
+    net.plane.count_traffic()
+    net.peer[3].max_datagram_size = 10
+    data = head(kind=DataKind.DATAGRAM) + b"abc"
+    net.plane.datagram(net.now, 1, data)
+    (came,), sent = net.plane.take_traffic()
+    assert (came.key, came.source, came.units, came.bytes) == (KEY, 1, 1, len(data))
+    assert [(each.target, each.bytes, each.dropped) for each in sent] == [
+        (2, len(data), 0),
+        (3, 0, 1),
+    ]

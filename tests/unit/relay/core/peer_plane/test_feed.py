@@ -7,10 +7,12 @@ import pytest
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.interfaces import LOCAL, EgressSet, Feed, Ingress
 from laps_relay.core.peer_plane.flow import PRIORITIES
+from laps_relay.core.samples import Sample, Samples
 from laps_wire.errors import EncodeError
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataKind, split
 from testkit.peer_plane import CONTEXT, KEY, Out, PeerNet
+from testkit.plane import D18, subgroup
 
 PLACE = Ingress(LOCAL, 5)
 
@@ -208,3 +210,22 @@ def test_many_headers() -> None:
         feed.open_stream(net.now, priority=number, ttl_ms=number).write(b"a", True)
     feed.open_stream(net.now, priority=0).write(b"a", True)
     assert [out.header.priority for out in outs(net)] == [*range(200), 0]
+
+
+def test_objects_of_our_own_clients_are_timed() -> None:
+    net, samples = PeerNet(peers=1), Samples(1, lambda _: 0)
+    net.plane.time_objects(samples)
+    feed = net.plane.open_feed(1, KEY, 9, 18)
+    net.plane.install(net.now, Ingress(LOCAL, 1), [EgressSet(2, 5)], local=False)
+    data = subgroup(D18, {4: b"x" * 30}, group=9)
+    for cut in (5, len(data)):
+        stream = feed.open_stream(net.now, priority=1)
+        stream.write(data[:cut])  # perhaps the header alone
+        stream.write(data[cut:], True)
+        net.wait(0)
+        assert samples.take() == [Sample(KEY, 9, 4, 30, 100.0, 100.0, target=2)]
+    stream = feed.open_stream(net.now, priority=1)
+    stream.write(data)
+    stream.reset(1)
+    net.wait(0)
+    assert (samples.take(), samples.poll_timeout()) == ([], None)

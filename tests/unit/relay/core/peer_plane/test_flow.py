@@ -8,8 +8,10 @@ import pytest
 
 from laps_relay.core.network.interfaces import EgressSet, SetIdle
 from laps_relay.core.peer_plane.flow import PRIORITIES
+from laps_relay.core.samples import Sample, Samples
 from laps_wire.peering.errors import StreamCode
-from testkit.peer_plane import PeerNet, head
+from testkit.peer_plane import KEY, PeerNet, head
+from testkit.plane import D18, subgroup
 
 
 def test_priorities_keep_their_order_and_leave_the_first_to_control() -> None:
@@ -214,3 +216,90 @@ def test_the_last_leg_of_a_stream_to_our_own_clients() -> None:
     net.send(b"b", fin=True)
     assert net.peer[1].stopped == []
     assert [each.data for each in net.sink.streams.values()] == [b"ab"]
+
+
+# Traffic by track and way
+
+
+def test_every_byte_of_a_stream_is_counted_once() -> None:
+    net = PeerNet(peers=2)
+    net.plane.count_traffic()
+    first = head() + b"abc"
+    net.send(first)
+    net.plane.take_traffic()  # what is under way, too
+    net.send(b"de")
+    net.gone(2, lost=1)
+    net.send(b"f", fin=True)
+    net.send(first, stream=7, fin=True)
+    came, sent = net.plane.take_traffic()
+    size = len(first)
+    assert [(each.units, each.bytes) for each in came] == [(2, 3 + size)]
+    assert {each.target: (each.units, each.bytes, each.dropped) for each in sent} == {
+        2: (2, 1 + size, 1),
+        3: (2, 3 + size, 0),
+    }
+
+
+# Objects that are timed
+
+
+def sampling(*, peers: int = 2, local: bool = False) -> tuple[PeerNet, Samples]:
+    net, samples = PeerNet(peers=peers, local=local), Samples(1, lambda _: 0)
+    net.plane.time_objects(samples)
+    return net, samples
+
+
+TIMED = head(payload_format=18) + subgroup(D18, {4: b"x" * 30, 5: b"y"}, group=9)
+
+
+@pytest.mark.parametrize("fin", [True, False])
+@pytest.mark.parametrize("local", [True, False])
+def test_the_first_object_of_a_stream_is_timed_on_every_leg(local: bool, fin: bool) -> None:
+    net, samples = sampling(local=local)
+    net.send(TIMED, fin=fin)
+    net.wait(0)
+    assert samples.take() == [
+        Sample(KEY, 9, 4, 30, 100.0, 100.0, source=1, target=target) for target in (2, 3)
+    ]
+    assert samples.arrival(KEY, 9) == ((1, 100.0) if local else None)
+
+
+def test_a_stream_in_pieces_goes_the_short_way_once_it_was_looked_at() -> None:
+    net, samples = sampling(peers=1)
+    net.peer[2].slow = True
+    net.send(TIMED[:26])
+    net.send(TIMED[26:50])
+    net.wait(0)
+    assert samples.take() == []  # the object has not all come
+    net.send(TIMED[50:])
+    net.send(b"more")
+    out = net.peer[2].streams[0]
+    assert out.data[8:] == (TIMED + b"more")[8:]
+    net.wait(0.002)
+    assert samples.take() == []  # it waits
+    out.sent = len(TIMED)
+    net.wait(0.1)
+    assert [(each.target, each.came) for each in samples.take()] == [(2, 100.0)]
+
+
+def test_a_leg_that_is_given_up_is_no_measure() -> None:
+    net, samples = sampling()
+    for peer in (2, 3):
+        net.peer[peer].slow = True
+    net.send(TIMED[:50])
+    net.gone(2)
+    net.plane.stream_reset(net.now, 1, 3, 7)
+    net.wait(1)
+    assert (samples.take(), samples.poll_timeout()) == ([], None)
+    net.send(TIMED[:50], stream=7)
+    net.send(b"", stream=7, fin=True)  # it ends within the object
+    net.wait(1)
+    assert (samples.take(), samples.poll_timeout()) == ([], None)
+
+
+def test_what_is_not_chosen_is_left_alone() -> None:
+    net = PeerNet(peers=1)
+    net.plane.time_objects(Samples(0, lambda _: 0))
+    net.send(TIMED)
+    net.send(TIMED, stream=7, fin=True)
+    assert net.plane.poll_timeout() is None

@@ -418,3 +418,18 @@ def test_clients_of_our_own_that_come_later() -> None:
     plane.install(0.0, Ingress(1, 7), [], local=True)
     plane.stream_data(0.0, 1, 3, head() + b"a", True)
     assert [each.data for each in net.sink.streams.values()] == [b"a"]
+
+
+def test_what_is_given_up_behind_its_end_was_not_sent() -> None:
+    net = PeerNet(peers=1)
+    assert net.plane.take_traffic() == ([], [])
+    net.plane.count_traffic()
+    net.peer[2].slow = True
+    data = head() + b"abc"
+    net.send(data)
+    net.plane.take_traffic()
+    net.send(b"", fin=True)
+    net.gone(2, lost=2)
+    net.send(data, stream=7, fin=True)
+    _, (sent,) = net.plane.take_traffic()
+    assert (sent.units, sent.bytes, sent.dropped) == (2, len(data) - 2, 1)

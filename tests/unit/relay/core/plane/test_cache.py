@@ -13,7 +13,7 @@ from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.plane.segment import Segment
 from laps_relay.core.plane.track import Track
 from laps_wire.moqt.data import ObjectHeader, SubgroupHeader
-from testkit.plane import D16, NAME
+from testkit.plane import D16, NAME, Net, bodies, subgroup
 
 
 def track(number: int = 1, max_age: float | None = None) -> Track:
@@ -197,3 +197,43 @@ def test_the_figures_are_those_of_a_recount(steps: list[tuple[str, int, int, int
             cache.set_limits(CacheLimits(max_bytes=5000 + size, max_age=50), tracks)
         recount(cache, *tracks)
         assert cache.bytes <= cache.limits.max_bytes
+
+
+def test_what_goes_is_counted_by_why() -> None:
+    net = Net(CacheLimits(max_groups=1, max_age=10.0))
+    publisher = net.publisher()
+    for group in range(3):
+        net.send(publisher, subgroup(D16, bodies(2), group=group))
+    traffic, stored = net.plane.take_cache()
+    assert traffic.evicted == 2 * stored > 0
+    assert traffic.expired == 0
+    net.plane.purge()  # that is nobody's fault
+    net.send(publisher, subgroup(D16, bodies(2), group=3))
+    net.wait(5)
+    net.send(publisher, subgroup(D16, bodies(1), group=4))
+    traffic, stored = net.plane.take_cache()
+    assert traffic.evicted > 0
+    net.plane.set_cache_limits(net.now, CacheLimits(max_age=10.0))
+    net.wait(3)
+    net.send(publisher, subgroup(D16, bodies(1), group=5))
+    net.wait(8)
+    traffic, _ = net.plane.take_cache()
+    assert traffic.expired > 0
+
+
+def test_what_is_given_has_an_age_and_what_is_too_old_too() -> None:
+    net = Net(CacheLimits(max_age=10.0))
+    publisher = net.publisher()
+    net.send(publisher, subgroup(D16, bodies(2)))
+    net.wait(3)
+    net.receiver(start=(0, 0))
+    traffic, _ = net.plane.take_cache()
+    assert (traffic.hits.bytes, traffic.hits.histogram().max_ms) == (20, 3000.0)
+    track = net.plane._state.tracks[1]
+    cache, group = net.plane._state.cache, track.groups[0]
+    cache.missed(net.now, group, 5)  # it was evicted, perhaps
+    cache.missed(net.now + 100, group, 7)
+    cache.missed(net.now, track.group(9), 9)  # it never was here
+    traffic, _ = net.plane.take_cache()
+    assert (traffic.missed, traffic.late.bytes) == (21, 7)
+    assert traffic.late.histogram().max_ms == 103_000.0

@@ -16,7 +16,8 @@ from laps_wire.moqt.data import (
 )
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.versions import Draft
-from testkit.plane import D16, D18, Net, subgroup
+from laps_wire.names import FullTrackName, Namespace
+from testkit.plane import D16, D18, NAME, Net, subgroup
 
 PAIRS = [(source, target) for source in (D16, D18) for target in (D16, D18)]
 drafts = pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -156,3 +157,26 @@ def test_datagrams_of_a_track_that_a_session_broke_are_not_taken() -> None:
     assert len(net.plane.poll_notices()) == 1
     assert net.plane.track_counters(1).datagrams_in == 1
     assert isinstance(decode_datagram(b"\x0c\x07\x00x", D16), ObjectDatagram)
+
+
+def test_what_a_way_to_a_peer_carried_is_counted() -> None:
+    net = Net()
+    net.plane.count_traffic()
+    publisher = net.publisher()
+    net.plane.remove_track(net.now, 1)  # counting begins with a track
+    net.plane.add_track(1, NAME)
+    net.plane.add_ingress(net.now, publisher, 7, 1, 128)
+    peer = net.receiver(peering=True)
+    for index in range(3):
+        net.datagram(publisher, ObjectDatagram(7, 0, index, b"12345"))
+    (traffic,) = net.plane.take_traffic()
+    assert [(link.session, link.bytes_out) for link in traffic.links] == [(peer, 15)]
+
+
+def test_a_datagram_waits_for_its_track() -> None:
+    net = Net()
+    publisher = net.publisher()
+    net.datagram(publisher, ObjectDatagram(9, 0, 0, b"early"))
+    net.plane.add_track(2, FullTrackName(Namespace((b"tests",)), b"late"))
+    net.plane.add_ingress(net.now, publisher, 9, 2, 128)
+    assert net.plane.track_counters(2).objects_in == 1

@@ -7,7 +7,9 @@ import pytest
 from laps_relay.core.interfaces import Notice, RankChanged, TrackEnded
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.plane.track import Track
+from laps_relay.core.plane.traffic import LinkTraffic, TrackTraffic
 from laps_wire.moqt.data import MalformedTrackError, ObjectHeader, ObjectStatus, encode_extensions
+from laps_wire.moqt.data.datagram import ObjectDatagram
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.structures import Location
 from testkit.plane import D16, D18, NAME, Net, bodies, subgroup
@@ -138,3 +140,50 @@ def test_figures_of_streams_under_way() -> None:
     counted = net.plane._state.tracks[1].counters()
     assert (counted.objects_out, counted.bytes_out) == (6, 60)
     assert counted.receivers == 2
+
+
+# Traffic
+
+
+def test_clients_are_what_other_relays_are_not() -> None:
+    net = Net()
+    client, relay = net.publisher(), net.publisher(peering=True)
+    viewer, bridge = net.receiver(), net.receiver(peering=True)
+    net.send(client, subgroup(D16, bodies(2)))
+    under_way = net.open(relay, subgroup(D16, bodies(3), group=1))
+    (traffic,) = net.plane.take_traffic()
+    assert traffic == TrackTraffic(
+        NAME,
+        *(2, 20, 5, 50, 0),
+        *(0, 1),
+        links=(LinkTraffic(bridge, 0, 0, 5, 50), LinkTraffic(relay, 3, 30, 0, 0)),
+    )
+    assert net.plane.take_traffic() == []
+    net.more(relay, under_way, b"", fin=True)
+    assert net.plane.take_traffic() == []  # it was counted before it ended
+    datagram = ObjectDatagram(7, 2, 0, b"abc")
+    net.datagram(relay, datagram)
+    (traffic,) = net.plane.take_traffic([1, 99])
+    assert traffic[1:8] == (0, 0, 1, 3, 0, 2, 2)
+    assert traffic.links == (LinkTraffic(bridge, 0, 0, 1, 3), LinkTraffic(relay, 1, 3, 0, 0))
+    assert net.egress[viewer].datagrams
+
+
+def test_what_a_track_did_is_not_lost_with_it() -> None:
+    net = Net()
+    publisher = net.publisher()
+    net.receiver(peering=True)
+    net.open(publisher, subgroup(D16, bodies(2)))
+    net.plane.remove_track(net.now, 1)
+    assert net.plane.take_traffic() == []  # nobody had asked for it
+    net.plane.count_traffic()
+    net.plane.add_track(1, NAME)
+    net.plane.add_ingress(net.now, publisher, 7, 1, 128)
+    late = net.receiver(peering=True, start=(0, 0))
+    net.send(publisher, subgroup(D16, bodies(2), group=1))
+    net.receiver(peering=True, start=(0, 0))  # from the cache
+    net.plane.remove_track(net.now, 1)
+    (traffic,) = net.plane.take_traffic([])
+    assert traffic[1:8] == (2, 20, 0, 0, 0, 1, 1)
+    assert [link.bytes_out for link in traffic.links] == [20, 20]
+    assert late == traffic.links[0].session

@@ -331,6 +331,20 @@ class NetworkCore(NetworkSessions):
         if not self._sets.uses(session):
             self._end(now, session)
 
+    def _part(self, now: float, session: int, seconds: float) -> None:
+        """Nobody configures a connection any more: both ends move what it carries, then it ends."""
+        link = self._links.get(session)
+        if link is None or link.node is None or link.guest is not None or link.leaving:
+            return
+        if self._sets.uses(session):
+            reason = "not configured any more"
+            link.leaving = True
+            self._events.append(
+                events.PeerLeaving(session=session, node=link.node, reason=reason, by_peer=False)
+            )
+            self._nib.set_peer(now, link.node, draining=True)
+            self._peers.part(now, session, seconds, reason)
+
     def _end(self, now: float, session: int) -> None:
         self._peers.close(now, session, CloseCode.NO_ERROR, "not needed any more")
 

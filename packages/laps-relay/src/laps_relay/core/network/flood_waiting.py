@@ -76,8 +76,11 @@ class Waiting(Generic[E, W]):
 
     def take(self, node: NodeId, epoch: int) -> list[tuple[Early[E, W], list[FloodPeer[E, W]]]]:
         """What waited for this epoch of a node, and who gave it; what is older is dropped."""
+        waiting = self._early.get(node)
+        if waiting is None:
+            return []
         taken = []
-        for key, early in list(self._early.get(node, {}).items()):
+        for key, early in list(waiting.items()):
             if early.item.stamp.epoch > epoch:
                 continue
             givers = self._state.peers_of(early.given)

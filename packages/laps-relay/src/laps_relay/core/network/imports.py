@@ -46,9 +46,10 @@ class Imports:
         node = info.node.node_id
         if self._unseen:
             self.forget(peer, node)
-        if not self._table.records.keys() >= relays:
-            for relay in sorted(relays - self._table.records.keys()):
-                self._unseen.setdefault(relay, {})[peer.node, node] = None
+        records = self._table.records
+        # Not a difference of sets: that would look at every node we know, for every entry.
+        for relay in sorted([relay for relay in relays if relay not in records]):
+            self._unseen.setdefault(relay, {})[peer.node, node] = None
         return self._allows(peer, info)
 
     def forget(self, peer: PeerRecord, node: NodeId) -> None:

@@ -167,7 +167,7 @@ class Candidate(NamedTuple):
     @property
     def relays(self) -> tuple[NodeId, ...]:
         """All nodes from the next hop to the target, in the order in which data passes them."""
-        return (*(item.node_id for item in reversed(self.info.path)), self.node)
+        return (*[item.node_id for item in reversed(self.info.path)], self.node)
 
 
 Order: TypeAlias = "Callable[[Candidate], tuple[int, ...]]"

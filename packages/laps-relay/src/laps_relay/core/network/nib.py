@@ -172,6 +172,7 @@ class Nib:
         if draining is not None:
             record.draining = draining
             self._table.weigh(peer)
+            self._table.worn((peer,))
         self._settle(now)
 
     def remove_peer(self, now: float, peer: NodeId) -> None:

@@ -160,10 +160,18 @@ class NodeTable:
                 self._rescan(node, replaced)
 
     def candidate(self, peer: PeerRecord, info: NodeInfo) -> Candidate:
-        """An entry as a way."""
+        """An entry as a way.
+
+        Over a session that is about to end a peer is reached only if it is not reached otherwise;
+        where the peer itself goes away, there is nothing to be gained.
+        """
         load = 0
-        if self._weights and info.path:
+        if not self._weights:
+            pass
+        elif info.path:
             load = burden((item.node_id for item in info.path), self._weights)
+        elif peer.draining and info.node.load.load_class is not LoadClass.DRAINING:
+            load = LOAD_WEIGHTS[LoadClass.DRAINING]
         return Candidate(info.node.node_id, peer.node, info, peer.srtt_us, peer.carries, load)
 
     def candidates(self, node: NodeId) -> list[Candidate]:

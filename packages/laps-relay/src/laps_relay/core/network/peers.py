@@ -149,6 +149,14 @@ class Peers(PeerCore):
                 peer.wire.drain(now, seconds, reason[:MAX_REASON], self._leaving)
                 self._settle(peer)
 
+    def part(self, now: float, session: int, seconds: float, reason: str) -> None:
+        """Tell one peer that this connection ends; we stay."""
+        self._now = now
+        peer = self._peers.get(session)
+        if peer is not None and peer.wire.state in (State.ESTABLISHED, State.PEER_DRAINING):
+            peer.wire.drain(now, seconds, reason[:MAX_REASON])
+            self._settle(peer)
+
     def set_policy(
         self, now: float, policy: Policy, known: Callable[[NodeId], NodeSelf | None]
     ) -> None:

@@ -21,6 +21,7 @@ done between two calls. It reads no clock and does no I/O.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network import events
@@ -53,6 +54,9 @@ from laps_wire.peering.laps2.information import NO_DATA
 from laps_wire.peering.session import Role, Transmit
 
 __all__ = ["NetworkRelay"]
+
+PARTING: Final = 10.0
+"""How long a connection that is not configured any more may last, in seconds."""
 
 
 class NetworkRelay(NetworkTables):
@@ -240,9 +244,20 @@ class NetworkRelay(NetworkTables):
 
     # Orders
 
-    def set_contacts(self, now: float, contacts: Iterable[Contact]) -> None:
-        """The relays to be connected with, for ever."""
+    def set_contacts(
+        self, now: float, contacts: Iterable[Contact], *, seconds: float = PARTING
+    ) -> None:
+        """The relays to be connected with, for ever.
+
+        Connections with others that are used end when all that they carry has found another way,
+        and after ``seconds`` at the latest.
+        """
+        before = self._dialler.poll_unwanted()
         self._dialler.set_contacts(now, contacts)
+        for session in self._dialler.poll_unwanted():
+            if session not in before:
+                self._part(now, session, seconds)
+        self._settle(now)
 
     def set_own_contacts(self, now: float, contacts: tuple[str, ...]) -> None:
         """How others reach us, once that is known."""
@@ -317,6 +332,9 @@ class NetworkRelay(NetworkTables):
         """Go away: peers move what goes through us, and nothing new comes."""
         self._dialler.stop()
         self.set_load(now, Load(LoadClass.DRAINING, 1000))
+        # Before DRAIN: from one who does not go away it is about that connection alone.
+        for link in list(self._links.controls()):
+            self._flush(now, link.session)
         self._peers.drain(now, seconds, reason, alternates)
         self._settle(now)
 

@@ -193,6 +193,9 @@ class NetworkSessions(NetworkTold):
         if self._sharding.remove_server(session):
             self._reconsider()
         self._prober.remove_session(session)
+        if link.leaving:
+            others = any(each.leaving for each in self._links.of(link.node))
+            self._nib.set_peer(now, link.node, draining=others)
         self._adjoin(now, link.node)
         self._events += self._set_log.session_gone(session)
         self._sets.session_gone(now, session)

@@ -24,6 +24,8 @@ from laps_relay.core.network.views import (
     SubscribeRow,
     TableSizes,
 )
+from laps_relay.core.peer_plane.traffic import Arrival, Departure
+from laps_relay.core.samples import Samples
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo
 
@@ -48,6 +50,18 @@ class NetworkTables(NetworkCore):
     def counters(self) -> PeerPlaneCounters:
         """Of the forwarding plane."""
         return self._plane.counters()
+
+    def count_traffic(self) -> None:
+        """Count by track and way, for :meth:`take_traffic`."""
+        self._plane.count_traffic()
+
+    def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
+        """What came and went between relays since the last time."""
+        return self._plane.take_traffic()
+
+    def time_objects(self, samples: Samples) -> None:
+        """Time some of the objects that pass."""
+        self._plane.time_objects(samples)
 
     def interest_counters(self) -> InterestCounters:
         """Of what our own clients publish and want."""

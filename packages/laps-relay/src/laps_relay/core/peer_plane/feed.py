@@ -12,6 +12,7 @@ from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.interfaces import LOCAL, Ingress
 from laps_relay.core.peer_plane.datagrams import count, send
 from laps_relay.core.peer_plane.flow import Fan, Leg
+from laps_relay.core.peer_plane.probe import START, Probe, may_be_sampled
 from laps_relay.core.peer_plane.state import Entry, State
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 
@@ -26,15 +27,17 @@ _HEADS: Final = 64
 class FeedStream(Fan):
     """A stream of a local publisher; an ``OutStream`` to all egress sets at once."""
 
-    __slots__ = ("_head", "_over")
+    __slots__ = ("_came", "_head", "_over")
 
     def __init__(self, state: State, entry: Entry, head: bytes) -> None:
-        super().__init__(state, entry, 0.0)
+        super().__init__(state, entry, head, 0.0)
         self._head = head
+        self._came = 0.0
         self._over = False
 
     def start(self, now: float, priority: int, deadline: float | None, *, expires: bool) -> None:
         """Open a stream to every set; the header goes with the first bytes."""
+        self._came = now
         self.open(now, priority, deadline, expires=expires)
         if not self.legs:
             self._end()
@@ -59,18 +62,25 @@ class FeedStream(Fan):
             return
         elif self._head:
             head, self._head = self._head, b""
+            samples = self.state.samples
+            if samples is not None and may_be_sampled(samples, head + data[:START]):
+                self.probe = Probe(samples, head, self._came)
             self.begin(head, data, fin)
             self.aim()
         else:
             self.size += len(data)
             for write in self.writes:
                 write(data, fin)
+        if self.probe is not None:
+            # Who writes does not say when; it is the moment in which it began, or soon after.
+            self.look(self.probe.came, data)
         if fin:
             self._end()
 
     def reset(self, code: int) -> None:
         """Abandon it; one that was finished still takes back what waits."""
         for leg in self.legs:
+            leg.gone = True
             leg.stream.reset(code)
         self._end()
 
@@ -131,7 +141,7 @@ class PlaneFeed:
         state, entry = self._state, self._entry()
         head = self._head(_DATAGRAM, priority, ttl_ms)
         deadline = now + ttl_ms / 1000 if ttl_ms else None
-        count(state, entry, len(head) + len(payload))
+        count(state, entry, self._header.track, len(head) + len(payload))
         return send(state, entry, head[:4], head[8:] + payload, deadline) > 0
 
     def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:

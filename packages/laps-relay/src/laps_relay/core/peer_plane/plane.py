@@ -34,7 +34,10 @@ from laps_relay.core.peer_plane.datagrams import forward
 from laps_relay.core.peer_plane.feed import PlaneFeed
 from laps_relay.core.peer_plane.fib import Fib
 from laps_relay.core.peer_plane.flow import Fan, Flow
-from laps_relay.core.peer_plane.state import Entry, Session, State
+from laps_relay.core.peer_plane.state import Entry, Finished, Session, State
+from laps_relay.core.peer_plane.traffic import Arrival, Departure, Traffic
+from laps_relay.core.samples import Samples
+from laps_relay.core.timers import earliest
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import DataHeader, DataKind, split
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
@@ -128,8 +131,8 @@ class PeerPlane:
             if leg.target.sns_id == egress.sns_id:
                 stream.reset(code)
                 leg.fan.leave(now, leg)
-        for stream, sns_id in tuple(session.finished.items()):
-            if sns_id == egress.sns_id:
+        for stream, finished in tuple(session.finished.items()):
+            if finished.sns_id == egress.sns_id:
                 stream.reset(code)
                 del session.finished[stream]
 
@@ -215,8 +218,9 @@ class PeerPlane:
             return
         leg = receiver.legs.get(stream)
         if leg is None:
-            receiver.finished.pop(stream, None)
+            finished = receiver.finished.pop(stream, None)
             if not stopped:
+                self._unsent(session, finished, lost)
                 # Its end was written; perhaps in the very call that was too much for the egress,
                 # and then nothing of it waited afterwards that would have been remembered.
                 self._state.dropped_streams += 1
@@ -225,6 +229,12 @@ class PeerPlane:
             leg.fan.leave(now, leg)
         else:
             leg.fan.lost(now, leg, lost)
+
+    def _unsent(self, session: int, finished: Finished | None, lost: int) -> None:
+        """A stream was dropped behind its end."""
+        traffic = self._state.traffic
+        if traffic is not None and finished is not None:
+            traffic.sent(finished.key, finished.source, session, -lost, dropped=1)
 
     # Polls
 
@@ -236,11 +246,16 @@ class PeerPlane:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return self._state.timers.next()
+        due, samples = self._state.timers.next(), self._state.samples
+        if samples is None:
+            return due
+        return earliest(due, samples.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
         """Let lingering sets go."""
         self._state.handle_timeout(now)
+        if self._state.samples is not None:
+            self._state.samples.handle_timeout(now)
 
     # Figures
 
@@ -268,6 +283,23 @@ class PeerPlane:
             counters = SetCounters(streams, datagrams, bytes_in + size_in, bytes_out + size_out)
             found[entry.ingress] = (entry.egress, entry.sink is not None, counters)
         return found
+
+    def count_traffic(self) -> None:
+        """Count by track and way from now on; somebody must take it with :meth:`take_traffic`."""
+        self._state.traffic = self._state.traffic or Traffic()
+
+    def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
+        """What came and went since the last time, streams under way too."""
+        traffic = self._state.traffic
+        if traffic is None:
+            return [], []
+        for fan in self._under_way():
+            fan.tell(traffic)
+        return traffic.take()
+
+    def time_objects(self, samples: Samples | None) -> None:
+        """Time some of the objects from now on; None: none."""
+        self._state.samples = samples
 
     def fib_size(self) -> int:
         """How many entries the FIB has."""

@@ -13,7 +13,7 @@ An entry is what a stream copies when it begins; a change of the entry does not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network.interfaces import (
@@ -25,13 +25,15 @@ from laps_relay.core.network.interfaces import (
     SetCounters,
     SetIdle,
 )
+from laps_relay.core.peer_plane.traffic import Traffic
+from laps_relay.core.samples import Samples
 from laps_relay.core.timers import Timers
 
 if TYPE_CHECKING:
     from laps_relay.core.peer_plane.arrival import HeldDatagram, HeldStream
     from laps_relay.core.peer_plane.flow import Leg
 
-__all__ = ["Entry", "Incoming", "Session", "State", "Target"]
+__all__ = ["Entry", "Finished", "Incoming", "Session", "State", "Target"]
 
 _STOPPED: Final = 8192
 """Stopped streams of a session that are remembered: more than a connection keeps events for."""
@@ -56,6 +58,16 @@ class Incoming(Protocol):
 
     def reset(self, now: float, code: int) -> None:
         """It was abandoned; it is not among its session's streams any more."""
+
+
+class Finished(NamedTuple):
+    """An outgoing stream whose end was written, while bytes of it waited."""
+
+    sns_id: int
+    key: int
+    """Of the track."""
+    source: int
+    """The session that it came from."""
 
 
 class Session:
@@ -89,8 +101,8 @@ class Session:
         """Our own sets on this session."""
         self.legs: dict[OutStream, Leg] = {}
         """Outgoing streams that are not finished."""
-        self.finished: dict[OutStream, int] = {}
-        """Finished ones of which bytes waited then, and the id of their set."""
+        self.finished: dict[OutStream, Finished] = {}
+        """Finished ones of which bytes waited then."""
         self.stub: Entry | None = None
         """Where data without a set goes, if the peer is a Stub."""
 
@@ -107,14 +119,14 @@ class Session:
             # Its end was not told: a transport reports nothing of a stream that was stopped.
             del self.stopped[next(iter(self.stopped))]
 
-    def finish(self, stream: OutStream, sns_id: int) -> None:
+    def finish(self, stream: OutStream, sns_id: int, key: int = 0, source: int = 0) -> None:
         """Remember a finished outgoing stream until its bytes are sent."""
         finished = self.finished
         while finished and not (oldest := next(iter(finished))).queued:
             del finished[oldest]
         if len(finished) >= _FINISHED:
             del finished[oldest]
-        finished[stream] = sns_id
+        finished[stream] = Finished(sns_id, key, source)
 
 
 class Target:
@@ -146,7 +158,7 @@ class Target:
         if self.open:
             return True
         finished = self.session.finished
-        return any(sns_id == self.sns_id and out.queued > 0 for out, sns_id in finished.items())
+        return any(each.sns_id == self.sns_id and out.queued > 0 for out, each in finished.items())
 
 
 class Entry:
@@ -194,9 +206,11 @@ class State:
         "held_bytes",
         "linger",
         "notices",
+        "samples",
         "streams_in",
         "streams_out",
         "timers",
+        "traffic",
         "unknown_datagrams",
         "unknown_kinds",
         "unknown_streams",
@@ -206,6 +220,10 @@ class State:
         self.linger = linger
         self.timers: Timers[Target] = Timers()
         self.notices: list[SetIdle] = []
+        self.traffic: Traffic | None = None
+        """Who counts by track and way, if anybody."""
+        self.samples: Samples | None = None
+        """Who times objects, if anybody."""
         self._numbers = 0
         self.streams_in = 0
         self.streams_out = 0

@@ -21,6 +21,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.interfaces import CacheLimits
+from laps_relay.core.plane.cache_figures import CacheFigures
 from laps_relay.core.plane.group import Group
 from laps_relay.core.plane.segment import Segment
 
@@ -38,7 +39,7 @@ _SLICES: Final = 8
 class Cache:
     """All segments of all tracks."""
 
-    __slots__ = ("_due", "_numbers", "bytes", "limits", "order")
+    __slots__ = ("_due", "_numbers", "bytes", "figures", "limits", "order")
 
     def __init__(self, limits: CacheLimits) -> None:
         self.limits = limits
@@ -49,6 +50,7 @@ class Cache:
         self._due: list[tuple[float, int, Track]] = []
         """When each track has something that is too old: one entry for each."""
         self._numbers = count()
+        self.figures = CacheFigures()
 
     # What comes
 
@@ -56,6 +58,8 @@ class Cache:
         """Begin to keep a segment; what it holds is counted by :meth:`grew`."""
         group = segment.group
         track = group.track
+        if group.born is None:
+            group.born = segment.born
         if not group.segments:
             track.cached_groups[group] = None
         group.segments[segment] = None
@@ -89,6 +93,12 @@ class Cache:
     def is_fresh(self, now: float, segment: Segment) -> bool:
         """Whether a segment may still be used: a publisher's limit is kept to the moment."""
         return segment.expires > now or not self._is_strict(segment.group.track)
+
+    def missed(self, now: float, group: Group, size: int) -> None:
+        """An object of a group had to be fetched; it may have been here, and is too old now."""
+        age = None if group.born is None else now - group.born
+        late = age is not None and age > self.age_of(group.track)
+        self.figures.missed(size, age if late else None)
 
     def _is_strict(self, track: Track) -> bool:
         return track.max_age is not None and track.max_age <= self.limits.max_age
@@ -147,9 +157,9 @@ class Cache:
 
     def _remove_oldest(self, group: Group) -> None:
         if len(group.track.cached_groups) > 1:
-            self.remove_group(group)
+            self.figures.evicted += self.remove_group(group)
         else:
-            self.remove(next(iter(group.segments)))
+            self.figures.evicted += self.remove(next(iter(group.segments)))
 
     # Age
 
@@ -168,7 +178,7 @@ class Cache:
             segment = next(iter(track.cached))
             if segment.expires > now or (spare and len(track.cached) == 1):
                 return
-            self.remove(segment)
+            self.figures.expired += self.remove(segment)
 
     def _arm(self, track: Track, behind: float = float("-inf")) -> None:
         """See to it that the track's oldest segment goes in time."""

@@ -78,14 +78,18 @@ class Datagrams:
             and egress.send_datagram(data, None if timeout is None else now + timeout)
         ):
             receiver.datagrams += 1
+            session.service.began(now)
             receiver.objects += 1
             receiver.bytes += len(self._datagram.payload)
             track = receiver.track
             track.datagrams_out += 1
             track.objects_out += 1
             track.bytes_out += len(self._datagram.payload)
+            if receiver.tally is not None:
+                receiver.tally.sent(1, len(self._datagram.payload))
         else:
             receiver.dropped_datagrams += 1
+            session.service.gaps += 1
             receiver.track.dropped_objects += 1
             receiver.track.dropped_bytes += len(self._datagram.payload)
 
@@ -118,6 +122,9 @@ def _forward(
         group.end_at(datagram.object_id)
     track.objects_in += 1
     track.bytes_in += len(datagram.payload)
+    tally = track.tally(session)
+    if tally is not None:
+        tally.came(1, len(datagram.payload))
     _keep(now, session, group, head, datagram.payload, source.priority)
     datagrams = Datagrams(datagram, draft, data)
     group_id, object_id = datagram.group_id, datagram.object_id

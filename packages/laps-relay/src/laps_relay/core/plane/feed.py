@@ -36,6 +36,7 @@ from laps_relay.core.plane.runs import Run, run_from, without
 from laps_relay.core.plane.scan import RunParser
 from laps_relay.core.plane.segment import Segment
 from laps_relay.core.plane.state import Session
+from laps_relay.core.plane.timing import watch_first
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.data.types import ObjectHeader, SubgroupHeader
 from laps_wire.moqt.versions import Draft
@@ -55,6 +56,7 @@ class Feed:
         "_skipping",
         "_state",
         "_taken_over",
+        "_tally",
         "draft",
         "flows",
         "group",
@@ -92,6 +94,7 @@ class Feed:
         self.subgroup_id = subgroup_id
         self.group = group
         self.track = group.track
+        self._tally = self.track.tally(session)
         self.priority = default_priority if header.priority is None else header.priority
         self.segment: Segment | None = None
         self.last_id = -1
@@ -215,6 +218,11 @@ class Feed:
         track = self.track
         track.objects_in += len(marks)
         track.bytes_in += size
+        if self._tally is not None:
+            self._tally.came(len(marks), size)
+        samples = self._state.samples
+        if samples is not None and marks and self.objects == len(marks):
+            watch_first(now, samples, self, marks[0][0])
 
     def _translated(
         self, now: float, flow: Flow, body: bytes, marks: list[Mark], previous: int, draft: Draft
@@ -359,6 +367,7 @@ class Feed:
             out.receiver.dropped_bytes += missed
             self.track.dropped_bytes += missed
             self.track.dropped_objects += self.objects - out.objects_base
+            out.receiver.session.service.gaps += self.objects - out.objects_base
         self._lost.clear()
         if finished:
             for second in self.standby:
@@ -387,6 +396,7 @@ class Feed:
 
     def _change_session(self, former: Session) -> None:
         """What comes from now on is another session's: so it is cached, and so it is sent."""
+        self._tally = self.track.tally(self.session)
         if self.segment is not None:
             self.segment.live = False
             self.segment = None

@@ -163,7 +163,8 @@ class FetchAnswer:
     def pump(self, now: float) -> None:
         """Make more, as far as there is room; come back later for the rest."""
         out = self.out
-        window = out.session.state.limits.fetch_window
+        state = out.session.state
+        window, figures = state.limits.fetch_window, state.cache.figures
         if not out.ended:
             out.open()
         try:
@@ -178,6 +179,7 @@ class FetchAnswer:
                     out.range_end(item)
                 else:
                     out.object(item.head, item.draft)
+                    figures.hit(now - item.born, sum(map(len, item.pieces)))
                     for piece in item.pieces:
                         out.payload(piece)
         except EncodeError:

@@ -187,6 +187,7 @@ class FetchRelay:
             return
         group = self.track.group(head.group_id)
         group.check(head.object_id, head.subgroup_id)
+        self.session.state.cache.missed(now, group, sum(map(len, pieces)))
         have = self._have.get(head.group_id)
         if have is None:
             have = self._have[head.group_id] = Ranges()

@@ -23,6 +23,7 @@ class Group:
 
     __slots__ = (
         "absent",
+        "born",
         "datagrams",
         "end_marked",
         "feeds",
@@ -39,6 +40,8 @@ class Group:
     def __init__(self, track: Track, group_id: int) -> None:
         self.track = track
         self.group_id = group_id
+        self.born: float | None = None
+        """When something of it was cached first."""
         self.seen = Ranges()
         """Objects that came, whole or not; those that were broken off are taken out again."""
         self.absent = Ranges()

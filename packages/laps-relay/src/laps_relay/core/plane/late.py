@@ -78,7 +78,9 @@ def replay(now: float, receiver: Receiver) -> None:
 
 
 def _send_datagrams(now: float, receiver: Receiver, objects: list[CachedObject]) -> None:
-    for head, pieces, draft, _ in objects:
+    figures = receiver.session.state.cache.figures
+    for head, pieces, draft, _, born in objects:
+        figures.hit(now - born, sum(map(len, pieces)))
         datagram = ObjectDatagram(
             0,
             head.group_id,
@@ -153,11 +155,13 @@ def _write(now: float, out: Out, objects: list[CachedObject], has_extensions: bo
     parts: list[bytes | memoryview] = []
     size, previous, payload = 0, -1, 0
     begun = False
-    for head, pieces, draft, _ in objects:
+    figures = receiver.session.state.cache.figures
+    for head, pieces, draft, _, born in objects:
         start = object_header(head, previous, has_extensions, draft, receiver.draft)
         parts.append(start)
         parts += pieces
         length = sum(map(len, pieces))
+        figures.hit(now - born, length)
         payload += length
         size += len(start) + length
         previous = head.object_id
@@ -170,6 +174,8 @@ def _write(now: float, out: Out, objects: list[CachedObject], has_extensions: bo
     receiver.bytes += payload
     receiver.track.objects_out += len(objects)
     receiver.track.bytes_out += payload
+    if receiver.tally is not None:
+        receiver.tally.sent(len(objects), payload)
 
 
 def _flush(now: float, out: Out, parts: list[bytes | memoryview], begun: bool) -> None:

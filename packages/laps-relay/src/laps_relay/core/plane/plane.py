@@ -13,6 +13,7 @@ This module only finds the object that a call is about, and turns faults of peer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from laps_relay.core.interfaces import (
@@ -29,6 +30,8 @@ from laps_relay.core.interfaces import (
     TrackCounters,
     TrackMalformed,
 )
+from laps_relay.core.plane.cache_figures import CacheTraffic
+from laps_relay.core.plane.clients import ClientTraffic, take_clients
 from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, MALFORMED_TRACK
 from laps_relay.core.plane.datagrams import take_datagram
 from laps_relay.core.plane.fetches import Fetches
@@ -38,6 +41,9 @@ from laps_relay.core.plane.pending import Opening, Pending
 from laps_relay.core.plane.receiver import Receiver
 from laps_relay.core.plane.state import Session, Source, State
 from laps_relay.core.plane.track import Track
+from laps_relay.core.plane.traffic import TrackTraffic
+from laps_relay.core.samples import Samples
+from laps_relay.core.timers import earliest
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectTooLargeError, StreamKind
 from laps_wire.moqt.structures import Location
@@ -65,10 +71,14 @@ class Plane:
 
     # Sessions
 
-    def add_session(self, session: int, draft: Draft, egress: Egress) -> None:
+    def add_session(
+        self, session: int, draft: Draft, egress: Egress, *, peering: bool = False
+    ) -> None:
         """Objects may come from and go to this session."""
         pending = Pending(self._state)
-        self._sessions[session] = Session(self._state, session, draft, egress, pending)
+        self._sessions[session] = Session(
+            self._state, session, draft, egress, pending, peering=peering
+        )
 
     def remove_session(self, now: float, session: int) -> None:
         """It is gone: its ingress streams end as if reset, its receivers are forgotten."""
@@ -115,6 +125,8 @@ class Plane:
             session.malformed.discard(gone)
         self._fetches.forget_track(now, gone)
         self._state.cache.purge(gone)
+        if self._state.gone is not None:
+            self._state.gone.append(gone.take_traffic())
 
     def largest(self, track: int) -> Location | None:
         """The largest location seen."""
@@ -170,6 +182,7 @@ class Plane:
         session, track = self._sessions[subscription.session], self._state.tracks[entry.track]
         receiver = Receiver(session, track, subscription, entry)
         session.receivers[subscription.request_id] = receiver
+        session.service.asked(now)
         track.receivers[receiver] = None
         self._let_into_feeds(receiver)
         if entry.start is not None and entry.forward:
@@ -334,10 +347,9 @@ class Plane:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        first, second = self._state.timers.next(), self._state.cache.next_expiry()
-        if first is None or second is None:
-            return second if first is None else first
-        return min(first, second)
+        state = self._state
+        timed = None if state.samples is None else state.samples.poll_timeout()
+        return earliest(state.timers.next(), state.cache.next_expiry(), timed)
 
     def handle_timeout(self, now: float) -> None:
         """Evict what is too old, give up what waited too long for its alias."""
@@ -345,6 +357,8 @@ class Plane:
         timers = self._state.timers
         while (call := timers.pop(now)) is not None:
             call(now)
+        if self._state.samples is not None:
+            self._state.samples.handle_timeout(now)
 
     # Figures
 
@@ -356,6 +370,34 @@ class Plane:
         """Of one receiver; None if there is no such."""
         receiver = self._receiver(subscription)
         return None if receiver is None else receiver.counters()
+
+    def count_traffic(self) -> None:
+        """Remember what tracks did that are no more; somebody must take it."""
+        self._state.gone = self._state.gone or []
+
+    def take_traffic(self, tracks: Iterable[int] | None = None) -> list[TrackTraffic]:
+        """What some tracks did since the last time, and all that are no more; idle ones not."""
+        known = self._state.tracks
+        found: list[TrackTraffic] = []
+        if self._state.gone:
+            found, self._state.gone = self._state.gone, []
+        for number in list(known) if tracks is None else tracks:
+            if number in known:
+                found.append(known[number].take_traffic())
+        return [each for each in found if not each.is_idle]
+
+    def take_cache(self) -> tuple[CacheTraffic, int]:
+        """What the cache did since the last time, and how many bytes it holds."""
+        cache = self._state.cache
+        return cache.figures.take(), cache.bytes
+
+    def take_clients(self) -> list[ClientTraffic]:
+        """How clients were served since the last time."""
+        return take_clients(self._sessions.values())
+
+    def time_objects(self, samples: Samples | None) -> None:
+        """Time some of the objects from now on; None: none."""
+        self._state.samples = samples
 
     def counters(self) -> PlaneCounters:
         """What was given up, and why."""

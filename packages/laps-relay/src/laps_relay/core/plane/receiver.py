@@ -55,6 +55,7 @@ class Receiver:
         "start_object",
         "streams",
         "subscription",
+        "tally",
         "timeout",
         "track",
     )
@@ -66,6 +67,8 @@ class Receiver:
         self.draft: Draft = session.draft
         self.track = track
         self.subscription = subscription
+        self.tally = track.tally(session)
+        """Where what it gets is counted beside the track, if it is another relay."""
         self.outs: dict[Out, None] = {}
         """Its streams that are not finished."""
         self.done = False
@@ -229,6 +232,7 @@ class Out:
     def begin(self, now: float, data: bytes, fin: bool) -> None:
         """Write the header and the first bytes behind it."""
         start = self.start
+        self.receiver.session.service.began(now)
         if len(data) < 512:
             self.stream.write(start + data, fin)
         else:
@@ -291,6 +295,8 @@ class Out:
             receiver.bytes += payload
             receiver.track.objects_out += objects
             receiver.track.bytes_out += payload
+            if receiver.tally is not None:
+                receiver.tally.sent(objects, payload)
             self.objects_base, self.payload_base = feed.objects, feed.payload
 
     def finish(self) -> None:
@@ -320,6 +326,7 @@ class Out:
         receiver.track.dropped_bytes += lost
         if lost:
             receiver.track.dropped_objects += 1
+            receiver.session.service.gaps += 1
         if feed is not None:
             feed.leave(self)
             feed.lost(self)

@@ -46,6 +46,8 @@ class CachedObject(NamedTuple):
     """Whose integers its extensions use."""
     whole: bool
     """False for one that is still under way."""
+    born: float
+    """When its segment began."""
 
 
 class Segment:
@@ -202,14 +204,15 @@ class Segment:
                 if head is not None:
                     if mark[1] > pos:
                         pieces.append(view[pos : mark[1]])
-                    yield CachedObject(head, pieces, self.draft, whole=True)
+                    yield CachedObject(head, pieces, self.draft, whole=True, born=self.born)
                 head, _, pos = mark
                 head = self._resolved(head)
                 pieces = []
             if end > pos:
                 pieces.append(view[pos:end])
         if head is not None:
-            yield CachedObject(head, pieces, self.draft, whole=not parser.left)
+            whole = not parser.left
+            yield CachedObject(head, pieces, self.draft, whole=whole, born=self.born)
 
     def _resolved(self, head: ObjectHeader) -> ObjectHeader:
         return head._replace(subgroup_id=self.subgroup_id, priority=self.priority)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from laps_relay.core.interfaces import CacheLimits, Egress, Notice, OutStream
 from laps_relay.core.plane.cache import Cache
+from laps_relay.core.plane.clients import Service
 from laps_relay.core.plane.limits import PlaneCounters, PlaneLimits
+from laps_relay.core.plane.traffic import TrackTraffic
+from laps_relay.core.samples import Samples
 from laps_relay.core.timers import Timers
 from laps_wire.moqt.versions import Draft
 
@@ -59,11 +62,13 @@ class State:
 
     __slots__ = (
         "cache",
+        "gone",
         "late_objects",
         "limits",
         "notices",
         "overflow_datagrams",
         "overflow_streams",
+        "samples",
         "standby_overflow",
         "timed_out",
         "timers",
@@ -79,6 +84,10 @@ class State:
         """What is called with the time when its own has come: a method of what it is about."""
         self.notices: list[Notice] = []
         self.tracks: dict[int, Track] = {}
+        self.gone: list[TrackTraffic] | None = None
+        """What tracks did that are no more, if somebody wants to know."""
+        self.samples: Samples | None = None
+        """Who times objects, if anybody."""
         self.unknown_streams = 0
         self.unknown_datagrams = 0
         self.overflow_streams = 0
@@ -111,18 +120,29 @@ class Session:
         "malformed",
         "number",
         "outs",
+        "peering",
         "pending",
         "receivers",
+        "service",
         "sources",
         "state",
         "streams",
     )
 
     def __init__(
-        self, state: State, number: int, draft: Draft, egress: Egress, pending: Pending
+        self,
+        state: State,
+        number: int,
+        draft: Draft,
+        egress: Egress,
+        pending: Pending,
+        *,
+        peering: bool = False,
     ) -> None:
         self.state = state
         self.number = number
+        self.peering = peering
+        """Whether other relays are behind it."""
         self.draft = draft
         self.egress = egress
         self.streams: dict[int, Handler] = {}
@@ -138,6 +158,7 @@ class Session:
         self.finished: OrderedDict[OutStream, Owner] = OrderedDict()
         """Finished ones, of which something may still be dropped."""
         self.receivers: dict[int, Receiver] = {}
+        self.service = Service()
         self.fetches: dict[int, FetchRelay] = {}
         """Answers that we wait for, by the request."""
 

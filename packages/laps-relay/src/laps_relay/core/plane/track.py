@@ -11,6 +11,7 @@ from laps_relay.core.plane.coding import integers_of
 from laps_relay.core.plane.group import Group
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.plane.ranges import Ranges
+from laps_relay.core.plane.traffic import LinkTraffic, Tally, TrackTraffic, gained
 from laps_wire.moqt.codepoints import ObjectStatus, PropertyTypeD18
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectHeader
 from laps_wire.moqt.structures import Location
@@ -55,6 +56,7 @@ class Track:
         "expiry",
         "groups",
         "ingress",
+        "key",
         "largest_group",
         "largest_object",
         "limits",
@@ -69,6 +71,8 @@ class Track:
         "rank_value",
         "receivers",
         "relays",
+        "tallies",
+        "told",
     )
 
     def __init__(
@@ -81,6 +85,8 @@ class Track:
     ) -> None:
         self.number = number
         self.name = name
+        self.key: int | None = None
+        """Its full-name hash, once somebody needed it."""
         self.max_age = max_age
         self.limits = limits
         self.notices = notices
@@ -121,6 +127,10 @@ class Track:
         self.duplicates = 0
         self.dropped_objects = 0
         self.dropped_bytes = 0
+        self.tallies: dict[int, Tally] = {}
+        """Of sessions of other relays: what is in the figures and not of clients."""
+        self.told: TrackTraffic | None = None
+        """The figures when they were asked for last."""
 
     # Getters
 
@@ -157,6 +167,55 @@ class Track:
             self.cached_objects,
             len(self.receivers),
         )
+
+    def tally(self, session: Session) -> Tally | None:
+        """The figures of a session of other relays; None for a client."""
+        if not session.peering:
+            return None
+        return self.tallies.setdefault(session.number, Tally())
+
+    def take_traffic(self) -> TrackTraffic:
+        """What it did since this was called last."""
+        counters = self.counters()
+        objects_in, bytes_in, objects_out, bytes_out = counters[:4]
+        more: dict[Tally, tuple[int, int]] = {}
+        for feed in self.feeds():
+            for out in feed.outs():
+                tally = out.receiver.tally
+                if tally is not None:
+                    objects, payload = more.get(tally, (0, 0))
+                    objects += feed.objects - out.objects_base
+                    more[tally] = objects, payload + feed.payload - out.payload_base
+        links = []
+        for session, tally in self.tallies.items():
+            objects, payload = more.get(tally, (0, 0))
+            link = LinkTraffic(
+                session,
+                tally.objects_in,
+                tally.bytes_in,
+                tally.objects_out + objects,
+                tally.bytes_out + payload,
+            )
+            links.append(link)
+            objects_in -= link.objects_in
+            bytes_in -= link.bytes_in
+            objects_out -= link.objects_out
+            bytes_out -= link.bytes_out
+        last = None if self.largest_group < 0 else self.largest_group
+        first = next(iter(self.groups), last)
+        total = TrackTraffic(
+            self.name,
+            objects_in,
+            bytes_in,
+            objects_out,
+            bytes_out,
+            counters.dropped_objects,
+            first,
+            last,
+            tuple(links),
+        )
+        before, self.told = self.told, total
+        return gained(total, before)
 
     def known_absent(self) -> Ranges:
         """All groups that are known not to exist."""

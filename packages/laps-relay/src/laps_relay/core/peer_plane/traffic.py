@@ -1,0 +1,90 @@
+"""What went which way, by track: for telemetry, and only counted if somebody wants to know.
+
+::
+
+    Session 3 --came--> track 7f.. --sent--> Session 5
+                                   '-sent--> Session 6
+
+A Via does not look into what it passes on: it counts streams and datagrams, and bytes with their
+data header. So what one relay sent is what the next one received, to the byte. What was written and
+then given up, because the peer was too slow, is taken off again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["Arrival", "Departure", "Traffic"]
+
+
+class Arrival(NamedTuple):
+    """What came of a track from one session."""
+
+    key: int
+    """The full-name hash of the track."""
+    source: int
+    """The session; ``LOCAL`` for what our own clients publish."""
+    units: int
+    """Streams that ended, and datagrams."""
+    bytes: int
+
+
+class Departure(NamedTuple):
+    """What went on of it to another session."""
+
+    key: int
+    source: int
+    target: int
+    units: int
+    bytes: int
+    dropped: int
+    """Streams that were given up, and datagrams that were not sent."""
+
+
+class Traffic:
+    """Sums since they were taken last."""
+
+    __slots__ = ("_came", "_sent")
+
+    def __init__(self) -> None:
+        self._came: dict[tuple[int, int], list[int]] = {}
+        self._sent: dict[tuple[int, int, int], list[int]] = {}
+
+    def came(self, key: int, source: int, size: int, units: int = 0) -> None:
+        """Bytes of a track arrived, and perhaps the end of a stream."""
+        sums = self._came.get((key, source))
+        if sums is None:
+            self._came[key, source] = [units, size]
+        else:
+            sums[0] += units
+            sums[1] += size
+
+    def sent(
+        self, key: int, source: int, target: int, size: int, units: int = 0, dropped: int = 0
+    ) -> None:
+        """Bytes of it went on; a negative size is what was given up after all."""
+        way = (key, source, target)
+        sums = self._sent.get(way)
+        if sums is None:
+            self._sent[way] = [units, size, dropped]
+        else:
+            sums[0] += units
+            sums[1] += size
+            sums[2] += dropped
+
+    def take(self) -> tuple[list[Arrival], list[Departure]]:
+        """The sums, once: they begin anew.
+
+        More may be given up of a stream than was written since the last time. Nobody can send less
+        than nothing, so that the rest is taken off what follows.
+        """
+        came, self._came = self._came, {}
+        sent, self._sent = self._sent, {}
+        for way, sums in sent.items():
+            if sums[1] < 0:
+                self._sent[way] = [0, sums[1], 0]
+                sums[1] = 0
+        return (
+            [Arrival(*flow, *sums) for flow, sums in came.items() if any(sums)],
+            [Departure(*way, *sums) for way, sums in sent.items() if any(sums)],
+        )

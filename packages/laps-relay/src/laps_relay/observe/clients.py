@@ -1,0 +1,74 @@
+"""``client.report`` and ``cache.stat``: what an Edge can say of its clients and of its cache.
+
+A player knows its buffer and what its viewer sees; no protocol brings that here. What the Edge
+measures at its own end: objects that it could not send (gaps), how long the first one took, how
+much went out, and whether it came to a stop while more was waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from laps_relay.core.plane.cache_figures import CacheTraffic
+from laps_relay.core.plane.clients import ClientTraffic
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.names import FullTrackName
+from laps_wire.telemetry import CacheStat, ClientReport
+
+__all__ = ["Reports", "cache_stat"]
+
+
+class Reports:
+    """Makes the reports of a window; remembers how far each connection was."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[int, int]] = {}
+        """Bytes sent and bytes waiting, by session."""
+
+    def records(
+        self,
+        window_ms: int,
+        clients: Iterable[ClientTraffic],
+        connections: Mapping[int, ConnectionStats],
+        text: Callable[[FullTrackName], str],
+    ) -> Iterator[ClientReport]:
+        """One report for each client that is subscribed to something."""
+        before, self._before = self._before, {}
+        for client in clients:
+            stats = connections.get(client.session)
+            if stats is None:
+                continue
+            self._before[client.session] = stats.bytes_sent, stats.queued_bytes
+            sent, waited = before.get(client.session, (0, 0))
+            stalled = waited > 0 and stats.queued_bytes > 0 and stats.bytes_sent == sent
+            yield ClientReport(
+                session_id=str(client.session),
+                window_ms=window_ms,
+                gaps=client.gaps,
+                stalled=stalled,
+                stall_ms=window_ms if stalled else None,
+                startup_ms=None if client.startup is None else int(client.startup * 1000),
+                bitrate_kbps=(
+                    (stats.bytes_sent - sent) * 8 // window_ms
+                    if window_ms and client.session in before
+                    else None
+                ),
+                track=None if client.track is None else text(client.track),
+            )
+
+
+def cache_stat(window_ms: int, traffic: CacheTraffic, stored: int) -> CacheStat | None:
+    """The record of a cache; None if there is nothing in it and nothing happened."""
+    if traffic.is_idle and not stored:
+        return None
+    return CacheStat(
+        window_ms=window_ms,
+        hit_bytes=traffic.hits.bytes,
+        miss_bytes=traffic.missed,
+        expired_bytes=traffic.expired,
+        evicted_bytes=traffic.evicted,
+        fetch_joins=0,
+        stored_bytes=stored,
+        hit_age_ms=traffic.hits.histogram() if traffic.hits.bytes else None,
+        late_age_ms=traffic.late.histogram() if traffic.late.bytes else None,
+    )

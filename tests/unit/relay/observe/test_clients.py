@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from laps_relay.core.plane.cache_figures import CacheFigures
+from laps_relay.core.plane.clients import ClientTraffic
+from laps_relay.observe.clients import Reports, cache_stat
+from laps_sdk.transport.base import ConnectionStats
+from laps_wire.telemetry import AGE_BOUNDS_MS, ClientReport
+from testkit.plane import NAME
+from testkit.relay_views import connection_stats
+
+
+def reports(
+    memory: Reports, *clients: ClientTraffic, sent: int = 0, queued: int = 0, window: int = 1000
+) -> list[ClientReport]:
+    stats: ConnectionStats = connection_stats()._replace(bytes_sent=sent, queued_bytes=queued)
+    return list(memory.records(window, clients, {1: stats}, lambda _: "ab"))
+
+
+def test_what_an_edge_knows_of_a_client() -> None:
+    memory = Reports()
+    (first,) = reports(memory, ClientTraffic(1, 0, 0.25, NAME), sent=1000)
+    assert (first.session_id, first.window_ms, first.track) == ("1", 1000, "ab")
+    assert (first.startup_ms, first.bitrate_kbps, first.stalled) == (250, None, False)
+    (second,) = reports(memory, ClientTraffic(1, 3, None, None), sent=126_000)
+    assert (second.gaps, second.startup_ms, second.track) == (3, None, None)
+    assert second.bitrate_kbps == 1000
+
+
+def test_a_stop_while_more_is_waiting() -> None:
+    memory, client = Reports(), ClientTraffic(1, 0, None, NAME)
+    reports(memory, client, sent=10, queued=5)
+    (report,) = reports(memory, client, sent=10, queued=5, window=700)
+    assert (report.stalled, report.stall_ms, report.bitrate_kbps) == (True, 700, 0)
+    (report,) = reports(memory, client, sent=11, queued=5, window=0)
+    assert (report.stalled, report.stall_ms, report.bitrate_kbps) == (False, None, None)
+    assert reports(memory, ClientTraffic(2, 0, None, NAME)) == []  # its connection is gone
+
+
+def test_a_cache() -> None:
+    figures = CacheFigures()
+    assert cache_stat(1000, figures.take(), 0) is None
+    empty = cache_stat(1000, figures.take(), 5)
+    assert empty is not None
+    assert (empty.stored_bytes, empty.hit_age_ms, empty.late_age_ms) == (5, None, None)
+    figures.hit(1.0, 10)
+    figures.missed(30, 90.0)
+    figures.expired, figures.evicted = 40, 50
+    busy = cache_stat(1000, figures.take(), 5)
+    assert busy is not None
+    assert (busy.hit_bytes, busy.miss_bytes, busy.fetch_joins) == (10, 30, 0)
+    assert (busy.expired_bytes, busy.evicted_bytes) == (40, 50)
+    assert busy.hit_age_ms is not None
+    assert busy.late_age_ms is not None
+    assert busy.late_age_ms.bounds_ms == AGE_BOUNDS_MS
