@@ -1,13 +1,17 @@
-"""What a simulated network costs, and how that grows with the number of its relays.
+"""What a network costs, and how that grows with its relays and with what is subscribed to.
 
-    python benchmarks/simulator.py                    30 to 1,000 relays
-    python benchmarks/simulator.py 12 60 200          these numbers
-    python benchmarks/simulator.py --json             one object a row
+    python benchmarks/simulator.py                       25 to 1,000 relays; to a million subscribes
+    python benchmarks/simulator.py --relays 12 60        these networks, and no subscribes
+    python benchmarks/simulator.py --subscribes 100000   this number, and no networks
+    python benchmarks/simulator.py --json                one object a row
 
 Each network is one seed of planned changes on the shape ``dense`` (every relay has four links or
 so), in a process of its own. Memory for each relay is what that process had at most, less what a
 network of four relays needs. A path vector's work grows with relays x links: every relay hears of
 every other one over each of its links.
+
+Subscribes are held by one table, that of a control server with a hundred Edges
+(``benchmarks/control.py``): they come, are passed on, and are withdrawn. Events are both.
 """
 
 from __future__ import annotations
@@ -17,34 +21,61 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
-SIZES: Final = (30, 100, 200, 500, 1000)
+RELAYS: Final = (25, 50, 100, 200, 400, 1000)
+SUBSCRIBES: Final = (10_000, 100_000, 1_000_000)
+CONTROL: Final = Path(__file__).with_name("control.py")
 EMPTY: Final = 4
 """Relays of the network whose memory counts as that of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One network."""
+    """One network, or one table."""
 
-    relays: int
-    links: int
+    what: str
+    """What there are so many of."""
+    number: int
     events: int
-    deliveries: int
-    breaks: int
     cpu: float
     """Seconds."""
-    rss_kib: float
-    """What the process had at most."""
-    convergence: float
+    memory_kib: float
+    """All of it, without the program itself."""
+    links: int = 0
+    convergence: float = 0.0
     """The longest time from a change of sessions to the last route, in virtual seconds."""
+    breaks: int = 0
+
+    def cells(self) -> list[str]:
+        """For a table."""
+        each = 1e6 * self.cpu / self.number
+        found = [
+            f"{self.number:,} {self.what}",
+            f"{self.events:,}",
+            f"{self.cpu:,.1f}",
+            f"{each / 1000:,.0f} ms" if each >= 1000 else f"{each:,.0f} us",
+            f"{self.events / self.cpu:,.0f}",
+            f"{self.memory_kib / self.number:,.1f}",
+        ]
+        if not self.links:
+            return [*found, "", "", ""]
+        return [*found, f"{self.links:,}", f"{1000 * self.convergence:,.0f} ms", str(self.breaks)]
 
 
-def run(relays: int, seed: int = 1) -> Row:
+HEADS: Final = (
+    "", "events", "CPU s", "for each", "events/CPU s", "KiB for each", "links",
+    "longest convergence", "breaks",
+)  # fmt: skip
+
+
+def network(relays: int, program_kib: float = 0.0, seed: int = 1) -> Row:
     """Simulate one network in a process of its own."""
     words = ["run", "--seeds", str(seed), "--relays", str(relays), "--kind", "planned", "--json"]
+    words += ["--topology", "dense"]
     command = [sys.executable, "-c", "from laps_relay.cli.sim import app; app()", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         said = b"" if process.stdout is None else process.stdout.read()
@@ -55,15 +86,38 @@ def run(relays: int, seed: int = 1) -> Row:
         raise SystemExit(f"the simulation of {relays} relays did not run")
     outcome, figures = lines[0], lines[-1]["figures"]
     return Row(
-        relays=outcome["relays"],
+        what="relays",
+        number=outcome["relays"],
         links=outcome["links"],
         events=outcome["events"],
-        deliveries=outcome["deliveries"],
         breaks=figures["breaks"],
         cpu=outcome["cpu"],
-        rss_kib=float(used.ru_maxrss),
+        memory_kib=used.ru_maxrss - program_kib,
         convergence=outcome["convergence"],
     )
+
+
+def table(subscribes: int) -> Row:
+    """Fill a table of subscribes and empty it, in a process of its own."""
+    command = [sys.executable, str(CONTROL), "--run", str(subscribes)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    figures = json.loads(done.stdout)
+    each = sum(value for name, value in figures.items() if name.endswith("_us"))
+    return Row(
+        what="subscribes",
+        number=subscribes,
+        events=2 * subscribes,
+        cpu=each * subscribes / 1e6,
+        memory_kib=figures["rss_bytes"] * subscribes / 1024,
+    )
+
+
+def rows(relays: Sequence[int], subscribes: Sequence[int]) -> Iterator[Row]:
+    """One after the other."""
+    if relays:
+        program = network(EMPTY).memory_kib
+        yield from (network(number, program) for number in relays)
+    yield from map(table, subscribes)
 
 
 def main() -> int:
@@ -71,28 +125,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), metavar="RELAYS")
+    parser.add_argument("--relays", nargs="+", type=int, metavar="N", help="these networks")
+    parser.add_argument("--subscribes", nargs="+", type=int, metavar="N", help="these tables")
     parser.add_argument("--json", action="store_true", help="one object a row")
-    arguments = parser.parse_args()
-    program = run(EMPTY).rss_kib
-    if not arguments.json:
-        print("| relays | links | events | CPU s | ms a relay | events/CPU s | KiB a relay |"
-              " longest convergence | breaks |")  # fmt: skip
-        print("| --: | --: | --: | --: | --: | --: | --: | --: | --: |")
+    options = parser.parse_args()
+    everything = options.relays is None and options.subscribes is None
+    relays = RELAYS if everything else options.relays or ()
+    subscribes = SUBSCRIBES if everything else options.subscribes or ()
+    if not options.json:
+        print(f"| {' | '.join(HEADS)} |")
+        print("| --: " * len(HEADS) + "|")
     broken = 0
-    for size in arguments.sizes:
-        row = run(size)
+    for row in rows(relays, subscribes):
         broken += row.breaks
-        if arguments.json:
-            print(json.dumps(asdict(row)), flush=True)
-            continue
-        print(
-            f"| {row.relays:,} | {row.links:,} | {row.events:,} | {row.cpu:,.1f}"
-            f" | {1000 * row.cpu / row.relays:,.0f} | {row.events / row.cpu:,.0f}"
-            f" | {(row.rss_kib - program) / row.relays:,.0f} | {1000 * row.convergence:,.0f} ms"
-            f" | {row.breaks} |",
-            flush=True,
-        )
+        print(json.dumps(asdict(row)) if options.json else f"| {' | '.join(row.cells())} |")
+        sys.stdout.flush()
     return 1 if broken else 0
 
 

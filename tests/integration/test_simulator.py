@@ -64,6 +64,12 @@ def test_what_broke_once_holds(seed: int) -> None:
     assert outcome.ok, outcome.problem
 
 
+@pytest.mark.seeds
+def test_a_stub_that_policy_refuses_asks_until_it_has_waited_and_its_parent_waits_then() -> None:
+    outcome = simulate_seed(22, relays=8, topology="random+stubs")
+    assert outcome.ok, outcome.problem
+
+
 @pytest.mark.timeout(300)
 def test_an_edge_with_many_tracks_leaves_a_dense_network() -> None:
     """Relays between the others chased it along each other's old ways, without an end."""

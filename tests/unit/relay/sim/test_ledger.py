@@ -151,3 +151,25 @@ def test_a_fault_excuses_those_that_it_touches(ledger: Ledger) -> None:
     assert ledger.mended == 12.5
     ledger.exempt(10.0, 99.0, frozenset())
     assert ledger.mended == 12.5
+
+
+def test_what_policy_rules_out_is_not_asked_for(ledger: Ledger) -> None:
+    ledger.bar(9.0, frozenset({("a", "b", 78), ("a", "c", 77), ("c", "b", 77)}))
+    with pytest.raises(BreakError, match="missed 2 of 2"):
+        ledger.settle(20.0)
+    ledger.bar(9.5, frozenset({("a", "b", 77)}))
+    ledger.settle(20.0)
+    assert ledger.lost == 0  # it is no loss either
+
+
+def test_what_policy_allows_again_is_asked_for_again(ledger: Ledger) -> None:
+    both = frozenset({("a", "b", 77)})
+    ledger.bar(5.0, both)
+    ledger.bar(6.0, both)
+    ledger.bar(9.9, frozenset())
+    with pytest.raises(BreakError, match="missed 2 of 2"):
+        ledger.settle(20.0)
+    ledger.bar(10.4, both)
+    ledger.settle(20.0)
+    assert ledger.barred(7.0, 8.0, ("a", "b", 77))
+    assert not ledger.barred(9.95, 10.3, ("a", "b", 77))

@@ -44,8 +44,8 @@ def test_the_story_of_the_others_stays(kind: str) -> None:
 
 def test_another_policy_comes_when_parents_have_gone_and_come_back() -> None:
     """Otherwise one that goes may take the last way that policy leaves."""
-    made = scenario(140)
-    plain = scenario(140, relays=18, topology="tree")
+    made = scenario(15)
+    plain = scenario(15, relays=19, topology="random")
     (policy,) = (deed for deed in made.deeds if deed.verb == "policy")
     assert policy.who == next(deed.who for deed in plain.deeds if deed.verb == "policy")
     drains = [deed for deed in made.deeds if deed.verb == "drain" and deed.who[0] in ("e1", "e2")]
@@ -128,3 +128,10 @@ def test_sessions_that_are_missing_are_seen() -> None:
     run.world.processes["e1"].running = True
     assert "no session with its parent" in run.checks.stubs.links_up()
     assert run.world.place(run.world.processes["stub-1"]) is None
+
+
+def test_a_parent_that_is_no_transit_still_serves_its_stubs() -> None:
+    made = scenario(7, relays=8, topology="random+stubs")
+    assert any(deed.verb == "policy" for deed in made.deeds)
+    outcome, _ = simulate(made, network_relay)
+    assert outcome.ok, outcome.problem

@@ -124,6 +124,22 @@ def test_a_reset_stream_sends_nothing_of_what_waited() -> None:
     ] == [("reset", 3), ("data", 0)]
 
 
+def test_nothing_of_a_stream_comes_behind_its_reset() -> None:
+    overtaken = 0
+    for seed in range(20):
+        line = Line(Wire(("a", "b"), 0.02, jitter=0.5), seed)
+        stream, other = line.stream(), line.stream()
+        stream.write(b"one")
+        other.write(b"other")
+        stream.reset(3)
+        line.run()
+        kinds = [chunk.kind for _, chunk in line.got if chunk.stream_id == stream.stream_id]
+        assert kinds in (["data", "reset"], ["reset"])
+        assert b"other" in line.run()
+        overtaken += kinds == ["reset"]
+    assert 0 < overtaken < 20
+
+
 def test_a_blocked_wire_keeps_streams_and_loses_datagrams() -> None:
     wire = Wire(("a", "b"), 0.01)
     line = Line(wire)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from laps_relay.cli.common import one_line_errors
+from laps_relay.cli.sim_plan import plan
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.figures import Figures
 from laps_relay.sim.mutants import MUTANTS, hunt
@@ -22,6 +23,7 @@ app = typer.Typer(
     help="Simulate networks of relays in virtual time, and check that everything holds.",
     no_args_is_help=True,
 )
+app.command()(plan)
 
 Relays = Annotated[
     int | None, typer.Option("--relays", min=3, help="How many; 12 to 30 by the seed.")

@@ -12,6 +12,7 @@ from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.tables import RelayTables
 from laps_relay.sim.tracks import HASHER
+from laps_wire.hashing import KeyedHasher
 from laps_wire.peering.laps2 import Mode, RelayType
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["network_relay"]
 
 
-def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Tables]:
+def network_relay(
+    world: World, process: RelayProcess, hasher: KeyedHasher = HASHER
+) -> tuple[RelayCore, Tables]:
     """A ``NetworkRelay`` for the next life of a process (a ``Builder``)."""
     spec = process.spec
     dice = world.dice.of(f"core of {spec.name}, life {process.life}")
@@ -40,12 +43,12 @@ def network_relay(world: World, process: RelayProcess) -> tuple[RelayCore, Table
     relay = NetworkRelay(
         identity,
         replace(settings, relay_type=spec.relay_type, reflect=reflect),
-        hasher=HASHER,
+        hasher=hasher,
         authenticator=SimAuthenticator(fingerprint, world.holders),
         challenge=lambda: dice.randbytes(32),
         contexts=lambda: dice.randrange(1, 1 << 32),
         random=dice,
-        policy=world.policy,
+        policy=world.policy_of(process),
         implementation="simulation",
     )
     if process.edge is None:

@@ -23,6 +23,7 @@ from typing import Final
 from laps_relay.core.network.events import SubscribeGone
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.probing import MAX_PROBES
+from laps_relay.sim.clients import Want
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import BreakError
@@ -31,9 +32,10 @@ from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.routes import Routes
 from laps_relay.sim.steering_checks import SteeringChecks
 from laps_relay.sim.stub_checks import StubChecks
+from laps_relay.sim.ways import served
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.laps2 import RelayType, SubscribeCode
 
 __all__ = ["Checks"]
 
@@ -47,8 +49,8 @@ class Checks:
     __slots__ = (
         "_deeds",
         "_loops",
-        "_routes_seen",
         "_sources",
+        "_walked",
         "_world",
         "made",
         "steering",
@@ -60,7 +62,8 @@ class Checks:
         self._deeds = deeds
         self._loops: dict[tuple[NodeId, NodeId], float] = {}
         """(node, target) on a loop, and since when."""
-        self._routes_seen = -1
+        self._walked: set[NodeId] = set()
+        """Who ran when loops were last looked for."""
         self._sources = world.by_node()
         self.stubs = StubChecks(world)
         self.steering = SteeringChecks(world, deeds)
@@ -100,16 +103,21 @@ class Checks:
     def loops(self) -> None:
         """Follow every next hop: who comes back to itself, and for how long already."""
         world = self._world
-        if self._routes_seen == world.route_events and not self._loops:
-            return
-        self._routes_seen = world.route_events
-        self.made += 1
-        now = world.clock.now
         processes = {
             process.spec.node_id: process for process in world.running() if not process.paused
         }
+        targets = {target for _, target in self._loops} | world.rerouted.keys()
+        if processes.keys() != self._walked:
+            # Who comes or goes on opens and closes ways that nobody has changed.
+            self._walked = set(processes)
+            targets = set(processes)
+        world.rerouted = {}
+        if not targets:
+            return
+        self.made += 1
+        now = world.clock.now
         found: dict[tuple[NodeId, NodeId], float] = {}
-        for target in processes:
+        for target in sorted(targets & processes.keys()):
             state: dict[NodeId, int] = {target: 0}  # 0: arrives or ends, 1: on a loop
             for start in processes:
                 walk: list[NodeId] = []
@@ -206,24 +214,6 @@ class Checks:
     def _sources_running(self) -> list[NodeId]:
         return [node for node, process in self._sources.items() if process.running]
 
-    def _served(self, oracle: Oracle, origin: RelayProcess, contact: str, track: str) -> bool:
-        """Whether policy lets a publisher's data reach a subscriber."""
-        world = self._world
-        policy = world.policy
-        start, target = world.place(origin), world.place(world.processes[contact])
-        if start is None or target is None or not policy.serves(track, target.spec.region):
-            return False
-        node: NodeId | None = start.spec.node_id
-        steps = 0
-        while node is not None and node != target.spec.node_id:
-            node = oracle.next_hop(
-                node, target.spec.node_id, lambda each: policy.transit(track, each)
-            )
-            steps += 1
-            if steps > len(world.processes):
-                return False
-        return node is not None
-
     def _publishers(self, track: str) -> list[RelayProcess]:
         found = []
         for contact, publication in self._deeds.publications.get(track, ()):
@@ -240,16 +230,40 @@ class Checks:
                 continue
             key = self._world.track(track)[0]
             want = process.clients.wants.get(key)
-            served = any(
-                self._served(oracle, origin, contact, track) for origin in self._publishers(track)
+            publishers = self._publishers(track)
+            is_served = any(
+                served(self._world, oracle, origin, process, track) for origin in publishers
             )
             answer = None if want is None else want.answer
-            if served and answer is not Answer.ACCEPTED:
+            # Policy may leave no way for an answer either.
+            heard = not publishers or any(self._heard(origin, process) for origin in publishers)
+            if (
+                publishers
+                and heard
+                and self._excluded(process, track)
+                and not _refused_by_policy(want, hidden=self._world.moqt)
+            ):
+                raise self._fail("answer", f"{contact} may not have {track}, and was told {answer}")
+            if is_served and answer is not Answer.ACCEPTED:
                 raise self._fail(
                     "answer", f"{contact} wants {track} and was told {answer}, not accepted"
                 )
-            if not served and answer is Answer.ACCEPTED:
+            if not is_served and answer is Answer.ACCEPTED and heard:
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
+
+    def _heard(self, one: RelayProcess, other: RelayProcess) -> bool:
+        """Whether anything gets from one relay to another, or back."""
+        near, far = self._world.place(one), self._world.place(other)
+        if near is None or far is None or near is far:
+            return True
+        return (
+            near.tables.next_hop(far.spec.node_id) is not None
+            or far.tables.next_hop(near.spec.node_id) is not None
+        )
+
+    def _excluded(self, process: RelayProcess, track: str) -> bool:
+        place = self._world.place(process)
+        return place is not None and not self._world.policy.serves(track, place.spec.region)
 
     def _feeds(self, oracle: Oracle) -> None:
         """At the o-relay: exactly the subscribers."""
@@ -270,7 +284,8 @@ class Checks:
                 targets = {
                     node
                     for contact, node in expected
-                    if node != own and self._served(oracle, origin, contact, track)
+                    if node != own
+                    and served(self._world, oracle, origin, self._world.processes[contact], track)
                 }
                 flows = [flow for flow in origin.tables.flows() if flow.key == key]
                 reached = {node for flow in flows for out in flow.egress for node in out.targets}
@@ -373,3 +388,12 @@ class Checks:
             kept = process.tables.subscribe_sources()
             if kept:
                 raise self._fail("via", f"{process.contact} still keeps {len(kept)} subscribes")
+
+
+def _refused_by_policy(want: Want | None, *, hidden: bool) -> bool:
+    """Whether policy is the reason; ``hidden``: clients of MoQT are told in words of their own."""
+    return (
+        want is not None
+        and want.answer is Answer.REFUSED
+        and (hidden or want.code == int(SubscribeCode.POLICY))
+    )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import product
 
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.process import RelayProcess
-from laps_relay.sim.rules import SimPolicy
-from laps_relay.sim.scenario import Deed
+from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import used_via
 from laps_relay.sim.touch import CONVERGED, exempt
+from laps_relay.sim.ways import without_way
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
-from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass
 
 __all__ = ["Deeds"]
@@ -47,6 +47,13 @@ class Deeds:
         self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
         action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
         action(deed)
+        if deed.verb in (*PLANNED, "forbid_used"):
+            self.bar()
+
+    def bar(self) -> None:
+        """Find out what policy leaves no way for now; nobody asks for that."""
+        world = self._world
+        world.ledger.bar(world.clock.now, without_way(world))
 
     @property
     def interests(self) -> list[tuple[str, str]]:
@@ -124,6 +131,7 @@ class Deeds:
     # Planned changes
 
     def _insert(self, deed: Deed) -> None:
+        self._narrowed(2.0)
         self._world.processes[deed.who[0]].start()
 
     def _drain(self, deed: Deed) -> None:
@@ -132,6 +140,7 @@ class Deeds:
         if not process.running or process.draining:
             return
         process.draining = True
+        self._narrowed(deed.value + 4.0)
         self._world.disturbed()
         if not self._world.connected_without(process):
             # Nobody else leads there: what is lost is lost.
@@ -151,6 +160,7 @@ class Deeds:
         wire = self._world.network.wire(*deed.who)
         if wire is None:
             return
+        self._narrowed(3.0)
         wire.delay = round(wire.delay * float(deed.text), 6)
         self._world.measured_again = True
         self._world.disturbed()
@@ -165,20 +175,50 @@ class Deeds:
                     )
 
     def _policy(self, deed: Deed) -> None:
-        """A Via is no transit any more, for everything or for one class."""
+        """Relays or a region are no transit any more, or a region's subscribers are left out."""
         world = self._world
-        denied = frozenset(world.node(contact) for contact in deed.who)
-        if not denied:
+        form, _, scope = deed.text.partition(" ")
+        if not deed.who:
             return
-        rules: dict[str, frozenset[NodeId]] = dict(world.policy.no_transit)
-        rules[deed.text] = rules.get(deed.text, frozenset()) | denied
-        world.policy = SimPolicy(no_transit=rules, excluded=world.policy.excluded)
+        if form == "relay":
+            nodes = frozenset(world.node(contact) for contact in deed.who)
+            world.policy = world.policy.more(scope, nodes=nodes, named=nodes)
+        elif form == "region":
+            (region,) = deed.who
+            nodes = frozenset(
+                process.spec.node_id
+                for process in world.processes.values()
+                if process.spec.region == region
+            )
+            world.policy = world.policy.more(scope, nodes=nodes, region=region)
+        else:
+            world.policy = world.policy.more(scope, excluded=deed.who[0])
         world.policy_since = world.clock.now
         world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
-        world.ledger.exempt(world.clock.now, world.clock.now + 3.0)
+        self._narrowed(1.0, (scope,))
         for process in world.running():
-            process.call(lambda core, now: core.set_policy(now, world.policy))
+            policy = world.policy_of(process)
+            process.call(lambda core, now, policy=policy: core.set_policy(now, policy))  # type: ignore[misc]
+
+    def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
+        """Something changes where policy leaves few ways: a class may have none for a while.
+
+        Neighbours tell their best way only, and a class may have to do without that one.
+        """
+        world = self._world
+        now = world.clock.now
+        if scopes is None:
+            scopes = world.policy.no_transit
+        pairs = (
+            None
+            if "" in scopes
+            else frozenset(
+                product(world.places("publish", scopes), world.places("subscribe", scopes))
+            )
+        )
+        if scopes:
+            world.ledger.exempt(now, now + seconds + CONVERGED, pairs)
 
     # Planned changes of the Via in use
 
@@ -211,7 +251,7 @@ class Deeds:
     def _forbid_used(self, deed: Deed) -> None:
         via = self._used(deed)
         if via is not None:
-            self._policy(deed._replace(who=(via.contact,)))
+            self._policy(deed._replace(who=(via.contact,), text=f"relay {deed.text}"))
 
     # Faults
 

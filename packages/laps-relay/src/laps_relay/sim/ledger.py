@@ -30,6 +30,7 @@ from laps_wire.errors import LapsError
 __all__ = [
     "OBJECT",
     "BreakError",
+    "Delivery",
     "Flows",
     "Group",
     "Interval",
@@ -40,6 +41,8 @@ __all__ = [
 
 Pair: TypeAlias = tuple[str, str]
 """Contacts of a publisher's relay and of a subscriber's."""
+Delivery: TypeAlias = tuple[str, str, int]
+"""The same, with the key of a track."""
 OBJECT: Final = struct.Struct(">HHIIId")
 _MAGIC: Final = 0x4C41
 FLIGHT: Final = 2.0
@@ -174,6 +177,7 @@ class Ledger:
     """Keeps account, and raises :class:`BreakError`."""
 
     __slots__ = (
+        "_barred",
         "_exempt",
         "crossings",
         "deliveries",
@@ -199,6 +203,8 @@ class Ledger:
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
+        self._barred: dict[Delivery, list[tuple[float, float]]] = {}
+        """What policy rules out, and from when to when."""
         self.lossy = False
         """Whether links lose packets: datagrams are gone then."""
 
@@ -217,6 +223,23 @@ class Ledger:
         return any(
             start <= last and end >= first and (pair is None or pairs is None or pair in pairs)
             for first, last, pairs in self._exempt
+        )
+
+    def bar(self, now: float, what: frozenset[Delivery]) -> None:
+        """From now on policy leaves no way for these, and for no others."""
+        for delivery, spans in self._barred.items():
+            since, until = spans[-1]
+            if until > now and delivery not in what:
+                spans[-1] = (since, now)
+        for delivery in what:
+            spans = self._barred.setdefault(delivery, [])
+            if not spans or spans[-1][1] < math.inf:
+                spans.append((now, math.inf))
+
+    def barred(self, start: float, end: float, delivery: Delivery) -> bool:
+        """Whether policy left no way at any time between."""
+        return any(
+            start <= until and end >= since for since, until in self._barred.get(delivery, ())
         )
 
     @property
@@ -310,6 +333,8 @@ class Ledger:
                     got = group.got.get(interval.contact, 0).bit_count()
                     if got < group.sent:
                         pair = (flow.contact, interval.contact)
+                        if self.barred(group.began, group.ended, (*pair, flow.key)):
+                            continue
                         excused = self.exempted(group.began, group.ended, pair)
                         yield group, interval, group.sent - got, not excused
 

@@ -1,9 +1,10 @@
-"""What the tables should say, from the map alone: Dijkstra over (hops, cost), then the peer's id.
+"""What the tables should say, from the map alone: the least of hops, cost, and the peer's id.
 
 It shares no code with the node information base that it judges. For each target one search over
-the graph gives every relay's distance to it; a relay's next hop is then the neighbour with the
-least (hops, cost, node id). Relays that are no transit end paths and begin them, and are never in
-between.
+the graph, a link further with each step, gives every relay's distance to it and its next hop: the
+neighbour with the least (hops, cost, node id). Relays that are no transit end paths and begin them,
+and are never in between. A search looks at each link once, so all ways of a network cost relays x
+links: as many as there are entries in its tables.
 
 A class of service narrows the choice at each relay to what its neighbours told it, and they tell
 their best way only (laps-2, 5.1). So the oracle for a class takes each neighbour's own best path
@@ -13,7 +14,6 @@ and drops those that the class may not use: a longer way that nobody advertises 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from heapq import heappop, heappush
 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.limits import MAX_HOPS
@@ -27,32 +27,37 @@ Graph = Mapping[NodeId, Mapping[NodeId, int]]
 class Oracle:
     """Distances and next hops of one graph."""
 
-    __slots__ = ("_graph", "_paths", "_transit", "_trees")
+    __slots__ = ("_barred", "_graph", "_hops", "_trees")
 
     def __init__(self, graph: Graph, transit: Callable[[NodeId], bool]) -> None:
         self._graph = graph
-        self._transit = transit
+        self._barred = frozenset(node for node in graph if not transit(node))
         self._trees: dict[NodeId, dict[NodeId, tuple[int, int]]] = {}
-        self._paths: dict[tuple[NodeId, NodeId], tuple[NodeId, ...] | None] = {}
+        self._hops: dict[NodeId, dict[NodeId, NodeId]] = {}
 
     def _tree(self, target: NodeId) -> dict[NodeId, tuple[int, int]]:
         """For every relay that reaches the target: links on the way, and their sum."""
         tree = self._trees.get(target)
         if tree is not None:
             return tree
-        tree = {}
-        heap: list[tuple[int, int, NodeId]] = [(0, 0, target)]
-        while heap:
-            hops, cost, node = heappop(heap)
-            if node in tree or hops > MAX_HOPS + 1:
-                continue  # known better, or too far: a path of 16 items is not passed on
-            tree[node] = (hops, cost)
-            if node != target and not self._transit(node):
-                continue  # others do not go through it
-            for other, rtt in self._graph.get(node, {}).items():
-                if other not in tree:
-                    heappush(heap, (hops + 1, cost + rtt, other))
-        self._trees[target] = tree
+        tree = self._trees[target] = {target: (0, 0)}
+        next_hops = self._hops[target] = {}
+        reached = [target]
+        for hops in range(1, MAX_HOPS + 2):  # a path of 16 items is not passed on
+            found: dict[NodeId, tuple[int, NodeId]] = {}
+            for node in reached:
+                if node in self._barred and node != target:
+                    continue  # others do not go through it
+                cost = tree[node][1]
+                for other, rtt in self._graph.get(node, {}).items():
+                    if other not in tree:
+                        way = (cost + rtt, node)
+                        if other not in found or way < found[other]:
+                            found[other] = way
+            for other, (cost, node) in found.items():
+                tree[other] = (hops, cost)
+                next_hops[other] = node
+            reached = list(found)
         return tree
 
     def reaches(self, node: NodeId, target: NodeId) -> bool:
@@ -69,17 +74,17 @@ class Oracle:
     ) -> NodeId | None:
         """The neighbour that data for the target goes to; ``allowed`` narrows transit."""
         tree = self._tree(target)
+        if allowed is None:
+            return self._hops[target].get(node)
         if node not in tree:
             return None
         best: tuple[int, int, NodeId] | None = None
         for peer, rtt in self._graph[node].items():
             found = tree.get(peer)
-            if found is None or (peer != target and not self._transit(peer)):
+            if found is None or (peer != target and peer in self._barred):
                 continue
             path = self.path(peer, target)
-            if path is None or node in path:
-                continue
-            if allowed is not None and not all(map(allowed, path[:-1])):
+            if path is None or node in path or not all(map(allowed, path[:-1])):
                 continue
             choice = (found[0], found[1] + rtt, peer)
             if best is None or choice < best:
@@ -94,23 +99,13 @@ class Oracle:
 
     def path(self, node: NodeId, target: NodeId) -> tuple[NodeId, ...] | None:
         """The relays on the best way, from ``node`` to the target, both included."""
-        if node == target:
-            return (node,)
-        key = (node, target)
-        if key not in self._paths:
-            self._paths[key] = None  # whoever asks again in between is on a loop
-            best: tuple[int, int, NodeId] | None = None
-            tree = self._tree(target)
-            for peer, rtt in self._graph.get(node, {}).items():
-                found = tree.get(peer)
-                if found is None or (peer != target and not self._transit(peer)):
-                    continue
-                choice = (found[0], found[1] + rtt, peer)
-                if best is None or choice < best:
-                    best = choice
-            rest = None if best is None else self.path(best[2], target)
-            self._paths[key] = None if rest is None else (node, *rest)
-        return self._paths[key]
+        if node not in self._tree(target):
+            return None
+        next_hops = self._hops[target]
+        path = [node]
+        while path[-1] != target:
+            path.append(next_hops[path[-1]])
+        return tuple(path)
 
     def diameter(self, nodes: Iterable[NodeId]) -> int:
         """The longest of all best ways, in links."""

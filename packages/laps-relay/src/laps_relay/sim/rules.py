@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
 from laps_wire.names import FullTrackName
@@ -24,6 +25,10 @@ class SimPolicy:
 
     no_transit: Mapping[str, frozenset[NodeId]] = field(default_factory=dict)
     """By class: relays through which its data must not go; "" holds for everything."""
+    denied: Mapping[str, frozenset[NodeId]] = field(default_factory=dict)
+    """Those of them that were named ..."""
+    regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """... and the regions of the others: how an operator has written it."""
     excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By class: regions whose subscribers get nothing."""
 
@@ -36,6 +41,30 @@ class SimPolicy:
     def serves(self, scope: str, region: str) -> bool:
         """Whether subscribers in a region may have data of a class."""
         return region not in self.excluded.get(scope, ())
+
+    def more(
+        self,
+        scope: str,
+        *,
+        nodes: frozenset[NodeId] = frozenset(),
+        named: frozenset[NodeId] = frozenset(),
+        region: str = "",
+        excluded: str = "",
+    ) -> SimPolicy:
+        """The same with one more rule for a class; ``nodes`` are all that it is about."""
+
+        def add(before: Mapping[str, frozenset[Any]], new: frozenset[Any]) -> dict[str, Any]:
+            after = dict(before)
+            if new:
+                after[scope] = after.get(scope, frozenset()) | new
+            return after
+
+        return SimPolicy(
+            no_transit=add(self.no_transit, nodes),
+            denied=add(self.denied, named),
+            regions=add(self.regions, frozenset({region} - {""})),
+            excluded=add(self.excluded, frozenset({excluded} - {""})),
+        )
 
     # Policy
 
@@ -104,8 +133,8 @@ class SimPolicy:
         return node.region
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """All relays but the target are transit."""
-        for node in nodes[:-1]:
+        """The ends of a way are no transit."""
+        for node in nodes[1:-1]:
             if not self.transit(scope, node.node_id):
                 return Refusal("no_transit", f"{node.node_id} is no transit for {scope!r}")
         return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from typing import Final
@@ -16,7 +18,7 @@ from laps_relay.sim.convergence import Convergence
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
 from laps_relay.sim.messages import shared_messages
-from laps_relay.sim.scenario import Scenario, scenario
+from laps_relay.sim.scenario import LARGE, Scenario, scenario
 from laps_relay.sim.storms import Storms
 from laps_relay.sim.world import Builder, World
 from laps_wire.errors import LapsError
@@ -28,6 +30,11 @@ STEP: Final = 0.5
 PATIENCE: Final = 60.0
 """How long a network may take to come to rest after everything is mended."""
 BOOT_SPREAD: Final = 0.3
+"""Relays start within this time; those of large networks together.
+
+Who dials somebody that is not there yet tries again a second later. Until then a large network is
+several, and most of the work of such a run would be that all ways are found twice.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +106,15 @@ class Run:
         world, made = self.world, self.scenario
         spares = {spare.name for spare in made.spares}
         draw = world.dice.of("boot")
+        spread = BOOT_SPREAD if len(world.processes) <= LARGE else 0.0
         for name, process in world.processes.items():
             if name not in spares:
-                world.clock.at(draw.uniform(0.0, BOOT_SPREAD), process.start)
+                world.clock.at(draw.uniform(0.0, spread), process.start)
         self.deeds.plan()
         self._run_to(made.healed + 0.01)
         self._come_to_rest()
         self.checks.at_rest()
+        self.deeds.bar()
         # Proof: what is published now must reach everybody, and nothing excuses a gap any more.
         self._run_to(max(world.clock.now, world.ledger.mended + 0.01))
         proof, said = world.clock.now, world.control_messages
@@ -124,9 +133,11 @@ class Run:
             self._run_to(world.clock.now + stays + made.style.period)
             self.checks.nobody_listens()
         self.deeds.unpublish_all()
-        linger = settings.unsubscribe_delay + settings.set_linger + settings.want_linger
+        asked = settings.unsubscribe_delay + settings.want_linger
+        if self.checks.stubs.stubs():
+            asked *= 2  # a parent begins to wait when its Stub has waited
         # A relay remembers its own withdrawals the longest.
-        linger += settings.hold + 2 * settings.convergence
+        linger = settings.set_linger + asked + settings.hold + 2 * settings.convergence
         self._run_to(world.clock.now + FLIGHT + linger + 2.0)
         self.checks.empty()
         self._stubs_go()
@@ -221,7 +232,21 @@ def simulate_seed(
 ) -> Outcome:
     """The run of a seed on the real core; what a worker process does."""
     made = scenario(seed, relays=relays, topology=topology, kind=kind)
-    return simulate(made, network_relay)[0]
+    with _uncollected():
+        return simulate(made, network_relay)[0]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let a run make its cycles without a search for them: tables are millions of live objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        gc.collect(1)  # the whole run, and nothing of what was there before
 
 
 def run_seeds(

@@ -23,6 +23,7 @@ from laps_relay.sim.backbones import backbone
 from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
+from laps_relay.sim.policies import with_policies
 from laps_relay.sim.shapes import generate, with_control_servers
 from laps_relay.sim.steering_kind import STEERING, with_steering
 from laps_relay.sim.stubs import STUBS, with_stubs
@@ -30,7 +31,7 @@ from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["FAULTS", "PLANNED", "Deed", "Scenario", "scenario"]
+__all__ = ["FAULTS", "LARGE", "PLANNED", "Deed", "Scenario", "scenario"]
 
 PLANNED: Final = ("insert", "drain", "slower", "policy")
 FAULTS: Final = (
@@ -55,12 +56,19 @@ SETTINGS: Final = NetworkSettings(
 
 
 LARGE: Final = 60
-"""Networks with more relays see fewer changes."""
+"""Networks with more relays see fewer changes, start at once, and collect news for longer."""
+LARGE_BATCH: Final = 0.1
+"""Seconds for which their relays collect what they tell a peer.
+
+Every relay hears of every other one over each of its links, so the work grows with relays x links
+whatever is done. How many messages that takes, and how many ways are told only to be replaced, is a
+matter of this time; an operator of such a network would raise it, too.
+"""
 ON_BYTES: Final = 8
 """Every so many seeds one runs on real bytes."""
 STEERED: Final = 6
 """Every so many seeds one is of the kind ``steering``."""
-STUBBED: Final = 5
+STUBBED: Final = 15
 """Every so many seeds one has Stubs."""
 DEFAULT_STYLE: Final = Style()
 
@@ -82,6 +90,10 @@ class Scenario:
     """After how long a dead connection is noticed."""
     exact: bool = True
     """Whether the FIB must equal the oracle: not if Vias are injected."""
+    policies: bool = False
+    """Whether any policy is loaded."""
+    rule_engine: bool = False
+    """Whether relays ask the real engine of policies."""
     style: Style = DEFAULT_STYLE
     on_bytes: bool = True
     """Whether control messages are bytes, or are handed over as they are (faster)."""
@@ -107,7 +119,8 @@ def scenario(
 
     The kind ``steering`` has networks of its own, and every sixth seed is of it. Otherwise a
     topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
-    ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs, as every fifth seed has anyway.
+    ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs, as every fifteenth seed has
+    anyway.
     """
     has_stubs = topology is not None and topology.endswith(STUBS)
     if topology is not None:
@@ -154,7 +167,11 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
         seed=seed,
         topology=topology,
         # Without control servers Vias must reflect: nobody else tells newcomers.
-        settings=replace(SETTINGS, reflect=not servers),
+        settings=replace(
+            SETTINGS,
+            reflect=not servers,
+            batch=LARGE_BATCH if len(topology.relays) > LARGE else SETTINGS.batch,
+        ),
         on_bytes=seed % ON_BYTES == 0,
         style=Style(
             period=draw.choice((0.5, 0.8, 1.2)),
@@ -185,11 +202,12 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
     churn = _churn(draw, edges, 5.0, when)
     churn += _behind_backs(draw, deeds, changes)
     healed = max([when, *(deed.when + deed.value for deed in changes)])
-    return replace(
+    made = replace(
         made,
         deeds=tuple(sorted((*deeds, *changes, *churn), key=lambda deed: deed.when)),
         healed=healed,
     )
+    return with_policies(made, Dice(seed).of("policies"), 6.0, when)
 
 
 def _clients(draw: random.Random, edges: list[str]) -> list[Deed]:
@@ -267,8 +285,8 @@ def _change(
             return (*_insert(made, draw, when, number), 4.0)
         return made, Deed(when, verb, (draw.choice(vias),), 4.0), 5.0
     if verb == "policy":
-        vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
-        return made, Deed(when, verb, tuple(vias[:1]), 0.0, draw.choice(("", "t1"))), 3.0
+        scope = draw.choice(("", "t1"))
+        return made, Deed(when, verb, text=scope), 3.0  # the rest of it: ``with_policies``
     if verb in ("double", "liar", "garbage", "reflector", "flood"):
         victim = draw.choice(relays).name
         other = draw.choice([relay.name for relay in relays if relay.name != victim])

@@ -62,6 +62,7 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
     )
     clients = _clients(draw, edges)
     changes, healed = _changes(draw, edges, 3.0 + settling(settings), settling(settings))
+    policies = any(deed.verb == "forbid_used" for deed in changes)
     return replace(
         made,
         topology=replace(topology, name=f"steering-{len(edges)}+{len(vias)}"),
@@ -69,6 +70,8 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
         deeds=tuple(sorted((*clients, *changes), key=lambda deed: deed.when)),
         healed=healed,
         exact=False,
+        policies=policies,
+        rule_engine=policies and made.seed % 2 == 1,
         on_bytes=draw.random() < 0.2,
         parallel=draw.choice((1, 2)),
         style=Style(

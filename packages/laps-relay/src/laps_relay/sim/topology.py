@@ -8,6 +8,7 @@ A topology is data: names, types, places and links. It comes from a generator
     name = "sea1"                # also its contact
     type = "edge"                # edge, via, control
     region = "us"
+    country = "US"
     location = [-122.3, 47.6]    # longitude, latitude
 
     [[link]]
@@ -17,10 +18,13 @@ A topology is data: names, types, places and links. It comes from a generator
     jitter_ms = 0.5
     loss = 0.001
     bandwidth_kbps = 10000
+
+The same in JSON is an object with the lists ``relay`` and ``link``.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -32,7 +36,16 @@ from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["LinkSpec", "RelaySpec", "Topology", "TopologyError", "light_delay", "read_topology"]
+__all__ = [
+    "LinkSpec",
+    "RelaySpec",
+    "Topology",
+    "TopologyError",
+    "light_delay",
+    "read_document",
+    "read_topology",
+    "topology_of",
+]
 
 _EARTH_KM: Final = 6371.0
 _FIBRE_KM_PER_SECOND: Final = 200_000.0
@@ -56,6 +69,8 @@ class RelaySpec:
     region: str = ""
     location: tuple[float, float] | None = None
     """Longitude and latitude in degrees."""
+    country: str = ""
+    """Two letters; empty if nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +125,34 @@ def light_delay(one: tuple[float, float], other: tuple[float, float]) -> float:
 
 
 def read_topology(file: Path) -> Topology:
-    """A topology from a TOML file."""
+    """A topology from a TOML or JSON file."""
+    return topology_of(file, read_document(file))
+
+
+def read_document(file: Path) -> Mapping[str, Any]:
+    """What a TOML or JSON file says, before anybody has looked at it."""
     try:
-        with file.open("rb") as stream:
-            data = tomllib.load(stream)
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise TopologyError(f"{file}: cannot be read: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise TopologyError(f"{file}: not TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise TopologyError(f"{file}: not UTF-8") from None
+    if file.suffix != ".json":
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise TopologyError(f"{file}: not TOML: {error}") from None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TopologyError(f"{file}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise TopologyError(f"{file}: not an object with relay and link")
+    return data
+
+
+def topology_of(file: Path, data: Mapping[str, Any]) -> Topology:
+    """The topology in what a file says; ``file`` is for messages."""
     relays = tuple(
         _relay(file, number, entry) for number, entry in enumerate(data.get("relay", []), 1)
     )
@@ -129,7 +164,7 @@ def read_topology(file: Path) -> Topology:
 
 
 def _relay(file: Path, number: int, entry: Mapping[str, Any]) -> RelaySpec:
-    known = {"name", "type", "region", "location", "node_id"}
+    known = {"name", "type", "region", "country", "location", "node_id"}
     _no_others(file, f"relay {number}", entry, known)
     kind = entry.get("type", "edge")
     if kind not in _TYPES:
@@ -143,11 +178,12 @@ def _relay(file: Path, number: int, entry: Mapping[str, Any]) -> RelaySpec:
         relay_type=_TYPES[kind],
         region=str(entry.get("region", "")),
         location=None if place is None else (float(place[0]), float(place[1])),
+        country=str(entry.get("country", "")),
     )
 
 
 def _link(file: Path, entry: Mapping[str, Any], relays: Mapping[str, RelaySpec]) -> LinkSpec:
-    known = {"a", "b", "delay_ms", "jitter_ms", "loss", "bandwidth_kbps"}
+    known = {"a", "b", "delay_ms", "jitter_ms", "loss", "bandwidth_kbps", "countries"}
     _no_others(file, "link", entry, known)
     try:
         a, b = str(entry["a"]), str(entry["b"])

@@ -21,6 +21,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from laps_relay.sim.clock import Clock
@@ -143,6 +144,7 @@ class Pipe:
         "_dice",
         "_gone",
         "_last",
+        "_overtaken",
         "_queue",
         "_serial",
         "_stalled",
@@ -176,6 +178,8 @@ class Pipe:
         self._watch = watch
         self._last: dict[int, float] = {}
         """When the last chunk of each stream arrives."""
+        self._overtaken: dict[int, float] = {}
+        """Streams whose data is under way when their reset arrives, and when that is."""
         self._stalled: list[tuple[SimOutStream | None, Chunk]] = []
         self._queue: list[tuple[int, int, SimOutStream | None, Chunk]] = []
         self._waiting: dict[int, SimOutStream] = {}
@@ -284,13 +288,17 @@ class Pipe:
                 self._last.pop(chunk.stream_id, None)
             else:
                 self._last[chunk.stream_id] = when
-        elif chunk.kind == "reset":
-            self._last.pop(chunk.stream_id, None)
         self.clock.at(when, self._arrived, chunk)
+        if chunk.kind == "reset" and (last := self._last.pop(chunk.stream_id, 0.0)) > when:
+            self._overtaken[chunk.stream_id] = when
+            self.clock.at(last, self._overtaken.pop, chunk.stream_id, None)
 
     def _arrived(self, chunk: Chunk) -> None:
-        if not self.closed:
-            self._arrive(chunk)
+        if self.closed:
+            return
+        if chunk.kind == "data" and self._overtaken.get(chunk.stream_id, inf) <= self.clock.now:
+            return  # a QUIC stack gives nobody what comes behind the reset of its stream
+        self._arrive(chunk)
 
     def unblocked(self) -> None:
         """The wire works again: what waited is sent now."""

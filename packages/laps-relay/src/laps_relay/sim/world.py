@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import blake2b
 from typing import Final, Protocol
 
 from laps_relay.core.network.events import PeerAdded, PeerGone, RouteChanged
+from laps_relay.core.network.interfaces import Policy
+from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.edge_host import EdgeHost
@@ -14,6 +16,7 @@ from laps_relay.sim.keys import fingerprint_of
 from laps_relay.sim.ledger import BreakError, Ledger, read_object
 from laps_relay.sim.moqt_clients import read_framed
 from laps_relay.sim.net import End, Network
+from laps_relay.sim.policies import rule_policy
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.rules import SimPolicy
 from laps_relay.sim.scenario import Scenario
@@ -64,7 +67,7 @@ class World:
         "policy_since",
         "processes",
         "quiet_since",
-        "route_events",
+        "rerouted",
         "scenario",
         "tracing",
         "unsettled",
@@ -95,7 +98,8 @@ class World:
         """Chunks of control streams that arrived."""
         self.measured_again = False
         """Whether delays changed: what relays know of them is damped."""
-        self.route_events = 0
+        self.rerouted: dict[NodeId, None] = {}
+        """Nodes to which some relay's way has changed since loops were last looked for."""
         self.quiet_since = 0.0
         """When the last route or session changed."""
         self.unsettled = 0.0
@@ -145,6 +149,14 @@ class World:
         parent = None if process.edge is None else process.edge.parent
         return None if parent is None else self.by_node()[parent]
 
+    def policy_of(self, process: RelayProcess) -> Policy:
+        """What a relay is given: our policy, the same in the words of the real engine, or none."""
+        if not self.scenario.policies:
+            return OpenPolicy()
+        if self.scenario.rule_engine:
+            return rule_policy(self.policy, process.spec.node_id)
+        return self.policy
+
     # Names
 
     def track(self, text: str) -> tuple[int, FullTrackName]:
@@ -161,12 +173,12 @@ class World:
         """The node ID at a contact."""
         return self.processes[contact].spec.node_id
 
-    def places(self, verb: str) -> list[str]:
-        """Contacts whose clients publish or subscribe at any time of the run."""
+    def places(self, verb: str, tracks: Collection[str] = ()) -> list[str]:
+        """Contacts whose clients publish or subscribe at any time of the run, or some tracks."""
         found = {
             deed.who[0]: None
             for deed in self.scenario.deeds
-            if deed.verb.startswith(verb) and deed.who
+            if deed.verb.startswith(verb) and deed.who and (not tracks or deed.text in tracks)
         }
         return list(found)
 
@@ -209,7 +221,7 @@ class World:
         """A core reports something."""
         now = self.clock.now
         if isinstance(event, RouteChanged):
-            self.route_events += 1
+            self.rerouted[event.node] = None
             self.quiet_since = self.ledger.moved = now
         elif isinstance(event, PeerAdded | PeerGone):
             self.quiet_since = now
@@ -261,7 +273,10 @@ class World:
         group = self.ledger.crossed(
             now, sender, receiver, item, stream is not None, header.context if self.moqt else 0
         )
-        self._permitted(sender, group.flow.contact, group.flow.scope, group.began)
+        ends = (self.processes.get(receiver), self.processes.get(group.flow.contact))
+        if not any(end is not None and end.is_stub and sender in end.links for end in ends):
+            # For the network a Stub's clients are its parent's: that is an end, and no transit.
+            self._permitted(sender, group.flow.contact, group.flow.scope, group.began)
 
     def _permitted(self, sender: str, origin: str, scope: str, began: float) -> None:
         """Policy holds for every relay on the way; what began under another one goes on."""
@@ -293,17 +308,21 @@ class World:
         """What happened, line by line."""
         return self._story
 
-    def configured(self) -> list[tuple[RelayProcess, RelayProcess, Wire]]:
-        """Links that should be up: between relays that run, over wires that work."""
+    def configured(self, *, mended: bool = False) -> list[tuple[RelayProcess, RelayProcess, Wire]]:
+        """Links that should be up: between relays that run, over wires that work.
+
+        ``mended``: as if no relay and no wire were broken.
+        """
         found = []
         for link in (*self.scenario.topology.links, *self.scenario.spare_links):
             one, other = self.processes[link.a], self.processes[link.b]
             wire = self.network.wire(link.a, link.b)
+            if wire is None:
+                continue
             if (
-                one.running
-                and other.running
-                and wire is not None
-                and not any(wire.blocked.values())
+                one.life and other.life
+                if mended
+                else one.running and other.running and not any(wire.blocked.values())
             ):
                 found.append((one, other, wire))
         return found
@@ -330,12 +349,14 @@ class World:
                     todo.append(other)
         return all(node in seen for node in near)
 
-    def graph(self) -> dict[NodeId, dict[NodeId, int]]:
+    def graph(self, *, mended: bool = False) -> dict[NodeId, dict[NodeId, int]]:
         """Who is connected with whom, for the oracle."""
         graph: dict[NodeId, dict[NodeId, int]] = {
-            process.spec.node_id: {} for process in self.running() if not process.is_stub
+            process.spec.node_id: {}
+            for process in self.processes.values()
+            if (process.life if mended else process.running) and not process.is_stub
         }
-        for one, other, wire in self.configured():
+        for one, other, wire in self.configured(mended=mended):
             if RelayType.CONTROL in (one.spec.relay_type, other.spec.relay_type) or one.is_stub:
                 continue
             a, b = one.spec.node_id, other.spec.node_id

@@ -1,0 +1,50 @@
+"""Whose data policy lets whom have: asked of the map, for each publisher and each subscriber.
+
+Policy decides for each way. A track with two publishers may reach a subscriber from one of them
+only; the subscriber is then served, and nobody may ask for the other one's objects.
+"""
+
+from __future__ import annotations
+
+from laps_relay.sim.ledger import Delivery
+from laps_relay.sim.oracle import Oracle
+from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.world import World
+from laps_wire.nodeid import NodeId
+
+__all__ = ["served", "without_way"]
+
+
+def served(
+    world: World, oracle: Oracle, origin: RelayProcess, end: RelayProcess, track: str
+) -> bool:
+    """Whether policy lets a publisher's data reach a subscriber."""
+    policy = world.policy
+    start, target = world.place(origin), world.place(end)
+    if start is None or target is None or not policy.serves(track, target.spec.region):
+        return False
+    node: NodeId | None = start.spec.node_id
+    steps = 0
+    while node is not None and node != target.spec.node_id:
+        node = oracle.next_hop(node, target.spec.node_id, lambda each: policy.transit(track, each))
+        steps += 1
+        if steps > len(world.processes):
+            return False
+    return node is not None
+
+
+def without_way(world: World) -> frozenset[Delivery]:
+    """Deliveries that policy rules out in the network as it is without its faults."""
+    policy = world.policy
+    if not policy.no_transit and not policy.excluded:
+        return frozenset()
+    oracle = Oracle(world.graph(mended=True), lambda node: policy.transit("", node))
+    tracks = sorted({deed.text for deed in world.scenario.deeds if deed.verb == "subscribe"})
+    return frozenset(
+        (origin, end, world.track(track)[0])
+        for track in tracks
+        for origin in world.places("publish", (track,))
+        for end in world.places("subscribe", (track,))
+        if origin != end
+        and not served(world, oracle, world.processes[origin], world.processes[end], track)
+    )
