@@ -3,8 +3,10 @@
     python scripts/try_cluster.py            all of them
     python scripts/try_cluster.py connect    one of them: local, master, submit or connect
 
-Everything runs on this machine, from the wheel of pyspark. Each way ingests the same files into a
-lake of its own, and the rows must be the same.
+Everything runs on this machine, from the wheel of pyspark, in up to seven JVMs: about 6 GiB, and
+two minutes of CPU for each way. Each way ingests the same files into a lake of its
+own, and the rows must be the same. What does not end in time is ended, with the last lines of every
+log.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +32,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from laps_analytics.java import find_java  # noqa: E402 - after the path of the tests
 from laps_analytics.lake import Lake, read_rows  # noqa: E402
-from testkit.telemetry_lines import lines_of, network  # noqa: E402
+from testkit.telemetry_lines import HOUR_US, lines_of, network  # noqa: E402
 
 SPARK: Final = Path(pyspark.__file__).parent
 WAYS: Final = ("local", "master", "submit", "connect")
 COMMAND: Final = "from laps_analytics.cli import main; main()"
+DAY_US: Final = 24 * HOUR_US
+PATIENCE: Final = 1200
+"""Seconds for one way: a cluster that has no room for an application waits for ever."""
 
 
 def environment() -> dict[str, str]:
@@ -138,31 +145,58 @@ def ingest(way: str, root: Path, source: Path, master: str) -> list[str]:
 
 def run(words: list[str]) -> None:
     """A command that must succeed."""
-    ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run(
+            words,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"{words} did not end in {PATIENCE} s") from None
     if ended.returncode:
         raise SystemExit(f"{words}:\n{ended.stderr[-3000:]}")
+
+
+def show_logs(root: Path) -> None:
+    """The end of what every process of the cluster wrote."""
+    for log in sorted((*root.glob("*.log"), *root.glob("worker-*/app-*/*/stderr"))):
+        lines = log.read_text(errors="replace").splitlines()[-10:]
+        print(f"--- {log.relative_to(root)}", *lines, sep="\n", file=sys.stderr)
 
 
 def main(ways: list[str]) -> None:
     """Try them, and compare."""
     root = Path(tempfile.mkdtemp(prefix="laps-cluster-"))
+    rows: dict[str, list[str]] = {}
     try:
         source = root / "in"
         source.mkdir()
-        for relay, events in network(seconds=60).items():
+        # Of yesterday: what is from the future is not believed, and the words of that have a time.
+        start = (time.time_ns() // 1000 - DAY_US) // HOUR_US * HOUR_US
+        for relay, events in network(seconds=60, start_us=start).items():
             name = f"telemetry-{relay.replace(':', '_')}-7-000000.jsonl"
             (source / name).write_text("\n".join(lines_of(events)) + "\n")
-        rows: dict[str, list[str]] = {}
         with cluster(root) as master:
             for way in ways:
                 begin = time.monotonic()
                 rows[way] = ingest(way, root, source, master)
-                print(f"{way:8} {len(rows[way]):6,} rows  {time.monotonic() - begin:6.1f} s")
-        first = rows[ways[0]]
-        if any(found != first for found in rows.values()):
-            raise SystemExit("the rows are not the same")
+                seconds = time.monotonic() - begin
+                print(f"{way:8} {len(rows[way]):6,} rows  {seconds:6.1f} s", flush=True)
+    except SystemExit:
+        show_logs(root)
+        raise
     finally:
         shutil.rmtree(root, ignore_errors=True)
+    first = rows[ways[0]]
+    for way, found in rows.items():
+        if found != first:
+            lines = unified_diff(first, found, ways[0], way, n=0, lineterm="")
+            shown = "\n".join(islice(lines, 8))
+            raise SystemExit(f"the rows are not the same:\n{shown}")
+    print("the rows are the same")
 
 
 if __name__ == "__main__":

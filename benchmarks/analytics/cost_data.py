@@ -1,11 +1,14 @@
 """Silver as a network of relays would fill it, written fast: nothing but numpy and pyarrow.
 
-Three of four rows are ``hop.stat``, the others ``quic.sample``. Two in a hundred are copies. A day
-of records every ten seconds from 40 relays in 8 regions; more rows mean more tracks.
+Three of four rows are ``hop.stat``, the others ``quic.sample``. Two in a hundred are copies. One
+day, a partition for each hour, 40 relays in 8 regions. A track has a tree of seven relays and so
+thirteen ways (see ``_TREE``), and each way writes a record every ten seconds as a relay does; more
+rows mean more tracks: 6 for a million rows, 66 for ten, 333 for fifty.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +23,24 @@ __all__ = ["DAY", "lines", "silver"]
 DAY = "2026-11-17"
 START_US = 1_794_873_600_000_000
 """Begin of that day."""
+DAY_US = 86_400_000_000
 RELAYS = 40
 CHUNK = 500_000
 _BUCKETS = len(QUEUE_BOUNDS_MS) + 1
 
 Arrays = dict[str, Any]
+
+_NOBODY = -1
+_TREE = np.array(
+    # relay, from, to: as steps from the origin; nobody is the publisher, or clients of the relay.
+    [
+        *((0, _NOBODY, to) for to in (_NOBODY, 1, 2, 3)),
+        *((near, 0, _NOBODY) for near in (1, 2, 3)),
+        *((near, 0, near + 4) for near in (1, 2, 3)),
+        *((near + 4, near, _NOBODY) for near in (1, 2, 3)),
+    ]
+)
+"""The ways of a track: from its origin to three relays, from each of them to one more."""
 
 
 def _names(prefix: str, numbers: np.ndarray[Any, Any]) -> pa.Array:
@@ -32,12 +48,17 @@ def _names(prefix: str, numbers: np.ndarray[Any, Any]) -> pa.Array:
     return kinds.take(pa.array(numbers))
 
 
-def _envelope(random: np.random.Generator, count: int, first: int, total: int) -> Arrays:
+def _numbers(random: np.random.Generator, count: int, first: int) -> np.ndarray[Any, Any]:
+    """The numbers of events, some of them twice."""
     seq = np.arange(first, first + count)
     copies = random.random(count) < 0.02
     seq[1:][copies[1:]] = seq[:-1][copies[1:]]
-    relay = seq % RELAYS
-    us = START_US + seq * (86_400_000_000 // total)
+    return seq
+
+
+def _envelope(seq: np.ndarray[Any, Any], relay: np.ndarray[Any, Any], total: int) -> Arrays:
+    count = len(seq)
+    us = START_US + seq * (DAY_US // total)
     names = _names("r", relay)
     text = pa.compute.cast(pa.array(seq), pa.string())
     return {
@@ -51,8 +72,6 @@ def _envelope(random: np.random.Generator, count: int, first: int, total: int) -
         "late": pa.array(np.zeros(count, dtype=bool)),
         "tenant": _names("t", seq % 17),
         "region": _names("region", relay % 8),
-        "seq": seq,
-        "number": relay,
     }
 
 
@@ -62,14 +81,18 @@ def _seeded(seq: np.ndarray[Any, Any], salt: int, limit: int) -> np.ndarray[Any,
     return (mixed % np.uint64(limit)).astype(np.int64)
 
 
-def _hops(random: np.random.Generator, count: int, first: int, total: int, tracks: int) -> pa.Table:
-    base = _envelope(random, count, first, total)
-    seq, relay = base.pop("seq"), base.pop("number")
+def _hops(random: np.random.Generator, count: int, first: int, total: int) -> pa.Table:
+    seq = _numbers(random, count, first)
+    # As many ways as make the rows of a day at one record in ten seconds each.
+    way = seq % max(1, total // (DAY_US // 10_000_000))
+    track = way // len(_TREE)
+    steps = _TREE[way % len(_TREE)]
+    home = track * 7
+    relay = (home + steps[:, 0]) % RELAYS
+    origin, clients = steps[:, 1] == _NOBODY, steps[:, 2] == _NOBODY
+    base = _envelope(seq, relay, total)
     objects = 50 + _seeded(seq, 1, 100)
     size = 800 + _seeded(seq, 2, 700)
-    track = _seeded(seq, 7, tracks)
-    clients = _seeded(seq, 3, 3) == 0
-    origin = relay % 5 == 0
     drops = (_seeded(seq, 4, 50) == 0).astype(np.int64)
     counts = np.zeros((count, _BUCKETS), dtype=np.int64)
     counts[np.arange(count), _seeded(seq, 5, _BUCKETS)] = objects
@@ -91,8 +114,8 @@ def _hops(random: np.random.Generator, count: int, first: int, total: int, track
         ends, pa.array(["ttl"] * lost), pa.array(np.full(lost, 2, dtype=np.int64))
     )
     none = pa.scalar(None, pa.string())
-    peers = _names("r", (relay + 1 + _seeded(seq, 6, 3)) % RELAYS)
-    sources = _names("r", (relay + RELAYS - 1) % RELAYS)
+    peers = _names("r", (home + steps[:, 2]) % RELAYS)
+    sources = _names("r", (home + steps[:, 1]) % RELAYS)
     return pa.table(
         {
             **base,
@@ -113,8 +136,9 @@ def _hops(random: np.random.Generator, count: int, first: int, total: int, track
 
 
 def _samples(random: np.random.Generator, count: int, first: int, total: int) -> pa.Table:
-    base = _envelope(random, count, first, total)
-    seq, relay = base.pop("seq"), base.pop("number")
+    seq = _numbers(random, count, first)
+    relay = seq % RELAYS
+    base = _envelope(seq, relay, total)
     peers = _names("r", (relay + 1 + _seeded(seq, 8, 3)) % RELAYS)
     return pa.table(
         {
@@ -133,23 +157,21 @@ def _samples(random: np.random.Generator, count: int, first: int, total: int) ->
 
 
 def silver(folder: Path, rows: int) -> None:
-    """Parquet of both types, a file for each half million rows; what is there already stays."""
+    """Parquet of both types, some files for each hour; what is there already stays."""
     random = np.random.default_rng(1)
-    tracks = max(20, rows // 10_000)
     for kind in ("hop.stat", "quic.sample"):
-        place = folder / kind / f"dt={DAY}" / "hour=12"
         if (folder / f"{kind}.done").exists():
             continue
-        place.mkdir(parents=True, exist_ok=True)
         wanted = rows * 3 // 4 if kind == "hop.stat" else rows // 4
-        for first in range(0, wanted, CHUNK):
-            count = min(CHUNK, wanted - first)
-            made = (
-                _hops(random, count, first, wanted, tracks)
-                if kind == "hop.stat"
-                else _samples(random, count, first, wanted)
-            )
-            pq.write_table(made, place / f"{first:012}.parquet", compression="zstd")
+        edges = [wanted * hour // 24 for hour in range(25)]
+        for hour, (begin, end) in enumerate(pairwise(edges)):
+            place = folder / kind / f"dt={DAY}" / f"hour={hour:02}"
+            place.mkdir(parents=True, exist_ok=True)
+            for first in range(begin, end, CHUNK):
+                count = min(CHUNK, end - first)
+                make = _hops if kind == "hop.stat" else _samples
+                made = make(random, count, first, wanted)
+                pq.write_table(made, place / f"{first:012}.parquet", compression="zstd")
         (folder / f"{kind}.done").touch()
 
 

@@ -3,7 +3,12 @@
 ``lines``: JSON Lines to deduplicated Parquet. ``percentiles``: deduplicate, then count, median and
 95th percentile of round trips by link and five minutes. ``fanout``: relays, peers and bytes of each
 track. ``gold``: what ``laps-analytics build`` does for ``traffic_1m``, ``link_quality_5m`` and
-``track_fanout_5m``; in DuckDB as SQL that gives the same columns but for the sketches.
+``track_fanout_5m``, written as Parquet with zstd.
+
+In DuckDB ``gold`` is SQL with the same rows and columns. What differs: a sketch that can be merged
+and is stored (HLL of tracks, KLL of round trips) is nothing that DuckDB has; in its place is the
+number that its own sketch gives (``approx_count_distinct``, ``approx_quantile``). And the SQL takes
+for granted what the builders check in each record: that histograms have the usual bounds.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
 
 __all__ = ["ENGINES", "TASKS", "task_of"]
 
@@ -29,6 +36,7 @@ def task_of(engine: str, task: str, folder: Path, out: Path) -> Task:
 
 
 def _spark(task: str, folder: Path, out: Path) -> Task:
+    import pyarrow.parquet as pq  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     from laps_analytics.gold.dimensions import Dimensions  # noqa: PLC0415
@@ -36,6 +44,7 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
     from laps_analytics.gold.links import link_quality  # noqa: PLC0415
     from laps_analytics.gold.silver import Silver, stored_type  # noqa: PLC0415
     from laps_analytics.gold.traffic import traffic_1m  # noqa: PLC0415
+    from laps_analytics.gold.ways import ways_5m  # noqa: PLC0415
     from laps_analytics.schema import body_type  # noqa: PLC0415
     from laps_analytics.session import SessionSettings, spark_session  # noqa: PLC0415
 
@@ -51,8 +60,9 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
         return spark.read.schema(stored_type(kind)).parquet(str(folder / kind))
 
     def written(frame: Any, name: str) -> int:
-        frame.write.mode("overwrite").parquet(str(out / name))
-        return int(spark.read.parquet(str(out / name)).count())
+        frame.write.mode("overwrite").option("compression", "zstd").parquet(str(out / name))
+        files = (out / name).glob("*.parquet")
+        return sum(int(pq.ParquetFile(file).metadata.num_rows) for file in files)
 
     def lines() -> int:
         body = body_type("quic.sample").simpleString()
@@ -83,63 +93,100 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
     def gold() -> int:
         frames = {kind: stored(kind) for kind in ("hop.stat", "quic.sample")}
         silver, days = Silver.of_frames(spark, frames), ["2026-11-17"]
-        return (
+        ways = ways_5m(silver, days, Dimensions()).persist()
+        made = (
             written(traffic_1m(silver, days, Dimensions()), "traffic")
-            + written(link_quality(silver, days), "links")
-            + written(track_fanout(silver, days, Dimensions()), "fanout")
+            + written(link_quality(silver, days, ways), "links")
+            + written(track_fanout(silver, days, Dimensions(), ways), "fanout")
         )
+        ways.unpersist()
+        return made
 
     return {"lines": lines, "percentiles": percentiles, "fanout": fanout, "gold": gold}[task]
 
 
-_SUMS = ", ".join(f"sum(queue_ms.counts[{index}])" for index in range(1, 17))
+_BOUNDS = ", ".join([*(f"{bound}::DOUBLE" for bound in QUEUE_BOUNDS_MS), "'infinity'::DOUBLE"])
+_SUMS = ", ".join(
+    f"sum(queue_ms.counts[{index}])::BIGINT" for index in range(1, len(QUEUE_BOUNDS_MS) + 2)
+)
 
 _GOLD = {
     "traffic": f"""
-        SELECT dt, date_trunc('minute', ts) AS w, relay, coalesce(out_peer, '') AS peer, tenant,
-            sum(objects), sum(in_bytes), sum(out_bytes), sum(list_sum(map_values(drops))),
-            list(drops) FILTER (WHERE cardinality(drops) > 0), {_SUMS},
-            approx_count_distinct(track) FROM hop GROUP BY ALL""",  # noqa: S608
+        WITH h AS (SELECT *, date_trunc('minute', ts) AS w, coalesce(out_peer, '') AS peer,
+                coalesce(tenant, '') AS whose FROM hop),
+        sums AS (SELECT dt, w, relay, peer, whose, sum(objects)::BIGINT AS objects,
+                sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes,
+                MAP([{_BOUNDS}], [{_SUMS}]) AS queue_counts,
+                approx_count_distinct(track) AS tracks FROM h GROUP BY ALL),
+        reasons AS (SELECT dt, w, relay, peer, whose, sum(v)::BIGINT AS drops,
+                map_from_entries(list((k, v) ORDER BY k)) AS drops_by FROM (
+                SELECT dt, w, relay, peer, whose, e.key AS k, sum(e.value)::BIGINT AS v FROM (
+                    SELECT dt, w, relay, peer, whose, unnest(map_entries(drops)) AS e FROM h
+                    WHERE cardinality(drops) > 0) GROUP BY ALL) GROUP BY ALL)
+        SELECT s.*, coalesce(r.drops, 0) AS drops, coalesce(r.drops_by, MAP {{}}) AS drops_by
+        FROM sums s LEFT JOIN reasons r USING (dt, w, relay, peer, whose)""",  # noqa: S608
     "links": """
         WITH d AS (SELECT *, epoch_us(ts) - epoch_us(lag(ts) OVER s) AS apart,
                 sent_packets - lag(sent_packets) OVER s AS more,
-                lost_packets - lag(lost_packets) OVER s AS less FROM quic
+                lost_packets - lag(lost_packets) OVER s AS less FROM quic WHERE peer IS NOT NULL
             WINDOW s AS (PARTITION BY relay, boot, session_id ORDER BY ts, event_seq)),
         q AS (SELECT dt, time_bucket(INTERVAL 5 MINUTE, ts) AS w, relay, peer, count(*) AS n,
-                quantile_disc(srtt_us, 0.5) AS p50, quantile_disc(srtt_us, 0.95) AS p95,
-                avg(rttvar_us) AS jitter,
-                sum(more) FILTER (WHERE apart <= 3600000000 AND more >= 0) AS sent,
-                sum(less) FILTER (WHERE apart <= 3600000000 AND less >= 0) AS lost
+                quantile_disc(srtt_us, [0.5, 0.95]) AS rtt,
+                approx_quantile(srtt_us, [0.5, 0.95]) AS about, avg(rttvar_us) AS jitter,
+                sum(more) FILTER (WHERE apart <= 3600000000 AND more >= 0)::BIGINT AS sent,
+                sum(less) FILTER (WHERE apart <= 3600000000 AND less >= 0)::BIGINT AS lost
             FROM d GROUP BY ALL),
         b AS (SELECT dt, time_bucket(INTERVAL 5 MINUTE, ts) AS w, relay, out_peer AS peer,
-                sum(out_bytes) AS bytes FROM hop WHERE out_peer IS NOT NULL GROUP BY ALL)
-        SELECT *, min(p50) OVER h, max(p50) OVER h FROM q FULL JOIN b USING (dt, w, relay, peer)
+                sum(out_bytes)::BIGINT AS bytes FROM hop WHERE out_peer IS NOT NULL GROUP BY ALL)
+        SELECT dt, w, relay, peer, coalesce(n, 0) AS samples, rtt[1] AS p50, rtt[2] AS p95, about,
+            jitter, coalesce(sent, 0) AS sent, coalesce(lost, 0) AS lost,
+            CASE WHEN sent > 0 THEN coalesce(lost, 0) / sent END AS loss,
+            coalesce(bytes, 0) AS bytes, coalesce(bytes, 0) * 8 / 300.0::DOUBLE AS rate,
+            coalesce(count(rtt[1]) OVER h >= 6 AND (rtt[1] > 1.1::DOUBLE * max(rtt[1]) OVER h
+                OR rtt[1] < 0.9::DOUBLE * min(rtt[1]) OVER h), false) AS change_point
+        FROM q FULL JOIN b USING (dt, w, relay, peer)
         WINDOW h AS (PARTITION BY relay, peer ORDER BY w
             RANGE BETWEEN INTERVAL 60 MINUTE PRECEDING AND INTERVAL 5 MINUTE PRECEDING)""",
     "fanout": """
-        WITH home AS (SELECT dt, relay, arg_max(region, ts) AS region FROM (
+        WITH RECURSIVE home AS (SELECT dt, relay, arg_max(region, ts) AS region FROM (
                 SELECT dt, relay, region, ts FROM hop UNION ALL
                 SELECT dt, relay, region, ts FROM quic) GROUP BY ALL),
-        h AS (SELECT dt, time_bucket(INTERVAL 5 MINUTE, ts) AS w, track, tenant, relay, in_peer,
-                out_peer, sum(in_bytes) AS i, sum(out_bytes) AS o FROM hop GROUP BY ALL),
-        ways AS (SELECT h.*, a.region AS ra, b.region AS rb FROM h
-            LEFT JOIN home a USING (dt, relay) LEFT JOIN home b ON b.relay = h.out_peer),
-        origin AS (SELECT dt, w, track, tenant, max(i) AS bytes, arg_max(relay, i) AS origin
-            FROM (SELECT dt, w, track, tenant, relay, max(i) AS i FROM ways
-                WHERE in_peer IS NULL GROUP BY ALL) GROUP BY ALL),
-        pairs AS (SELECT dt, w, track, tenant, max(o) AS o, arg_max(pair, o) AS pair FROM (
-                SELECT dt, w, track, tenant, ra || '>' || rb AS pair, sum(o) AS o FROM ways
+        h AS MATERIALIZED (SELECT dt, time_bucket(INTERVAL 5 MINUTE, ts) AS w, track,
+                coalesce(tenant, '') AS whose, relay, in_peer, out_peer,
+                sum(in_bytes)::BIGINT AS i, sum(out_bytes)::BIGINT AS o FROM hop GROUP BY ALL),
+        ways AS MATERIALIZED (SELECT x.*, coalesce(a.region, relay) AS ra,
+                coalesce(b.region, out_peer) AS rb FROM (
+                SELECT dt, w, track, whose, relay, out_peer, sum(o)::BIGINT AS o
+                FROM h GROUP BY ALL) x LEFT JOIN home a USING (dt, relay)
+            LEFT JOIN home b ON b.dt = x.dt AND b.relay = x.out_peer),
+        origin AS (SELECT g.dt, w, track, whose, max(i) AS bytes,
+                arg_min(g.relay, (-i, g.relay)) AS origin,
+                arg_min(a.region, (-i, g.relay)) AS region FROM (
+                SELECT dt, w, track, whose, relay, max(i) AS i FROM h
+                WHERE in_peer IS NULL GROUP BY ALL) g LEFT JOIN home a USING (dt, relay)
+            GROUP BY ALL),
+        pairs AS (SELECT dt, w, track, whose, max(o) AS o, arg_min(pair, (-o, pair)) AS pair FROM (
+                SELECT dt, w, track, whose, ra || '>' || rb AS pair, sum(o)::BIGINT AS o FROM ways
                 WHERE out_peer IS NOT NULL AND ra <> rb GROUP BY ALL) GROUP BY ALL),
-        tracks AS (SELECT dt, w, track, tenant, count(DISTINCT relay) AS relays,
-                count(DISTINCT relay) FILTER (WHERE out_peer IS NULL) AS s_relays,
-                list(DISTINCT ra) FILTER (WHERE out_peer IS NULL) AS served,
-                sum(o) FILTER (WHERE out_peer IS NOT NULL) AS link,
-                sum(o) FILTER (WHERE ra <> rb) AS wan,
-                list(DISTINCT (relay, out_peer)) FILTER (WHERE out_peer IS NOT NULL) AS edges
+        walk AS (SELECT dt, w, track, whose, origin AS here, 0 AS depth FROM origin
+            UNION SELECT k.dt, k.w, k.track, k.whose, x.out_peer, k.depth + 1 FROM walk k
+            JOIN ways x ON x.dt = k.dt AND x.w = k.w AND x.track = k.track AND x.whose = k.whose
+                AND x.relay = k.here AND x.out_peer IS NOT NULL WHERE k.depth < 8),
+        depths AS (SELECT dt, w, track, whose, max(depth) AS hops FROM walk GROUP BY ALL),
+        tracks AS (SELECT dt, w, track, whose, count(DISTINCT relay) AS relays,
+                count(*) FILTER (WHERE out_peer IS NULL AND o > 0) AS s_relays,
+                list(DISTINCT ra) FILTER (WHERE out_peer IS NULL AND o > 0) AS served,
+                coalesce(sum(o) FILTER (WHERE out_peer IS NOT NULL), 0)::BIGINT AS link,
+                coalesce(sum(o) FILTER (WHERE ra <> rb), 0)::BIGINT AS wan
             FROM ways GROUP BY ALL)
-        SELECT t.*, o.bytes, o.origin, p.o AS worst, p.pair FROM tracks t
-        LEFT JOIN origin o USING (dt, w, track, tenant)
-        LEFT JOIN pairs p USING (dt, w, track, tenant)""",
+        SELECT t.dt, t.w, t.track, t.whose, origin, s_relays, relays, hops,
+            coalesce(o.bytes, 0) AS bytes, link, wan,
+            coalesce(o.bytes * len(list_filter(served, lambda r: r <> o.region)), 0) AS ideal,
+            CASE WHEN ideal > 0 THEN wan / ideal END AS dup_factor,
+            CASE WHEN o.bytes > 0 THEN p.o / o.bytes END AS stress, p.pair
+        FROM tracks t LEFT JOIN origin o USING (dt, w, track, whose)
+        LEFT JOIN pairs p USING (dt, w, track, whose)
+        LEFT JOIN depths d USING (dt, w, track, whose)""",
 }
 
 

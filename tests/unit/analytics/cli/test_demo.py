@@ -29,7 +29,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         answers = (("usage", "Who pays what?", "tenant-1 pays."),)
         gains = [Gain("WAN rate", 200.0, 100.0, "Mbit/s", "better"), Gain("x", 0.0, 0.0, "%")]
         return demo.Demo(
-            folder, 7, 12, 5, 8275, Report("", answers, {}), plan, gains, {"world": 2.0}
+            *(folder, 7, 12, 5, 8275, Report("", answers, {}), plan, gains, {"world": 2.0}),
+            "0 of 9 objects lost",
         )
 
     monkeypatch.setattr(demo, "run_demo", run)
@@ -40,7 +41,13 @@ def test_the_end_is_for_newcomers(asked: list[dict[str, Any]], tmp_path: Path) -
     ended = CliRunner().invoke(app, ["demo", "--quick", "--seed", "9", "--out", str(tmp_path)])
     assert ended.exit_code == 0, ended.output
     assert (asked[0]["seed"], asked[0]["size"], asked[0]["folder"]) == (9, QUICK, tmp_path)
-    for words in ("12 relays and 5 tracks", "8,275 lines", "tenant-1 pays.", "-50%  better"):
+    for words in (
+        "12 relays and 5 tracks",
+        "8,275 lines",
+        "tenant-1 pays.",
+        "-50%  better",
+        "simulator: 0 of 9",
+    ):
         assert words in ended.stdout
     assert f"Files, all in {tmp_path}" in ended.stdout
     assert "1/8  A world" in ended.stderr

@@ -46,6 +46,10 @@ def test_places_that_cannot_be(
     assert "cannot be written: Not a directory" in said
     said = run(monkeypatch, capsys, "ingest", str(tmp_path / "x"), "--lake", str(tmp_path / "l"))
     assert "x does not exist" in said
+    (tmp_path / "empty").mkdir()
+    words_of_empty = ("ingest", str(tmp_path / "empty"), "--lake", str(tmp_path / "l"))
+    assert "no telemetry in" in run(monkeypatch, capsys, *words_of_empty)
+    assert not (tmp_path / "l").exists()
     said = run(monkeypatch, capsys, "sql", "SELECT 1", "--lake", str(tmp_path))
     assert "is not a lake" in said
     said = run(

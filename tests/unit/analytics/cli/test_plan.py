@@ -42,7 +42,7 @@ class Place:
 
     def plan(self, out: str, *more: str) -> Any:
         key = ("--key", str(self.root / "key.pem"), "--out", str(self.root / out))
-        return self.json("plan", *self.common, *key, *more)
+        return self.json("plan", *self.common, *key, "--no-simulate", *more)
 
     def path(self, name: str) -> str:
         return str(self.root / name)
@@ -82,9 +82,11 @@ def test_a_plan_is_made_signed_and_verified(place: Place) -> None:
     assert signed.plan.id == "test"
     assert len(signed.plan.entries) == facts["entries"]
     words = place.run(
-        *("plan", *place.common, "--key", place.path("key.pem"), "--out", place.path("x.json"))
+        *("plan", *place.common, "--key", place.path("key.pem"), "--out", place.path("x.json")),
+        "--no-simulate",
     )
     assert "entries" in words
+    assert "not simulated: --no-simulate" in words
 
 
 def test_the_next_plan_counts_on_and_changes_nothing_without_need(place: Place) -> None:
@@ -128,7 +130,7 @@ def test_two_plans_are_compared(place: Place) -> None:
     (place.root / "dear.toml").write_text(dear.replace("change_budget = 0\n", ""), encoding="ascii")
     place.run(
         *("plan", "--lake", place.path("lake"), "--constraints", place.path("dear.toml")),
-        *("--key", place.path("key.pem"), "--out", place.path("dear.json")),
+        *("--key", place.path("key.pem"), "--out", place.path("dear.json"), "--no-simulate"),
     )
     changes = place.json("diff", place.path("first.json"), place.path("dear.json"))
     assert {item["kind"] for item in changes} <= {"added", "removed", "moved"}
@@ -166,8 +168,9 @@ def test_files_that_do_not_fit(place: Place, tmp_path: Path) -> None:
         read_key(tmp_path / "bad.pem")
     with pytest.raises(PlanError, match="is not a plan: not JSON"):
         read_plan(tmp_path / "bad.pem")
-    with pytest.raises(PlanError, match="No such file"):
-        read_plan(tmp_path / "none.json")
+    for words in (("explain", "none.json"), ("diff", place.path("first.json"), "none.json")):
+        with pytest.raises(PlanError, match=r"No such file.*; name a plan that .* --out. wrote"):
+            place.run(*words)
     signed = read_plan(Path(place.path("first.json")))
     with pytest.raises(PlanError, match="no public key"):
         check_signature(signed, tmp_path / "bad.pem")
@@ -197,3 +200,45 @@ def test_a_plan_is_measured_and_going_back_is_only_proposed(place: Place, tmp_pa
         shown = place.run("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
         assert ("proposal: drop version 1" in shown) is (word == "worse")
         assert "startup" in shown
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int = 0) -> Path:
+    """A program in the place of ``laps-relay``."""
+    program = folder / "laps-relay"
+    program.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n", encoding="ascii")
+    program.chmod(0o755)
+    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: program)
+    return program
+
+
+def test_a_plan_that_the_simulator_objects_to_is_not_written(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = {"check": "way", "where": "0.1:0.1 > eu", "text": "over another Via"}
+    pretend(monkeypatch, tmp_path, json.dumps({"ok": False, "faults": [fault] * 2}), 1)
+    with pytest.raises(
+        PlanError, match=r"2 faults, nothing was written; .*: way at 0\.1:0\.1 > eu"
+    ):
+        place.plan("never.json", "--simulate")
+    assert not Path(place.path("never.json")).exists()
+
+
+def test_a_simulator_that_is_not_there_or_says_nothing_is_named(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = ("--key", place.path("key.pem"), "--out", place.path("unsimulated.json"))
+    pretend(monkeypatch, tmp_path, "no such command", 2)
+    found = place.json("plan", *place.common, *key)
+    assert found["simulated"] == "not simulated: the simulator ended with code 2: no message"
+    assert found["simulation"] is None
+    with pytest.raises(PlanError, match=r"ended with code 2.*; nothing was written"):
+        place.plan("never.json", "--simulate")
+    pretend(monkeypatch, tmp_path, "words")
+    assert "gave no verdict" in place.json("plan", *place.common, *key)["simulated"]
+    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: tmp_path / "none")
+    assert "does not start" in place.json("plan", *place.common, *key)["simulated"]
+    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: None)
+    shown = place.run("plan", *place.common, *key)
+    assert "not simulated: laps-relay is not installed" in shown
+    with pytest.raises(UsageError, match="pip install laps-relay, or --no-simulate"):
+        place.plan("never.json", "--simulate")

@@ -390,10 +390,14 @@ _TOPOLOGY = """
         FROM asked JOIN w ON w.us < asked.mom GROUP BY ALL),
     nodes AS (SELECT mom, node, f, r FROM state WHERE coalesce(there, false) OR own),
     sess AS (SELECT mom, relay, boot, session, peer, arg_max(type, (us, n)) AS last,
-            max((us, n, srtt)) FILTER (WHERE srtt IS NOT NULL) AS m
-        FROM asked JOIN s ON s.us < asked.mom AND s.us >= asked.mom - 300000000 GROUP BY ALL),
+            max(us) AS us, max((us, n, srtt)) FILTER (WHERE srtt IS NOT NULL
+                AND us // 300000000 = (SELECT max(x.us) // 300000000 FROM s x WHERE x.us < asked.mom
+                    AND x.relay = s.relay AND x.boot = s.boot AND x.session = s.session
+                    AND x.peer = s.peer)) AS m
+        FROM asked JOIN s ON s.us < asked.mom AND s.us >= asked.mom - 900000000 GROUP BY ALL),
     links AS (SELECT mom, relay AS node, peer, max(m) AS m FROM sess
-        WHERE last <> 'session.close' GROUP BY ALL),
+        WHERE last <> 'session.close' AND NOT EXISTS (SELECT 1 FROM s
+            WHERE s.relay = sess.relay AND s.boot > sess.boot AND s.us < sess.mom) GROUP BY ALL),
     n2 AS (SELECT coalesce(a.mom, b.mom + 300000000) AS mom, coalesce(a.node, b.node) AS node,
             CASE WHEN a.mom IS NULL THEN b.f ELSE a.f END AS f,
             CASE WHEN a.mom IS NULL THEN b.r ELSE a.r END AS r,
@@ -444,14 +448,21 @@ _QUALITY = """
     said AS (SELECT e.dt, w, us, n, e.relay, peer, i(body, 'sns_id') AS id,
             body ->> 'direction' AS d, coalesce(i(body, 'members'), 0) AS m
         FROM e JOIN peers p ON p.dt = e.dt AND p.relay = e.relay AND p.boot = e.boot
-            AND p.s = body ->> 'session_id' WHERE type IN ('sns.adv', 'sns.wd')),
+            AND p.s = body ->> 'session_id' WHERE type IN ('sns.adv', 'sns.wd')
+            AND (SELECT max(x.boot) FROM boots x WHERE x.relay = e.relay AND x.w = e.w) = e.boot),
+    over AS (SELECT w, least(relay, body ->> 'peer') AS one, greatest(relay, body ->> 'peer')
+            AS other, max(us) AS us FROM e
+        WHERE type = 'session.close' AND body ->> 'peer' IS NOT NULL GROUP BY ALL),
     ends AS (SELECT dt, w, CASE WHEN d = 'out' THEN relay ELSE peer END AS a,
             CASE WHEN d = 'out' THEN peer ELSE relay END AS b, id,
             coalesce(arg_max(m, (us, n)) FILTER (WHERE d = 'out'), 0) AS o,
             coalesce(arg_max(m, (us, n)) FILTER (WHERE d = 'in'), 0) AS i
+            , max(us) AS us
         FROM said GROUP BY ALL HAVING max(us) % 3600000000 < 3540000000),
     sets AS (SELECT dt, w, a, b, sum(o)::BIGINT AS o, sum(i)::BIGINT AS i,
-            sum(abs(o - i))::BIGINT AS x FROM ends GROUP BY ALL),
+            sum(abs(o - i))::BIGINT AS x FROM ends WHERE NOT EXISTS (SELECT 1 FROM over
+                WHERE over.w = ends.w AND one = least(a, b) AND other = greatest(a, b)
+                    AND over.us >= ends.us) GROUP BY ALL),
     rows AS (
         SELECT dt, w, 'telemetry_gap' AS c, relay AS s, want::DOUBLE AS expected, c::DOUBLE AS seen,
             CASE WHEN want > 0 THEN greatest(want - c, 0) / want ELSE 0 END AS error, 0.01 AS lim

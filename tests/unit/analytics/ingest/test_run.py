@@ -211,6 +211,9 @@ def test_the_command_asks_tables(shell: CliRunner, made: Made) -> None:
     assert rows[0]["relay"] == "1:1"
     assert rows[0]["n"] >= count
     assert ask(query, "--format", "csv").splitlines()[0] == "relay,n,d"
+    # What is text is never a formula; numbers are as they were.
+    printed = ask("SELECT '=1+1' AS `@a`, -1.5D AS b, '-2' AS c", "--format", "csv").splitlines()
+    assert printed == ["'@a,b,c", "'=1+1,-1.5,-2"]
     assert "relay" in ask(query)
     assert "moqt:x" in ask("SELECT name FROM bronze_qlog")
     with pytest.raises(UsageError, match=r"^the query failed: .*NO_SUCH_TABLE|TABLE_OR_VIEW"):

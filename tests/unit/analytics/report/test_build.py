@@ -280,3 +280,20 @@ def test_what_is_no_plan_is_said(tmp_path: Path) -> None:
         app, ["report", "--lake", str(tmp_path / "lake"), "--plan", str(tmp_path / "plan.json")]
     )
     assert isinstance(ended.exception, InputError)
+
+
+def test_text_in_csv_is_no_formula(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"name": ["=1+1", "@x", "+a", "-b", "-5", "plain"], "number": [-1.5, 2, 3, 4, 5, 6]}
+    )
+    (path,) = export_csv(Report("", (), {"t": frame}), tmp_path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines == [
+        "name,number",
+        "'=1+1,-1.5",
+        "'@x,2.0",
+        "'+a,3.0",
+        "'-b,4.0",
+        "-5,5.0",
+        "plain,6.0",
+    ]

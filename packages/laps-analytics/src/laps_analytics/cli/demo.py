@@ -81,6 +81,8 @@ def summary(made: Demo) -> str:
     vias = len({entry.via for entry in made.plan.entries})
     lines += [
         "",
+        f"The plan in the relay simulator: {made.simulated}.",
+        "",
         (
             f"The plan moves copies over {vias} Vias in {len(made.plan.entries)} entries. What it"
             " gained, measured at the same time of the next day:"

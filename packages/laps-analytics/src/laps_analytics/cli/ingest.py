@@ -22,6 +22,7 @@ from laps_analytics.cli.common import (
 )
 from laps_analytics.errors import UsageError
 from laps_analytics.ingest.run import Summary, ingest
+from laps_analytics.ingest.sources import find_sources, require_sources
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake
 
@@ -54,6 +55,8 @@ def ingest_files(
         raise UsageError(
             "--follow and --remote exclude each other: a stream writes from here, use --master"
         )
+    # A lake is made when there is something for it; a stream may begin with an empty folder.
+    (find_sources if follow_on else require_sources)(sources, without=lake)
     place = Lake.open(lake, create=True)
     maker, tell = session_maker(master, remote, memory), teller(no_progress)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.cli.common import AsJson, LakeFolder
 from laps_analytics.errors import PlanError, UsageError
@@ -25,15 +26,17 @@ from laps_analytics.plan.core.verify import verify
 from laps_analytics.plan.core.whatif import Scenario, what_if
 from laps_analytics.plan.measured import accepted_at, before_and_after
 from laps_analytics.plan.observed import gate_of, observe
+from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import (
     check_signature,
     make_key,
+    public_pem,
     read_key,
     read_plan,
     sign,
     write_plan,
 )
-from laps_wire.plan import Plan, PlanEntry
+from laps_wire.plan import Plan, PlanEntry, SignedPlan
 
 __all__ = ["plan_app", "show_diff", "show_explanation", "show_what_if"]
 
@@ -68,11 +71,20 @@ def make_plan(  # noqa: PLR0917 - typer's options
     previous: Annotated[Path | None, typer.Option("--previous", help="The plan in force.")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
     minutes: Minutes = 60,
+    simulate: Annotated[
+        bool | None,
+        typer.Option(
+            "--simulate/--no-simulate",
+            help="Play it in the relay simulator first.  [default: if laps-relay is installed]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a plan from the last hour of a lake: verified, signed, for relays to load.
+    """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
 
-    A red data-quality gate stops it; there is no option to go on.
+    A red data-quality gate stops it; there is no option to go on. Nothing is written that the
+    verifier or the simulator objects to.
     """
     if context.invoked_subcommand is not None:
         return
@@ -105,8 +117,26 @@ def make_plan(  # noqa: PLR0917 - typer's options
             f"the verifier found {len(faults)} violations, nothing was signed; the first:"
             f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
         )
-    write_plan(sign(made.plan, signer), out)
-    _tell_plan(made, assembled, as_json)
+    signed = sign(made.plan, signer)
+    played = _played(signed, made, signer, simulate)
+    write_plan(signed, out)
+    _tell_plan(made, assembled, played, as_json)
+
+
+def _played(
+    signed: SignedPlan, made: Made, signer: Ed25519PrivateKey, simulate: bool | None
+) -> Rehearsal:
+    """What the simulator says of a plan; who asked for it gets a verdict or an error."""
+    if simulate is False:
+        return Rehearsal(None, "--no-simulate")
+    program = simulator()
+    if simulate and program is None:
+        raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
+    played = rehearse(program, signed, public_pem(signer), made.draft.network, made.draft.groups)
+    if simulate and played.verdict is None:
+        raise PlanError(f"{played.words}; nothing was written")
+    played.require()
+    return played
 
 
 @plan_app.command("keygen")
@@ -265,7 +295,7 @@ def _assembled(lake: Path, settings: Settings, dimensions: Path | None, minutes:
     return assemble(observed, settings, facts)
 
 
-def _tell_plan(made: Made, assembled: Assembled, as_json: bool) -> None:
+def _tell_plan(made: Made, assembled: Assembled, played: Rehearsal, as_json: bool) -> None:
     plan = made.plan
     facts: dict[str, Any] = {
         "id": plan.id,
@@ -279,9 +309,10 @@ def _tell_plan(made: Made, assembled: Assembled, as_json: bool) -> None:
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,
         "expires_us": plan.expires_us,
+        "simulated": played.words,
     }
     if as_json:
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps({**facts, "simulation": played.verdict}))
         return
     for label, value in facts.items():
         shown = "not checked (pip install 'laps-analytics[plan]')" if value is None else value

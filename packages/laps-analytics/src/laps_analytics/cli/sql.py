@@ -17,6 +17,7 @@ from rich.table import Table as TextTable
 from laps_analytics.cli.common import LakeFolder, Master, Memory, Remote, session_maker
 from laps_analytics.errors import UsageError
 from laps_analytics.lake import Lake
+from laps_analytics.report.cells import guarded
 
 __all__ = ["Form", "ask", "make_views"]
 
@@ -75,8 +76,12 @@ def _print(form: Form, names: list[str], rows: list[list[Any]]) -> None:
             typer.echo(json.dumps(dict(zip(names, row, strict=True)), default=_plain))
     elif form is Form.CSV:
         writer = csv.writer(sys.stdout)
-        writer.writerow(names)
-        writer.writerows([[_cell(value) for value in row] for row in rows])
+        writer.writerow([guarded(name) for name in names])
+        # Only what was text is guarded: a list or a number says what it is.
+        writer.writerows(
+            [guarded(value) if isinstance(value, str) else _cell(value) for value in row]
+            for row in rows
+        )
     else:
         table = TextTable(*names, box=None, pad_edge=False)
         for row in rows:

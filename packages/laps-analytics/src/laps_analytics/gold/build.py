@@ -24,6 +24,7 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.recipes import RECIPES, Recipe, Scene
 from laps_analytics.gold.silver import Silver, partitions_of, wanted
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.ways import ways_5m
 from laps_analytics.lake import Lake, Snapshot, read, write
 from laps_analytics.schema import QUARANTINE, event_types, table_name
 
@@ -106,11 +107,14 @@ def build(
     facts = dimensions or Dimensions()
     done: list[Built] = []
     work = _Work(spark, lake, facts, moment)
-    for step, name in enumerate(recipes.ORDER):
-        if name in names:
-            if progress is not None:
-                progress(name, step, len(recipes.ORDER))
-            done.append(work.build(name, chosen, again=again))
+    try:
+        for step, name in enumerate(recipes.ORDER):
+            if name in names:
+                if progress is not None:
+                    progress(name, step, len(recipes.ORDER))
+                done.append(work.build(name, chosen, again=again))
+    finally:
+        work.close()
     if progress is not None:
         progress("", len(recipes.ORDER), len(recipes.ORDER))
     return done
@@ -129,6 +133,13 @@ class _Work:
     dimensions: Dimensions
     now_us: int
     silver: dict[str, Snapshot] = field(default_factory=dict)
+    held: dict[tuple[str, ...], DataFrame] = field(default_factory=dict)
+    """The ways of some days: several tables stand on them."""
+
+    def close(self) -> None:
+        """Let go of what was held."""
+        for frame in self.held.values():
+            frame.unpersist()
 
     def build(self, name: str, days: Sequence[str], *, again: bool) -> Built:
         began = time.monotonic()
@@ -166,9 +177,17 @@ class _Work:
             self.dimensions,
             self.now_us,
             lambda name, days: read_gold(self.spark, self.lake, name, days),
+            self._ways,
             keep,
             self._quarantined(days),
         )
+
+    def _ways(self, days: Sequence[str]) -> DataFrame:
+        key = tuple(days)
+        if key not in self.held:
+            silver = Silver.of_lake(self.spark, self.lake)
+            self.held[key] = ways_5m(silver, key, self.dimensions).persist()
+        return self.held[key]
 
     def _quarantined(self, days: Sequence[str]) -> DataFrame | None:
         """Lines that could not be read and came on these days, or the day after each."""

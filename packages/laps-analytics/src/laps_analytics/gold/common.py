@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -11,7 +10,6 @@ from pyspark.sql import functions as F
 
 from laps_analytics.gold.contract import GoldTable
 from laps_analytics.gold.dimensions import Dimensions
-from laps_analytics.gold.silver import Silver
 
 __all__ = [
     "FIVE_MINUTES",
@@ -19,11 +17,10 @@ __all__ = [
     "as_it_is",
     "class_of",
     "disc",
+    "disc_of",
     "finish",
     "five_minutes",
     "merged",
-    "received",
-    "regions",
     "tenant_of",
     "window",
 ]
@@ -59,6 +56,15 @@ def disc(share: float, column: str, where: str | None = None) -> Column:
     return F.expr(text).cast("bigint")
 
 
+def disc_of(share: float, values: str) -> Column:
+    """The same of values that are in a sorted array already; null if there are none.
+
+    Several percentiles of one array cost one list, where each :func:`disc` counts values anew.
+    """
+    place = f"cast(ceil({share}D * size({values})) AS int)"
+    return F.expr(f"get({values}, greatest({place}, 1) - 1)")
+
+
 def _facts(names: dict[str, str]) -> Column | None:
     if not names:
         return None
@@ -80,35 +86,6 @@ def class_of(dimensions: Dimensions, track: str = "track") -> Column:
     if known is None:
         return F.lit("")
     return F.coalesce(known[F.col(track)], F.lit(""))
-
-
-def regions(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """Relay to region, by day: the last word of the relay itself; its own name without one."""
-    wanted = tuple(days)
-    parts = [
-        silver.read(kind, wanted)
-        .groupBy("dt", "relay")
-        .agg(
-            F.max(F.when(F.col("region").isNotNull(), F.struct("ts", "event_id", "region"))).alias(
-                "last"
-            )
-        )
-        for kind in ("hop.stat", "quic.sample", "node.adv")
-    ]
-    every = reduce(DataFrame.unionByName, parts)
-    found = every.groupBy("dt", "relay").agg(F.max("last").alias("last"))
-    return found.select("dt", "relay", F.coalesce("last.region", "relay").alias("region"))
-
-
-def received(hops: DataFrame) -> DataFrame:
-    """What came in, counted once: (window, relay, track, tenant, in_peer) to ``in_bytes``.
-
-    A relay that sends a track on over several ways may write the bytes that it received on each of
-    them. So what came in is what the way with the most of it says, in five minutes.
-    """
-    keys = ("dt", "window_start", "relay", "track", "tenant", "in_peer")
-    by_way = hops.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
-    return by_way.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))
 
 
 def merged(entries: str) -> Column:

@@ -13,10 +13,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.common import finish, five_minutes, received, regions, tenant_of
+from laps_analytics.gold.common import finish
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.ways import received, regions, ways_5m
 
 __all__ = ["MAX_HOPS", "track_fanout"]
 
@@ -26,20 +27,16 @@ MAX_HOPS: Final = 8
 _KEYS: Final = ("dt", "window_start", "track", "tenant")
 
 
-def track_fanout(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
-    """``track_fanout_5m``."""
+def track_fanout(
+    silver: Silver, days: Iterable[str], dimensions: Dimensions, ways: DataFrame | None = None
+) -> DataFrame:
+    """``track_fanout_5m``; ``ways`` are those of the days, if they are there already."""
     wanted = tuple(days)
-    hops = silver.read("hop.stat", wanted).select(
-        "dt",
-        five_minutes().alias("window_start"),
-        *("track", "relay", "in_peer", "out_peer", "in_bytes", "out_bytes"),
-        tenant_of(dimensions).alias("tenant"),
-    )
-    where = regions(silver, wanted)
+    hops = ways_5m(silver, wanted, dimensions) if ways is None else ways
+    where = regions(silver, wanted, hops)
     near = where.withColumnRenamed("region", "from_region")
     far = where.select("dt", F.col("relay").alias("out_peer"), F.col("region").alias("to_region"))
-    # One row for each way: small from here on.
-    ways = (
+    out = (
         hops.groupBy(*_KEYS, "relay", "out_peer")
         .agg(F.sum("out_bytes").alias("out_bytes"))
         .join(F.broadcast(near), ["dt", "relay"], "left")
@@ -65,17 +62,18 @@ def track_fanout(silver: Silver, days: Iterable[str], dimensions: Dimensions) ->
         .select(*_KEYS, "from.origin", "from.home", "from.track_bytes")
     )
     pairs = (
-        ways.where("wan")
+        out.where("wan")
         .groupBy(*_KEYS, F.concat_ws(">", "from_region", "to_region").alias("pair"))
         .agg(F.sum("out_bytes").alias("bytes"))
         .groupBy(*_KEYS)
         .agg(F.min(F.struct((-F.col("bytes")).alias("order"), "pair", "bytes")).alias("worst"))
     )
     serving = (F.col("out_peer").isNull()) & (F.col("out_bytes") > 0)
-    tracks = ways.groupBy(*_KEYS).agg(
-        F.count_distinct(F.when(serving, F.col("relay"))).alias("s_relays"),
+    tracks = out.groupBy(*_KEYS).agg(
+        # A relay has one row for its clients, so it need not be told from others.
+        F.count_if(serving).alias("s_relays"),
         F.collect_set(F.when(serving, F.col("from_region"))).alias("served"),
-        F.count_distinct("relay").alias("relays"),
+        F.size(F.collect_set("relay")).alias("relays"),
         F.coalesce(F.sum(F.expr("if(out_peer IS NULL, 0, out_bytes)")), F.lit(0)).alias(
             "link_bytes"
         ),

@@ -13,9 +13,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.common import FIVE_MINUTES, disc, finish, five_minutes, window
+from laps_analytics.gold.common import (
+    FIVE_MINUTES,
+    disc,
+    disc_of,
+    finish,
+    five_minutes,
+    window,
+)
+from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.ways import ways_5m
 
 __all__ = ["link_quality", "path_stretch"]
 
@@ -26,9 +35,11 @@ _ENOUGH: Final = 6
 """Windows before that are needed to call something a change."""
 
 
-def link_quality(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """``link_quality_5m``."""
+def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = None) -> DataFrame:
+    """``link_quality_5m``; ``ways`` are those of the days, if they are there already."""
     wanted = tuple(days)
+    if ways is None:
+        ways = ways_5m(silver, wanted, Dimensions())
     session = Window.partitionBy("relay", "boot", "session_id").orderBy("ts", "event_seq")
     recent = F.unix_micros("ts") - F.unix_micros(F.lag("ts").over(session)) <= _HOUR * 1_000_000
 
@@ -50,31 +61,36 @@ def link_quality(silver: Silver, days: Iterable[str]) -> DataFrame:
         )
     )
     nothing = F.lit(None).cast("bigint")
+    # Added up before they meet the samples: what follows keeps lists, and costs more for each row.
     bytes_sent = (
-        silver.read("hop.stat", wanted)
-        .where("out_peer IS NOT NULL")
+        ways.where("out_peer IS NOT NULL")
+        .groupBy("dt", "window_start", "relay", F.col("out_peer").alias("peer"))
+        .agg(F.sum("out_bytes").alias("out_bytes"))
         .select(
-            "dt",
-            five_minutes().alias("window_start"),
-            "relay",
-            F.col("out_peer").alias("peer"),
+            *("dt", "window_start", "relay", "peer"),
             *[nothing.alias(name) for name in ("srtt_us", "rttvar_us", "sent", "lost")],
             "out_bytes",
         )
     )
     rows = (
         samples.unionByName(bytes_sent)
-        .groupBy("dt", "window_start", "relay", "peer")
+        .groupBy("window_start", "relay", "peer", "dt")
         .agg(
-            F.count("srtt_us").alias("samples"),
-            disc(0.5, "srtt_us").alias("rtt_p50_us"),
-            disc(0.95, "srtt_us").alias("rtt_p95_us"),
+            F.sort_array(F.collect_list("srtt_us")).alias("rtts"),
             F.kll_sketch_agg_bigint("srtt_us").alias("kll"),
             F.avg("rttvar_us").alias("jitter_us"),
             F.coalesce(F.sum("sent"), F.lit(0)).alias("sent_packets"),
             F.coalesce(F.sum("lost"), F.lit(0)).alias("lost_packets"),
             F.coalesce(F.sum("out_bytes"), F.lit(0)).alias("out_bytes"),
         )
+        .withColumns(
+            {
+                "samples": F.size("rtts").cast("bigint"),
+                "rtt_p50_us": disc_of(0.5, "rtts"),
+                "rtt_p95_us": disc_of(0.95, "rtts"),
+            }
+        )
+        .drop("rtts")
     )
     hour = (
         Window.partitionBy("relay", "peer")

@@ -15,6 +15,10 @@ quarantine      lines that could not be read                 1 %
 Two relays do not write at the same moment, so that what one counts before the hour the other may
 count after it. That is at most the records that touch an edge of the hour, and these are added to
 what is tolerated of ``link_bytes``. Links are compared only if both ends wrote telemetry.
+
+A relay that dies takes its sets with it and says nothing more. So of each relay the sets of its
+last boot count, and of two relays only those that changed after the last time that one of them said
+that a session between them was over.
 """
 
 from __future__ import annotations
@@ -28,9 +32,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from laps_analytics.errors import GateError
-from laps_analytics.gold.common import Keep, as_it_is, finish, five_minutes, received, window
+from laps_analytics.gold.common import Keep, as_it_is, finish, five_minutes, window
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.ways import received
 from laps_analytics.schema import event_types
 
 __all__ = ["LIMITS", "Gate", "gate", "quality"]
@@ -197,6 +202,16 @@ def _link_bytes(silver: Silver, days: Sequence[str], counted: DataFrame) -> Data
 def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
     """Members of the sets that were changed in the hour, but not in its last minute."""
     names = ("relay", "boot", "session_id")
+    hour = window("ts", _HOUR).alias("window_start")
+    boots = counted.groupBy(*_KEYS, "relay").agg(F.max("boot").alias("boot"))
+    pair = (F.least("a", "b").alias("one"), F.greatest("a", "b").alias("other"))
+    over = (
+        silver.read("session.close", days)
+        .where("peer IS NOT NULL")
+        .select("dt", hour, "ts", F.col("relay").alias("a"), F.col("peer").alias("b"))
+        .groupBy(*_KEYS, *pair)
+        .agg(F.max("ts").alias("over"))
+    )
     peers = reduce(
         lambda a, b: a.unionByName(b),
         [
@@ -210,12 +225,13 @@ def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
         .select(*columns, "members")
         .unionByName(silver.read("sns.wd", days).select(*columns, F.lit(0).alias("members")))
         .join(peers, ["dt", *names])
+        .withColumn("window_start", hour)
+        .join(boots, [*_KEYS, "relay", "boot"])
     )
     outward = F.col("direction") == "out"
     last = (
         said.groupBy(
-            "dt",
-            window("ts", _HOUR).alias("window_start"),
+            *_KEYS,
             F.when(outward, F.col("relay")).otherwise(F.col("peer")).alias("a"),
             F.when(outward, F.col("peer")).otherwise(F.col("relay")).alias("b"),
             "sns_id",
@@ -228,6 +244,9 @@ def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
         .where(F.unix_micros("at") % (_HOUR * 1_000_000) < _HOUR * 1_000_000 - _QUIET_US)
         .join(_writers(counted, "a"), [*_KEYS, "a"])
         .join(_writers(counted, "b"), [*_KEYS, "b"])
+        .select("*", *pair)
+        .join(over, [*_KEYS, "one", "other"], "left")
+        .where("over IS NULL OR at > over")
     )
 
     def members(side: str) -> Column:

@@ -41,6 +41,8 @@ class Scene:
     now_us: int
     gold: Callable[[str, Iterable[str]], DataFrame]
     """A gold table that was built before, of some days."""
+    ways: Callable[[Sequence[str]], DataFrame]
+    """What went over each way in five minutes, of some days: made once for a build."""
     keep: Keep = as_it_is
     quarantine: DataFrame | None = None
     """Lines that could not be read."""
@@ -104,7 +106,9 @@ def _anomaly(scene: Scene, days: Sequence[str]) -> DataFrame:
 
 
 def _usage(scene: Scene, days: Sequence[str]) -> DataFrame:
-    now = usage_tenant(scene.silver, days, scene.dimensions, now_us=scene.now_us)
+    now = usage_tenant(
+        scene.silver, days, scene.dimensions, now_us=scene.now_us, ways=scene.ways(days)
+    )
     before = scene.gold("usage_tenant_day", days)
     return restated(now, before, now_us=scene.now_us)
 
@@ -130,13 +134,18 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             "session.open": "hour",
             "session.close": "hour",
         },
+        edition=2,
     ),
     "link_quality_5m": Recipe(
-        make=lambda scene, days: link_quality(scene.silver, days),
+        make=lambda scene, days: link_quality(scene.silver, days, scene.ways(days)),
         silver={"quic.sample": "hour", "hop.stat": "none"},
     ),
-    "track_fanout_5m": _with_dimensions(
-        track_fanout, hop_stat="none", quic_sample="none", node_adv="none"
+    "track_fanout_5m": Recipe(
+        make=lambda scene, days: track_fanout(
+            scene.silver, days, scene.dimensions, scene.ways(days)
+        ),
+        silver=dict.fromkeys(("hop.stat", "quic.sample", "node.adv"), "none"),
+        uses_dimensions=True,
     ),
     "path_stretch": _simple(path_stretch, "node.adv", "quic.sample"),
     "qoe_region_1m": _with_dimensions(qoe_region, client_report="none"),
@@ -165,6 +174,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         make=lambda scene, days: quality(scene.silver, days, scene.quarantine, keep=scene.keep),
         silver=dict.fromkeys(event_types(), "hour"),
         quarantine=True,
+        edition=2,
     ),
 }
 """Table to recipe."""

@@ -2,8 +2,9 @@
 
 A node is there if the last word about it, by whoever, was an advert, or if it measured a link of
 its own in the five minutes before: a relay that is cut off from others is not gone. A link is there
-if one of its sessions was opened or measured in these minutes and not closed after that. There is a
-moment only where something was written in the five minutes before it.
+from when one of its sessions is opened or measured until the relay says that it is closed, speaks
+again after a restart, or has not measured it for a quarter of an hour: a sample that is late or
+lost is no change. There is a moment only where something was written in the five minutes before it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ __all__ = ["topology_snapshot"]
 
 _STATE: Final = ("said", "facts", "home")
 _GONE: Final = "now IS NULL"
+_SILENCE: Final = 3
+"""Windows of five minutes, that of the last word included, in which a silent link is there."""
 
 
 def topology_snapshot(silver: Silver, days: Iterable[str], *, keep: Keep = as_it_is) -> DataFrame:
@@ -166,10 +169,19 @@ def _session_events(silver: Silver, days: Sequence[str]) -> DataFrame:
 
 def _links(sessions: DataFrame, moments: DataFrame) -> DataFrame:
     srtt = F.when(F.col("srtt_us").isNotNull(), F.struct("ts", "event_seq", "srtt_us"))
+    in_time = Window.partitionBy("relay", "boot", "session_id", "peer").orderBy("at")
+    boots = sessions.groupBy("relay", "boot").agg(F.min("at").alias("first"))
+    later_boot = F.lead("first").over(Window.partitionBy("relay").orderBy("boot"))
+    over = boots.select("relay", "boot", later_boot.alias("over"))
     present = (
         sessions.groupBy("at", "relay", "boot", "session_id", "peer")
         .agg(F.max(F.struct("ts", "event_seq", "there")).alias("last"), F.max(srtt).alias("sample"))
+        .withColumn("until", F.lead("at").over(in_time))
         .where("last.there")
+        .join(F.broadcast(over), ["relay", "boot"])
+        .withColumn("step", F.explode(F.sequence(F.lit(0), F.lit(_SILENCE - 1))))
+        .withColumn("at", F.timestamp_seconds(F.unix_seconds("at") + F.col("step") * FIVE_MINUTES))
+        .where("(until IS NULL OR at < until) AND (over IS NULL OR at < over)")
         .groupBy("at", F.col("relay").alias("node"), "peer")
         .agg(F.max("sample").alias("sample"))
         .select("at", "node", "peer", F.col("sample.srtt_us").alias("srtt_us"))

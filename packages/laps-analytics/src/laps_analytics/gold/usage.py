@@ -17,14 +17,13 @@ from laps_analytics.gold.common import (
     FIVE_MINUTES,
     disc,
     finish,
-    five_minutes,
-    received,
     tenant_of,
     window,
 )
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.ways import received, ways_5m
 
 __all__ = ["latest", "reconcile", "restated", "usage_tenant"]
 
@@ -35,15 +34,19 @@ _NUMBERS: Final = (
 
 
 def usage_tenant(
-    silver: Silver, days: Iterable[str], dimensions: Dimensions, *, now_us: int
+    silver: Silver,
+    days: Iterable[str],
+    dimensions: Dimensions,
+    *,
+    now_us: int,
+    ways: DataFrame | None = None,
 ) -> DataFrame:
-    """``usage_tenant_day`` as of now, as version 1; :func:`restated` gives it its true version."""
+    """``usage_tenant_day`` as of now, as version 1; :func:`restated` gives it its true version.
+
+    ``ways`` are those of the days, if they are there already.
+    """
     wanted = tuple(days)
-    hops = (
-        silver.read("hop.stat", wanted)
-        .withColumn("tenant", tenant_of(dimensions))
-        .withColumn("window_start", five_minutes())
-    )
+    hops = ways_5m(silver, wanted, dimensions) if ways is None else ways
     reports = (
         silver.read("client.report", wanted)
         .withColumn("tenant", tenant_of(dimensions))
@@ -53,7 +56,7 @@ def usage_tenant(
     windows = hops.groupBy("dt", "tenant", "window_start").agg(
         F.sum(to_clients).alias("out_bytes"),
         F.sum(F.col("out_bytes") - to_clients).alias("link_bytes"),
-        F.count("*").alias("events"),
+        F.sum("events").alias("events"),
     )
     sent = windows.groupBy("dt", "tenant").agg(
         F.sum("out_bytes").alias("out_bytes"),

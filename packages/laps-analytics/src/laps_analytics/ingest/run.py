@@ -33,7 +33,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from laps_analytics.errors import InputError
 from laps_analytics.ingest.append import append
 from laps_analytics.ingest.bronze import batch_key, lines_of, touched_by, write_bronze
 from laps_analytics.ingest.hours import hour_at
@@ -41,7 +40,7 @@ from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, re
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.qlog import write_traces
 from laps_analytics.ingest.rebuild import is_over, rebuild
-from laps_analytics.ingest.sources import find_sources
+from laps_analytics.ingest.sources import require_sources
 from laps_analytics.lake import Lake, read_rows, row_count, write_rows
 from laps_analytics.schema import QUARANTINE
 
@@ -98,12 +97,7 @@ def ingest(
     ``spark`` gives the session; it is not asked where there is nothing to do.
     """
     now = time.time_ns() // 1000 if now_us is None else now_us
-    sources = find_sources(places, without=lake.root)
-    if not sources:
-        raise InputError(
-            f"no telemetry in {', '.join(map(str, places))}: no *.jsonl (.gz, .zst, .bz2),"
-            " no .telemetry-*.part, no *.qlog or *.mlog"
-        )
+    sources = require_sources(places, without=lake.root)
     journal = Journal(lake)
     with journal.locked():
         recover(journal)

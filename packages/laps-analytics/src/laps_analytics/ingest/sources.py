@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from laps_analytics.errors import InputError
 
-__all__ = ["Kind", "Source", "find_sources"]
+__all__ = ["Kind", "Source", "find_sources", "require_sources"]
 
 Kind = Literal["events", "open", "trace"]
 
@@ -54,6 +54,18 @@ def find_sources(places: Iterable[Path], *, without: Path | None = None) -> list
         else:
             raise InputError(f"{place} does not exist: name files of telemetry, or their folder")
     return [found[path] for path in sorted(found)]
+
+
+def require_sources(places: Iterable[Path], *, without: Path | None = None) -> list[Source]:
+    """The same, and :class:`InputError` if there is nothing at all."""
+    named = list(places)
+    found = find_sources(named, without=without)
+    if not found:
+        raise InputError(
+            f"no telemetry in {', '.join(map(str, named))}: no *.jsonl (.gz, .zst, .bz2),"
+            " no .telemetry-*.part, no *.qlog or *.mlog"
+        )
+    return found
 
 
 def _kind(path: Path) -> Kind | None:

@@ -27,14 +27,22 @@ from laps_wire.plan import (
     signed_bytes,
 )
 
-__all__ = ["check_signature", "make_key", "read_key", "read_plan", "sign", "write_plan"]
+__all__ = [
+    "check_signature",
+    "make_key",
+    "public_pem",
+    "read_key",
+    "read_plan",
+    "sign",
+    "write_plan",
+]
 
 
 def make_key(path: Path) -> tuple[Path, str]:
     """A new key in a file that only its owner reads; the file of the public key, and the id."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    public = public_pem(key)
     beside = path.with_name(f"{path.stem}.pub.pem")
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -46,6 +54,11 @@ def make_key(path: Path) -> tuple[Path, str]:
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}") from None
     return beside, _id(key.public_key())
+
+
+def public_pem(key: Ed25519PrivateKey) -> bytes:
+    """The public part of a key, as relays read it."""
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def read_key(path: Path) -> Ed25519PrivateKey:
@@ -89,7 +102,9 @@ def read_plan(path: Path) -> SignedPlan:
     try:
         return loads(path.read_bytes())
     except OSError as error:
-        raise PlanError(f"{path}: {error.strerror}") from None
+        raise PlanError(
+            f"{path}: {error.strerror}; name a plan that `laps-analytics plan --out` wrote"
+        ) from None
     except PlanFormatError as error:
         raise PlanError(f"{path} is not a plan: {error}") from None
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pandas as pd
 
 from laps_analytics.errors import OutputError
+from laps_analytics.report.cells import guarded
 from laps_analytics.report.gold import Gold
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.page import render
@@ -88,7 +89,12 @@ def export_csv(report: Report, folder: Path) -> list[Path]:
     paths = []
     for name, frame in report.tables.items():
         path = folder / f"{name}.csv"
-        _write(path, frame.to_csv(index=False, date_format="%Y-%m-%dT%H:%M:%SZ"))
+        safe = {
+            guarded(str(label)): values.map(guarded) if values.dtype.kind == "O" else values
+            for label, values in frame.items()
+        }
+        text = pd.DataFrame(safe).to_csv(index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
+        _write(path, text)
         paths.append(path)
     return paths
 

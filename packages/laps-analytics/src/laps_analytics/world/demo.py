@@ -30,7 +30,8 @@ from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.verify import verify
 from laps_analytics.plan.observed import gate_of, observe
-from laps_analytics.plan.signing import make_key, read_key, sign, write_plan
+from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
+from laps_analytics.plan.signing import make_key, public_pem, read_key, sign, write_plan
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
 from laps_analytics.report.gold import read_gold
 from laps_analytics.world.gain import Gain, measure
@@ -63,6 +64,8 @@ class Demo:
     gains: list[Gain]
     seconds: dict[str, float]
     """Step to how long it took."""
+    simulated: str = ""
+    """What the relay simulator said of the plan."""
 
 
 def run_demo(
@@ -101,7 +104,7 @@ def run_demo(
     export_json(report, folder / "numbers")
 
     steps.begin("plan", "A plan: which Via for which track towards which region")
-    plan = _plan(lake, folder, dimensions, seed)
+    plan, played = _plan(lake, folder, dimensions, seed)
 
     steps.begin("after", "The next day, with the plan: telemetry, ingest, gold")
     routing = Planned(plan, setting.scene)
@@ -130,10 +133,11 @@ def run_demo(
         plan,
         gains,
         steps.seconds,
+        played.words,
     )
 
 
-def _plan(lake: Lake, folder: Path, dimensions: Dimensions, seed: int) -> Plan:
+def _plan(lake: Lake, folder: Path, dimensions: Dimensions, seed: int) -> tuple[Plan, Rehearsal]:
     """From the last hour, if its data can be believed; signed with a key of the demo's own."""
     settings = Settings()
     observed = observe(lake, minutes=60)
@@ -155,8 +159,12 @@ def _plan(lake: Lake, folder: Path, dimensions: Dimensions, seed: int) -> Plan:
             f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
         )
     make_key(folder / "plan-key.pem")
-    write_plan(sign(made.plan, read_key(folder / "plan-key.pem")), folder / "plan.json")
-    return made.plan
+    key = read_key(folder / "plan-key.pem")
+    signed = sign(made.plan, key)
+    played = rehearse(simulator(), signed, public_pem(key), known.network, made.draft.groups)
+    played.require()
+    write_plan(signed, folder / "plan.json")
+    return made.plan, played
 
 
 def gains_csv(gains: list[Gain]) -> str:

@@ -1,0 +1,148 @@
+"""Links that are silent, and relays that die: what is still there, and what is not compared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from laps_analytics.gold.quality import quality
+from laps_analytics.gold.silver import Silver
+from laps_analytics.gold.topology import topology_snapshot
+from laps_wire.telemetry import (
+    Body,
+    Event,
+    QuicSample,
+    SessionClose,
+    SessionOpen,
+    SnsAdv,
+    SnsWd,
+    dump_line,
+)
+from unit.analytics.gold.lakes import frames
+
+pytestmark = pytest.mark.spark
+
+DAY = "2026-11-17"
+NOON = int(datetime(2026, 11, 17, 12, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+class Diary:
+    """What relays wrote, by minutes after noon."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def say(self, relay: str, minute: float, body: Body, *, boot: int = 1) -> None:
+        number = len(self._lines) + 1
+        at = NOON + round(minute * 60_000_000)
+        event = Event.of(
+            body, relay=relay, boot=boot, seq=number, ts_us=at, tenant=None, region="eu"
+        )
+        self._lines.append(dump_line(event))
+
+    def silver(self, spark: SparkSession, folder: Path) -> Silver:
+        return Silver.of_frames(spark, frames(spark, self._lines, frozenset(), folder))
+
+
+def opened(peer: str) -> SessionOpen:
+    return SessionOpen(
+        session_id=f"p-{peer}",
+        kind="peer",
+        direction="out",
+        alpn="laps-2",
+        handshake_ms=10.0,
+        peer=peer,
+    )
+
+
+def sample(peer: str, srtt_us: int) -> QuicSample:
+    return QuicSample(
+        session_id=f"p-{peer}",
+        srtt_us=srtt_us,
+        min_rtt_us=srtt_us,
+        rttvar_us=0,
+        cwnd_bytes=90_000,
+        sent_packets=1,
+        lost_packets=0,
+        pto_count=0,
+        peer=peer,
+    )
+
+
+def closed(peer: str) -> SessionClose:
+    return SessionClose(
+        session_id=f"p-{peer}",
+        kind="peer",
+        duration_ms=1.0,
+        closed_by="timeout",
+        in_bytes=0,
+        out_bytes=0,
+        peer=peer,
+    )
+
+
+def members_of(peer: str, sns_id: int, way: str, members: int) -> SnsAdv:
+    return SnsAdv(
+        session_id=f"p-{peer}",
+        sns_id=sns_id,
+        direction=way,
+        added=tuple(f"n{number}" for number in range(members)),
+        removed=(),
+        members=members,
+        track="0" * 16,
+    )
+
+
+def test_a_silent_link_is_there_for_a_quarter_of_an_hour(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    diary = Diary()
+    for minute in range(0, 40, 5):  # somebody else measures all the time
+        diary.say("w:1", minute + 1, sample("x:1", 500))
+    diary.say("a:1", 1, opened("b:1"))
+    diary.say("a:1", 2, sample("b:1", 9_000))
+    diary.say("a:1", 18, sample("b:1", 8_000))
+    diary.say("a:1", 22, closed("b:1"))
+    diary.say("c:1", 1, sample("d:1", 7_000))  # dies
+    diary.say("e:1", 1, sample("f:1", 7_000))
+    diary.say("e:1", 7, opened("g:1"), boot=2)  # starts again, and does not meet f any more
+    made = topology_snapshot(diary.silver(spark, tmp_path), [DAY]).where("kind = 'link'")
+    found: dict[tuple[str, str], dict[int, tuple[str, int | None]]] = {}
+    for row in made.collect():
+        minute = row["at"].hour * 60 + row["at"].minute - 720
+        found.setdefault((row["node"], row["peer"]), {})[minute] = row["change"], row["srtt_us"]
+    assert found["a:1", "b:1"] == {
+        5: ("added", 9_000),
+        10: ("same", 9_000),
+        15: ("same", 9_000),
+        20: ("same", 8_000),
+        25: ("removed", 8_000),
+    }
+    assert [change for change, _ in found["c:1", "d:1"].values()] == [
+        *("added", "same", "same", "removed")
+    ]
+    assert found["e:1", "f:1"] == {5: ("added", 7_000), 10: ("removed", 7_000)}
+    assert len(found["w:1", "x:1"]) == 8
+
+
+def test_sets_of_a_relay_that_died_are_not_compared(spark: SparkSession, tmp_path: Path) -> None:
+    diary = Diary()
+    for relay, peer in (("a:1", "b:1"), ("b:1", "a:1"), ("c:1", "b:1"), ("b:1", "c:1")):
+        diary.say(relay, 1, opened(peer))
+    for sender, way, members in (("a:1", 5, 3), ("c:1", 6, 2)):
+        diary.say(sender, 2, members_of("b:1", way, "out", members))
+        diary.say("b:1", 2.1, members_of(sender, way, "in", members))
+    # a dies, b says so, and a comes back with other sets.
+    diary.say("b:1", 20, SnsWd(session_id="p-a:1", sns_id=5, direction="in", removed=()))
+    diary.say("b:1", 20, closed("a:1"))
+    diary.say("a:1", 21, opened("b:1"), boot=2)
+    diary.say("a:1", 22, members_of("b:1", 1, "out", 4), boot=2)
+    diary.say("b:1", 22.1, members_of("a:1", 1, "in", 4))
+    # c and b disagree, and nobody died.
+    diary.say("c:1", 30, members_of("b:1", 6, "out", 7))
+    rows = quality(diary.silver(spark, tmp_path), [DAY]).where("check = 'sets'").collect()
+    found = {row["subject"]: (row["expected"], row["seen"], row["ok"]) for row in rows}
+    assert found == {"a:1>b:1": (4.0, 4.0, True), "c:1>b:1": (7.0, 2.0, False)}
