@@ -68,7 +68,7 @@ def main() -> int:
             # The empty context is what runs at import: definitions, not behaviour.
             contexts = ["^$", f"^{re.escape(name)}$"]
             percent = measured.report(
-                include=[str(module)], contexts=contexts, file=io.StringIO(), skip_covered=False
+                [str(module)], contexts=contexts, file=io.StringIO(), skip_covered=False
             )
             lowest = min(lowest, (percent, shown))
             if percent < MINIMUM:
