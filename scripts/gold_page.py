@@ -9,6 +9,7 @@ from pathlib import Path
 
 from laps_analytics.gold.recipes import RECIPES
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.schema import event_types
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "gold-tables.md"
@@ -24,7 +25,8 @@ def markdown() -> str:
     for name, table in GOLD.items():
         recipe = RECIPES[name]
         lower = ", ".join(f"`{gold}`" for gold in recipe.gold)
-        source = lower or ", ".join(f"`{kind}`" for kind in table.inputs)
+        kinds = ", ".join(f"`{kind}`" for kind in table.inputs)
+        source = lower or ("events of every type" if table.inputs == event_types() else kinds)
         parts += [
             "",
             f"({_anchor(name)})=",

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from laps_analytics.gold.build import build, read_gold
-from laps_analytics.gold.quality import gate
+from laps_analytics.gold.gate import gate
 from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
 from testkit.logs import restored_logging

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from laps_analytics.gold.build import read_gold
-from laps_analytics.gold.recipes import ORDER
+from laps_analytics.gold.recipes import ORDER, RECIPES
 from laps_analytics.gold.tables import GOLD
 from unit.analytics.gold.lakes import Rows, Scene
 
@@ -30,3 +30,12 @@ def test_stored_columns_are_those_of_the_contract(spark: SparkSession, scene: Sc
 
 def test_every_table_has_a_recipe() -> None:
     assert set(ORDER) == set(GOLD)
+
+
+@pytest.mark.parametrize("name", list(GOLD))
+def test_a_contract_names_the_events_that_are_read(name: str) -> None:
+    def read(table: str) -> set[str]:
+        recipe = RECIPES[table]
+        return set(recipe.silver).union(*map(read, recipe.gold))
+
+    assert set(GOLD[name].inputs) == read(name)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from laps_analytics.gold.quality import quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.topology import topology_snapshot
+from laps_analytics.schema import CLOCK, UNFIT
 from laps_wire.telemetry import (
     Body,
     Event,
@@ -146,3 +147,37 @@ def test_sets_of_a_relay_that_died_are_not_compared(spark: SparkSession, tmp_pat
     rows = quality(diary.silver(spark, tmp_path), [DAY]).where("check = 'sets'").collect()
     found = {row["subject"]: (row["expected"], row["seen"], row["ok"]) for row in rows}
     assert found == {"a:1>b:1": (4.0, 4.0, True), "c:1>b:1": (7.0, 2.0, False)}
+
+
+def test_relays_whose_telemetry_is_missing_are_red(spark: SparkSession, tmp_path: Path) -> None:
+    diary = Diary()
+    for minute in range(10):
+        for peer in ("b:1", "c:1", "cpp:1"):
+            diary.say("a:1", minute, sample(peer, 500))
+        diary.say("b:1", minute, sample("a:1", 500))
+    for minute in (20.0, 20.5):  # d has just died: nobody has noticed yet
+        diary.say("a:1", minute, sample("d:1", 500))
+    # c wrote of another year, and a little of today that does not fit; cpp:1 never wrote.
+    wrote = spark.createDataFrame(
+        [(name, 0, 0, True, None, 1, 0, 0, 1, DAY, "12") for name in ("a:1", "b:1", "d:1")]
+        + [("c:1", 0, 0, False, "in the future", 1, 0, 0, 1, "2031-01-01", "12")],
+        CLOCK,
+    )
+    unfit = spark.createDataFrame(
+        [("c:1:1:9", "c:1", "hop.stat", NOON + 5, "f", "no track", "{}", DAY, "12")]
+        + [("b:1:1:9", "b:1", "hop.stat", NOON + 5, "f", "no track", "{}", DAY, "12")],
+        UNFIT,
+    )
+    made = quality(diary.silver(spark, tmp_path), [DAY], unfit=unfit, clocks=wrote)
+    rows = made.where("check IN ('silent', 'unfit')").collect()
+    found = {(row["check"], row["subject"]): row for row in rows}
+    assert {key: row["ok"] for key, row in found.items()} == {
+        ("silent", "a:1"): True,
+        ("silent", "b:1"): True,
+        ("silent", "c:1"): False,
+        ("unfit", "b:1"): False,
+        ("unfit", "c:1"): False,
+    }
+    assert found["unfit", "c:1"]["error"] == 1.0
+    assert found["unfit", "b:1"]["error"] == 1 / 11
+    assert (found["silent", "c:1"]["expected"], found["silent", "c:1"]["seen"]) == (1.0, 0.0)

@@ -17,6 +17,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from laps_analytics.errors import UsageError
 from laps_analytics.gold import recipes
@@ -25,8 +26,8 @@ from laps_analytics.gold.recipes import RECIPES, Recipe, Scene
 from laps_analytics.gold.silver import Silver, partitions_of, wanted
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.ways import ways_5m
-from laps_analytics.lake import Lake, Snapshot, read, write
-from laps_analytics.schema import QUARANTINE, event_types, table_name
+from laps_analytics.lake import DataFile, Lake, Snapshot, read, write
+from laps_analytics.schema import CLOCK, QUARANTINE, UNFIT, event_types, table_name
 
 __all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold"]
 
@@ -179,7 +180,9 @@ class _Work:
             lambda name, days: read_gold(self.spark, self.lake, name, days),
             self._ways,
             keep,
-            self._quarantined(days),
+            self._some("bronze/quarantine", QUARANTINE, {at for day in days for at in _came(day)}),
+            self._some("silver/quarantine", UNFIT, set(days)),
+            self._some("silver/clock", CLOCK, None),
         )
 
     def _ways(self, days: Sequence[str]) -> DataFrame:
@@ -189,20 +192,17 @@ class _Work:
             self.held[key] = ways_5m(silver, key, self.dimensions).persist()
         return self.held[key]
 
-    def _quarantined(self, days: Sequence[str]) -> DataFrame | None:
-        """Lines that could not be read and came on these days, or the day after each."""
-        table = self.lake.table("bronze/quarantine")
+    def _some(self, name: str, schema: StructType, days: set[str] | None) -> DataFrame | None:
+        """The rows of some days (None: of all) of a table of the pipeline; None if it has none."""
+        table = self.lake.table(name)
         snapshot = table.snapshot()
-        near = {later for day in days for later in _came(day)}
-        if not any(file.partition["dt"] in near for file in snapshot.files.values()):
+
+        def chosen(file: DataFile) -> bool:
+            return days is None or file.partition["dt"] in days
+
+        if not any(map(chosen, snapshot.files.values())):
             return None
-        return read(
-            self.spark,
-            table,
-            QUARANTINE,
-            snapshot=snapshot,
-            where=lambda file: file.partition["dt"] in near,
-        )
+        return read(self.spark, table, schema, snapshot=snapshot, where=chosen)
 
     def _seen(self, kind: str) -> Snapshot:
         if kind not in self.silver:
@@ -219,11 +219,11 @@ class _Work:
             needed = wanted([day], back)
             files = self._seen(kind).files.values()
             source[kind] = sorted(file.path for file in files if needed(*partitions_of(file)))
-        if recipe.quarantine:
-            files = self.lake.table("bronze/quarantine").snapshot().files.values()
-            source["quarantine"] = sorted(
-                file.path for file in files if file.partition["dt"] in _came(day)
-            )
+        if recipe.refused:
+            # Who ever wrote is left out: a relay that is new makes no day of before stale.
+            for name, near in (("bronze/quarantine", _came(day)), ("silver/quarantine", (day,))):
+                files = self.lake.table(name).snapshot().files.values()
+                source[name] = sorted(file.path for file in files if file.partition["dt"] in near)
         for lower, history in recipe.gold.items():
             meta = self.lake.table(gold_name(lower)).snapshot().meta
             source[lower] = [

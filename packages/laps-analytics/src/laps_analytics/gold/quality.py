@@ -1,4 +1,4 @@
-"""Whether the other tables can be believed: the checks of an hour, and the gate that they make.
+"""Whether the other tables can be believed: the checks of an hour.
 
 ==============  ===========================================  =====================================
 check           what is compared                             what is tolerated
@@ -10,6 +10,8 @@ sets            members of A's sets for B, at both ends      none, a minute afte
 clock           how wrong a relay's clock was                60 s: corrected up to there
 late            events after their window was closed         5 %
 quarantine      lines that could not be read                 1 %
+unfit           events whose body or clock cannot be used    1 %
+silent          peers that measured a relay, and its events  none without events
 ==============  ===========================================  =====================================
 
 Two relays do not write at the same moment, so that what one counts before the hour the other may
@@ -19,26 +21,28 @@ what is tolerated of ``link_bytes``. Links are compared only if both ends wrote 
 A relay that dies takes its sets with it and says nothing more. So of each relay the sets of its
 last boot count, and of two relays only those that changed after the last time that one of them said
 that a session between them was over.
+
+A relay is silent if peers measured connections with it in the hour for a minute or longer, and it
+wrote nothing that can be used. Only relays that wrote telemetry at some time are asked for it: others, such as those in
+C++, never do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.errors import GateError
 from laps_analytics.gold.common import Keep, as_it_is, finish, five_minutes, window
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.ways import received
 from laps_analytics.schema import event_types
 
-__all__ = ["LIMITS", "Gate", "gate", "quality"]
+__all__ = ["LIMITS", "quality"]
 
 LIMITS: Final = {
     "telemetry_gap": 0.01,
@@ -47,6 +51,8 @@ LIMITS: Final = {
     "clock": 60.0,
     "late": 0.05,
     "quarantine": 0.01,
+    "unfit": 0.01,
+    "silent": 0.0,
 }
 """What is tolerated, check by check."""
 
@@ -60,9 +66,15 @@ def quality(
     days: Iterable[str],
     quarantine: DataFrame | None = None,
     *,
+    unfit: DataFrame | None = None,
+    clocks: DataFrame | None = None,
     keep: Keep = as_it_is,
 ) -> DataFrame:
-    """``quality_1h``; ``quarantine`` has the columns of ``bronze/quarantine``."""
+    """``quality_1h``.
+
+    ``quarantine`` has the columns of ``bronze/quarantine``, ``unfit`` those of
+    ``silver/quarantine``, ``clocks`` those of ``silver/clock``.
+    """
     wanted = tuple(days)
     counted = keep(_counted(silver, wanted))
     parts = [
@@ -85,7 +97,12 @@ def quality(
         ),
     ]
     if quarantine is not None:
-        parts.append(_quarantined(quarantine, counted))
+        at = F.timestamp_micros(F.coalesce("ts_us", "seen_us"))
+        parts.append(_refused("quarantine", quarantine, at, counted))
+    if unfit is not None:
+        parts.append(_refused("unfit", unfit, F.timestamp_micros("ts_us"), counted))
+    if clocks is not None:
+        parts.append(_silent(silver, wanted, clocks, counted))
     rows = reduce(lambda a, b: a.unionByName(b), parts)
     return finish(
         rows.withColumn("ok", F.col("error") <= F.col("limit")), GOLD["quality_1h"], wanted
@@ -269,75 +286,63 @@ def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
     )
 
 
-def _quarantined(quarantine: DataFrame, counted: DataFrame) -> DataFrame:
-    """Bad lines of a relay against all of its lines, in the hour that they say, or came in."""
-    at = F.timestamp_micros(F.coalesce("ts_us", "seen_us"))
-    relay = F.coalesce("relay", F.lit("unknown"))
-    bad = quarantine.groupBy(
+def _refused(check: str, rows: DataFrame, at: Column, counted: DataFrame) -> DataFrame:
+    """What of a relay was refused against all that it wrote, in the hour that it says."""
+    bad = rows.groupBy(
         F.date_format(at, "yyyy-MM-dd").alias("dt"),
         window(at, _HOUR).alias("window_start"),
-        relay.alias("subject"),
+        F.coalesce("relay", F.lit("unknown")).alias("subject"),
     ).agg(F.count("*").alias("bad"))
     good = counted.groupBy(*_KEYS, F.col("relay").alias("subject")).agg(
         F.sum("events").alias("good")
     )
     every = counted.groupBy(*_KEYS).agg(F.sum("events").alias("every"))
     # Of a line that does not say its relay only the share of all lines is known.
-    lines = F.col("bad") + F.coalesce("good", "every", F.lit(0))
+    mine = F.when(F.col("subject") == "unknown", F.col("every")).otherwise(F.col("good"))
     return (
         bad.join(good, [*_KEYS, "subject"], "left")
         .join(every, [*_KEYS], "left")
         .select(
             *_KEYS,
             "subject",
-            F.lit("quarantine").alias("check"),
+            F.lit(check).alias("check"),
             F.lit(0.0).alias("expected"),
             F.col("bad").cast("double").alias("seen"),
-            (F.col("bad") / lines).alias("error"),
-            F.lit(LIMITS["quarantine"]).alias("limit"),
+            (F.col("bad") / (F.col("bad") + F.coalesce(mine, F.lit(0)))).alias("error"),
+            F.lit(LIMITS[check]).alias("limit"),
         )
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Whether plans may be made from some hours."""
-
-    hours: int
-    """Hours that were checked; none is no reason to go on."""
-    red: list[str]
-    """Why not, worst first."""
-
-    @property
-    def open(self) -> bool:
-        """Whether nothing is red."""
-        return self.hours > 0 and not self.red
-
-    def require(self) -> None:
-        """Go on, or raise :class:`GateError` with the worst reasons."""
-        if self.open:
-            return
-        if not self.hours:
-            raise GateError("the quality of this data was never checked: run `build` first")
-        more = f" (and {len(self.red) - 3} more)" if len(self.red) > 3 else ""
-        raise GateError(f"the data-quality gate is red: {'; '.join(self.red[:3])}{more}")
-
-
-def gate(rows: DataFrame) -> Gate:
-    """The gate that rows of ``quality_1h`` make; choose their hours before."""
-    hours = rows.select("window_start").distinct().count()
-    worst = (F.col("error") - F.col("limit")) / (F.col("limit") + 1e-3)
-    found = (
-        rows.where("NOT ok")
-        .orderBy(worst.desc(), "window_start", "check", "subject")
-        .select(F.date_format("window_start", "yyyy-MM-dd HH:mm").alias("hour"), "*")
-        .collect()
+def _silent(
+    silver: Silver, days: Sequence[str], clocks: DataFrame, counted: DataFrame
+) -> DataFrame:
+    """Relays that others measured, by how many, and how much they wrote themselves."""
+    measured = (
+        silver.read("quic.sample", days)
+        .where("peer IS NOT NULL")
+        .groupBy("dt", window("ts", _HOUR).alias("window_start"), F.col("peer").alias("subject"))
+        .agg(
+            F.count_distinct("relay").alias("peers"),
+            (F.unix_micros(F.max("ts")) - F.unix_micros(F.min("ts"))).alias("span"),
+        )
+        # A relay that has just died is measured until its peers notice.
+        .where(F.col("span") >= _QUIET_US)
     )
-    return Gate(
-        hours,
-        [
-            f"{row['check']} of {row['subject']} at {row['hour']}:"
-            f" {row['seen']:g} for {row['expected']:g}, off by {row['error']:.2%}"
-            for row in found
-        ],
+    writers = clocks.select(F.col("relay").alias("subject")).distinct()
+    wrote = counted.groupBy(*_KEYS, F.col("relay").alias("subject")).agg(
+        F.sum("events").alias("events")
+    )
+    return (
+        measured.join(writers, "subject")
+        .join(wrote, [*_KEYS, "subject"], "left")
+        .select(
+            *_KEYS,
+            "subject",
+            F.lit("silent").alias("check"),
+            F.col("peers").cast("double").alias("expected"),
+            F.coalesce("events", F.lit(0)).cast("double").alias("seen"),
+            F.when(F.col("events") > 0, 0.0).otherwise(1.0).alias("error"),
+            F.lit(LIMITS["silent"]).alias("limit"),
+        )
     )

@@ -46,6 +46,10 @@ class Scene:
     keep: Keep = as_it_is
     quarantine: DataFrame | None = None
     """Lines that could not be read."""
+    unfit: DataFrame | None = None
+    """Events that could not be used."""
+    clocks: DataFrame | None = None
+    """Who ever wrote telemetry."""
 
 
 Make: TypeAlias = Callable[[Scene, Sequence[str]], DataFrame]
@@ -63,8 +67,8 @@ class Recipe:
     uses_dimensions: bool = False
     adds: bool = False
     """Whether rows are added, and none are replaced."""
-    quarantine: bool = False
-    """Whether it reads the lines that could not be read."""
+    refused: bool = False
+    """Whether it reads what could not be read or used, too."""
     edition: int = 1
     """Larger after a change of what the table holds: its days are stale then."""
 
@@ -111,6 +115,17 @@ def _usage(scene: Scene, days: Sequence[str]) -> DataFrame:
     )
     before = scene.gold("usage_tenant_day", days)
     return restated(now, before, now_us=scene.now_us)
+
+
+def _quality(scene: Scene, days: Sequence[str]) -> DataFrame:
+    return quality(
+        scene.silver,
+        days,
+        scene.quarantine,
+        unfit=scene.unfit,
+        clocks=scene.clocks,
+        keep=scene.keep,
+    )
 
 
 _WATCHED: Final = {metric.table: anomalies.BEFORE + 1 for metric in anomalies.METRICS}
@@ -171,10 +186,10 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     ),
     "loops_or_dups": _simple(loops_or_dups, "delivery.sample"),
     "quality_1h": Recipe(
-        make=lambda scene, days: quality(scene.silver, days, scene.quarantine, keep=scene.keep),
+        make=_quality,
         silver=dict.fromkeys(event_types(), "hour"),
-        quarantine=True,
-        edition=2,
+        refused=True,
+        edition=3,
     ),
 }
 """Table to recipe."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from laps_analytics.gold.contract import WINDOW, GoldTable, column
+from laps_analytics.schema import event_types
 
 __all__ = ["GOLD", "LINK_QUALITY", "TOPOLOGY", "TRACK_FANOUT"]
 
@@ -99,7 +100,7 @@ TRACK_FANOUT: Final = GoldTable(
     name="track_fanout_5m",
     question="Where do WAN bytes travel twice?",
     grain="a track, five minutes",
-    inputs=("hop.stat", "sns.adv"),
+    inputs=("hop.stat", "quic.sample", "node.adv"),
     columns=(
         _DT,
         _AT,
@@ -246,7 +247,7 @@ CAPACITY: Final = GoldTable(
     name="capacity_fc",
     question="What runs out, and when?",
     grain="a relay or a link, a day ahead (fourteen of them)",
-    inputs=("hop.stat", "node.adv"),
+    inputs=("hop.stat",),
     columns=(
         _DT,
         column("kind", "string", "relay or link.", key=True),
@@ -271,7 +272,7 @@ USAGE: Final = GoldTable(
     name="usage_tenant_day",
     question="Who pays what?",
     grain="a tenant, a day, a version (a day that changed is stated again, never rewritten)",
-    inputs=("hop.stat", "session.open", "session.close", "client.report"),
+    inputs=("hop.stat", "client.report"),
     columns=(
         _DT,
         column("tenant", "string", "Who pays; empty: nobody's traffic.", key=True),
@@ -351,14 +352,14 @@ QUALITY: Final = GoldTable(
     name="quality_1h",
     question="Can the other tables be believed? A red row stops planning.",
     grain="a check, what it is about, an hour",
-    inputs=("hop.stat", "sns.adv", "sns.wd"),
+    inputs=event_types(),
     columns=(
         _DT,
         _AT,
         column(
             "check",
             "string",
-            "telemetry_gap, link_bytes, sets, clock, late or quarantine.",
+            "telemetry_gap, link_bytes, sets, clock, late, quarantine, unfit or silent.",
             key=True,
         ),
         column("subject", "string", "A relay, or a link as `a>b`.", key=True),

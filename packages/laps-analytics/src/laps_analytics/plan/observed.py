@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from laps_analytics.errors import PlanError
 from laps_analytics.gold.build import gold_name
-from laps_analytics.gold.quality import Gate
+from laps_analytics.gold.gate import Gate
 from laps_analytics.lake import Lake
 from laps_analytics.lake.rows import read_rows
 
@@ -94,7 +94,7 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
 
 
 def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
-    """Whether the quality of the last hours allows to plan; see ``gold.quality``."""
+    """Whether the quality of the last hours allows to plan; see ``gold.gate``."""
     last = at_us // 3_600_000_000 * 3_600_000_000
     first = last - (hours - 1) * 3_600_000_000
     rows = [
