@@ -164,8 +164,10 @@ def test_relays_whose_telemetry_is_missing_are_red(spark: SparkSession, tmp_path
         CLOCK,
     )
     unfit = spark.createDataFrame(
-        [("c:1:1:9", "c:1", "hop.stat", NOON + 5, "f", "no track", "{}", DAY, "12")]
-        + [("b:1:1:9", "b:1", "hop.stat", NOON + 5, "f", "no track", "{}", DAY, "12")],
+        [
+            (f"{name}:1:9", name, "hop.stat", NOON + 5, "f", "no track", "{}", DAY, "12")
+            for name in ("b:1", "c:1")
+        ],
         UNFIT,
     )
     made = quality(diary.silver(spark, tmp_path), [DAY], unfit=unfit, clocks=wrote)

@@ -221,9 +221,12 @@ class _Work:
             source[kind] = sorted(file.path for file in files if needed(*partitions_of(file)))
         if recipe.refused:
             # Who ever wrote is left out: a relay that is new makes no day of before stale.
-            for name, near in (("bronze/quarantine", _came(day)), ("silver/quarantine", (day,))):
-                files = self.lake.table(name).snapshot().files.values()
-                source[name] = sorted(file.path for file in files if file.partition["dt"] in near)
+            came = {"bronze/quarantine": _came(day), "silver/quarantine": (day,)}
+            for refused, near in came.items():
+                files = self.lake.table(refused).snapshot().files.values()
+                source[refused] = sorted(
+                    file.path for file in files if file.partition["dt"] in near
+                )
         for lower, history in recipe.gold.items():
             meta = self.lake.table(gold_name(lower)).snapshot().meta
             source[lower] = [

@@ -23,8 +23,8 @@ last boot count, and of two relays only those that changed after the last time t
 that a session between them was over.
 
 A relay is silent if peers measured connections with it in the hour for a minute or longer, and it
-wrote nothing that can be used. Only relays that wrote telemetry at some time are asked for it: others, such as those in
-C++, never do.
+wrote nothing that can be used. Only relays that wrote telemetry at some time are asked for it:
+others, such as those in C++, never do.
 """
 
 from __future__ import annotations
