@@ -36,15 +36,18 @@ from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdent
 
 __all__ = ["NetworkCore"]
 
-QUIET: Final = (
-    wire.ProbeReceived,
-    wire.ProbeAnswered,
-    wire.SnsAdvertised,
-    wire.SnsWithdrawn,
-    wire.SnsRefusedByPeer,
-    wire.DataDropped,
+PROBES: Final = frozenset({wire.ProbeReceived, wire.ProbeAnswered})
+"""Most events of a network at rest; nothing but an answer follows from them."""
+QUIET: Final = frozenset(
+    {
+        wire.SnsAdvertised,
+        wire.SnsWithdrawn,
+        wire.SnsRefusedByPeer,
+        wire.DataDropped,
+    }
 )
-"""Events of which no other peer must hear by way of the information bases."""
+"""Others of which no other peer must hear by way of the information bases."""
+_LOOK: Final = (Due.LOOK, 0)
 MAX_ROUNDS: Final = 1_000
 """Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
 
@@ -76,10 +79,13 @@ class NetworkCore(NetworkSessions):
             self._schedule(now)
 
     def _round(self, now: float) -> bool:
-        moved = False
+        moved = probed = False
         for session, event in self._peers.poll_events():
-            moved = True
-            self._news |= not isinstance(event, QUIET)
+            if type(event) in PROBES:
+                probed = True
+            else:
+                moved = True
+                self._news |= type(event) not in QUIET
             self._event(now, session, event)
         if self._nodes_changed(now) | self._interest_changed(now):
             moved = self._news = True
@@ -87,23 +93,20 @@ class NetworkCore(NetworkSessions):
         for notice in self._plane.poll_notices():
             moved = True
             self._sets.idle(now, notice)
-        return moved
+        # What probes teach moves nothing; an answer may be too much for a session, though.
+        return moved or (probed and self._peers.has_events())
 
     def _schedule(self, now: float) -> None:
         """Collect what peers must be told for the batching time, for all of them together."""
-        timer = (Due.LOOK, 0)
-        if self._timers.when(timer) is None and any(
-            self._is_behind(now, link) for link in self._links.controls()
-        ):
-            self._timers.set(timer, now + self._settings.batch)
+        if self._timers.when(_LOOK) is None and self._behind(now, first=True):
+            self._timers.set(_LOOK, now + self._settings.batch)
 
     def _due(self, now: float, kind: Due, session: int) -> None:
         """A timer of our own has run out."""
         match kind:
             case Due.LOOK:
-                for link in list(self._links.controls()):
-                    if self._is_behind(now, link):
-                        self._flush(now, link.session)
+                for link in self._behind(now):
+                    self._flush(now, link.session)
             case Due.FLUSH:
                 link = self._links.by_session[session]
                 link.sync, link.asked = link.sync | link.asked, Bases(0)
@@ -122,12 +125,17 @@ class NetworkCore(NetworkSessions):
             case Due.APART:
                 self._flood_apart(now)
 
-    def _is_behind(self, now: float, link: Link) -> bool:
-        return (
-            (link.node is not None and self._nib.pending(now, link.node))
-            or self.announces.pending(link.session)
-            or self.subscribes.pending(link.session)
-        )
+    def _behind(self, now: float, *, first: bool = False) -> list[Link]:
+        """The links whose peers must be told something; the ``first`` of them may be enough."""
+        nodes = self._nib.pending_peers(now)
+        announces, subscribes = self.announces.pending, self.subscribes.pending
+        found: list[Link] = []
+        for link in self._links.controls():
+            if link.node in nodes or announces(link.session) or subscribes(link.session):
+                found.append(link)
+                if first:
+                    break
+        return found
 
     def _flush(self, now: float, session: int) -> None:
         link = self._links.get(session)
@@ -141,9 +149,10 @@ class NetworkCore(NetworkSessions):
         if changes.nodes or changes.routes or changes.alternates:
             self._nodes_moved(now, changes)
         if self._settings.relay_type is RelayType.EDGE:
-            ours = frozenset(self._sharding.servers)
-            self._servers.changed(now, changes.nodes, ours)
-            self._flood_apart(now)
+            ours = self._sharding.servers
+            if changes.nodes or self._servers.may_change(ours) or self._sharding.has_apart:
+                self._servers.changed(now, changes.nodes, frozenset(ours))
+                self._flood_apart(now)
         return bool(changes.nodes or changes.routes)
 
     def _nodes_moved(self, now: float, changes: Changes) -> None:
@@ -295,7 +304,9 @@ class NetworkCore(NetworkSessions):
         )
 
     def _steered(self, now: float) -> bool:
-        keys, self._changed_keys = self._changed_keys, {}
+        keys: dict[int, None] = {}
+        if self._changed_keys:
+            keys, self._changed_keys = self._changed_keys, keys
         for key in (*keys, *self._steering.reassess(now)):
             self._lead(now, key)
         wishes, servers = self._wishes, self._servers.known

@@ -25,7 +25,7 @@ change of paths does not make a subscribe flap that way.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from laps_relay.core.network.entries import Flooded, Kind
 from laps_relay.core.network.flood_doubts import DOUBTED, TOLD_AGAIN, Doubts
@@ -489,8 +489,10 @@ class FloodTable(Generic[E, W, I]):
 
     def take_changes(self) -> list[Change[I, E]]:
         """Usable entries that came, changed or went since the last call."""
-        taken, self._changes = self._changes, {}
         changes: list[Change[I, E]] = []
+        if not self._changes:
+            return changes
+        taken, self._changes = self._changes, {}
         for identity, previous in taken.items():
             entry = self.get(identity)
             if entry is not previous:
@@ -543,7 +545,7 @@ class FloodTable(Generic[E, W, I]):
 
     def pending(self, session: int) -> bool:
         """Whether :meth:`flush` may have something."""
-        peer = self._state.peer(session)
+        peer = self._state.peers.get(session) or self._state.peer(session)
         return peer.full or bool(peer.dirty)
 
     def flush(self, session: int) -> tuple[tuple[E, ...], tuple[W, ...]]:
@@ -551,6 +553,11 @@ class FloodTable(Generic[E, W, I]):
         return self._telling.flush(self._state.peer(session))
 
     # Time
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._timers, *self._rests.clocks, *self._waiting.clocks)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

@@ -152,6 +152,11 @@ class NodeTable:
 
     # Questions
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing has to be looked at again, neither here nor by the import policy."""
+        return not self._stale and not self.news
+
     def refresh(self) -> None:
         """Look again at everything that may have become worse."""
         while self._stale:

@@ -17,7 +17,7 @@ would tell all that they have to everybody who comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from laps_relay.core.network.dial_wishes import NodeDirectory
 from laps_relay.core.network.sharding import REPLICAS
@@ -70,6 +70,12 @@ class Servers:
                 self._apart.setdefault(node, now)
             else:
                 self._apart.pop(node, None)
+
+    def may_change(self, ours: Collection[NodeId]) -> bool:
+        """Whether time, peers or our sessions may change something, though no node did."""
+        if self._apart or self.due is not None:
+            return True
+        return len(ours) != len(self._ours) or not self._ours.issuperset(ours)
 
     def _is_apart(self, node: NodeId) -> bool:
         info = self._nodes.info(node)

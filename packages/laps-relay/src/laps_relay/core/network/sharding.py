@@ -71,7 +71,7 @@ class Sharding:
     @property
     def servers(self) -> tuple[NodeId, ...]:
         """Who they are, lowest first."""
-        return tuple(sorted(self._seeds))
+        return tuple(sorted(self._seeds)) if self._seeds else ()
 
     def add_server(self, session: int, node: NodeId) -> None:
         """A control session with a control server is up (feature SHARDED_SUBSCRIBES).
@@ -95,6 +95,11 @@ class Sharding:
         before = self._apart, self._leading
         self._apart, self._leading = frozenset(nodes), frozenset(sessions)
         return before != (self._apart, self._leading)
+
+    @property
+    def has_apart(self) -> bool:
+        """Whether anybody is."""
+        return bool(self._apart or self._leading)
 
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key; none without control servers."""

@@ -99,12 +99,17 @@ class SessionReceiver(SessionCore):
     def _handle(self, now: float, items: Iterator[LatchItem[Any]]) -> None:
         """Let things happen, in order; the first fault of the peer ends the session."""
         self._clock(now)
-        if self._machine.is_deaf():
+        machine = self._machine
+        if machine.is_deaf():
             return
         try:
             for item in items:
-                self._happened(item)
-                if self._machine.is_deaf():
+                if type(item) is Received:
+                    self._heard = self._now
+                    self._received(item.message)
+                else:
+                    self._happened(item)
+                if machine.is_deaf():
                     return
         except PeeringError as error:
             # Before a session is established a listener says no in a message.
@@ -116,10 +121,8 @@ class SessionReceiver(SessionCore):
             self._fail(error)
 
     def _happened(self, item: LatchItem[Any]) -> None:
+        """Anything but a message."""
         match item:
-            case Received(message):
-                self._heard = self._now
-                self._received(message)
             case StreamEnding(stream_id, ending):
                 self._outbox.end(stream_id, ending, StreamCode.LATCHED)
             case Lost(stream_id):
