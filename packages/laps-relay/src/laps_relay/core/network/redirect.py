@@ -34,6 +34,7 @@ __all__ = [
     "is_loopback_url",
     "is_place",
     "places",
+    "takes_clients",
 ]
 
 CLIENT_LABEL: Final = "client"
@@ -91,6 +92,19 @@ def is_loopback_url(url: str) -> bool:
         return host == "localhost"
 
 
+def _address(node: NodeSelf) -> str:
+    return next((label.value for label in node.labels if label.key == CLIENT_LABEL), "")
+
+
+def takes_clients(node: NodeSelf) -> bool:
+    """Whether clients of others can be sent to a node."""
+    return (
+        node.relay_type is RelayType.EDGE
+        and node.load.load_class not in _FULL
+        and is_place(_address(node))
+    )
+
+
 def places(
     nodes: Iterable[tuple[NodeSelf, int | None]], *, own_url: str, loopback: bool
 ) -> list[Place]:
@@ -101,14 +115,8 @@ def places(
     """
     found = []
     for node, rtt_us in nodes:
-        url = next((label.value for label in node.labels if label.key == CLIENT_LABEL), "")
-        if (
-            node.relay_type is RelayType.EDGE
-            and node.load.load_class not in _FULL
-            and is_place(url)
-            and url != own_url
-            and (loopback or not is_loopback_url(url))
-        ):
+        url = _address(node)
+        if takes_clients(node) and url != own_url and (loopback or not is_loopback_url(url)):
             found.append(Place(node.node_id, url, node.region, rtt_us))
     return found
 
