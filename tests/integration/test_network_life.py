@@ -48,6 +48,31 @@ async def test_clients_of_a_relay_that_drains_go_where_their_tracks_are(tmp_path
         show.stop()
 
 
+async def test_clients_find_their_tracks_by_control_servers(tmp_path: Path) -> None:
+    """An Edge hears of no subscribes of others there, until it drains."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        server = await net.relay("control")
+        edges = [await net.relay("edge", server, network={"region": "far"})]
+        leaving = await net.relay("edge", server, network={"region": "near"}, **PATIENT)
+        # It publishes nothing and receives the same, and others come before it.
+        edges += [
+            await net.relay("edge", server, network={"region": "near"}, node=node)
+            for node in ("0:8", "0:9", "9:9")
+        ]
+        origin, *_, having = edges
+        await until(lambda: len(leaving.network.relay.nodes()) == 6)
+        show = Show(group)
+        show.publish(origin, per_group=10)
+        ears = [show.listen(leaving), show.listen(leaving), show.listen(having)]
+        await show.more(*ears)
+        assert {str(row.source) for row in leaving.network.subscribes()} == {leaving.node}
+        await net.stop(leaving, drain=True)
+        assert [len(each.app.server.ports) for each in edges] == [1, 0, 0, 3]
+        await show.more(*ears, numbers=100)
+        await show.whole(*ears)
+        show.stop()
+
+
 async def test_a_publisher_of_a_relay_that_drains_goes_on_elsewhere(tmp_path: Path) -> None:
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:
         via = await net.relay("via")

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 import laps_sdk
-from laps_relay.app import RelayApp, StartError
+from laps_relay.app import RelayApp, StartError, network_part
 from laps_relay.app.membership import key_ring, name_hasher, node_id_of, same_member
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.certificates import obtain
@@ -286,6 +286,38 @@ def test_clients_are_sent_where_their_tracks_are(tmp_path: Path) -> None:
                     assert goaway_of(leaving) == having.app.url
                 await until(lambda: not leaving.app.view.subscriptions())
                 assert goaway_of(leaving) in (having.app.url, empty.app.url)
+
+    in_loop(test)
+
+
+@pytest.mark.parametrize("new_uri", ["", "moqt://elsewhere:1"])
+def test_clients_are_sent_away_when_control_servers_have_had_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_uri: str
+) -> None:
+    """Unless it is known where they go, or nobody wants to wait any more."""
+    for name in ("_ANSWER", "_LONGEST_ANSWER"):
+        monkeypatch.setattr(network_part, name, 3600.0)
+
+    async def test() -> None:
+        async with network(tmp_path) as net:
+            server = await net.relay("control")
+            leaving = await net.relay("edge", server, listen={"drain_timeout": "3h"})
+            await until(lambda: any(row.control for row in leaving.network.relay.peers()))
+            async with leaving.connect(reconnect=False) as client:
+                await client.publish("a", "b")
+                assert leaving.network.patience == 0.0
+                leaving.app.view.drain("")
+                leaving.app.view.drain("")
+                assert leaving.network.patience > 3000
+                assert not any(row.leaving for row in leaving.app.view.sessions())
+                assert not leaving.app.view.ready
+                if new_uri:
+                    leaving.app.view.drain(new_uri)
+                else:
+                    leaving.app.view.send_away()
+                assert all(row.leaving for row in leaving.app.view.sessions() if row.session > 0)
+                # Nobody is left who has to be sent away.
+                leaving.app.view.send_away()
 
     in_loop(test)
 

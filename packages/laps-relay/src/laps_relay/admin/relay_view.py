@@ -63,6 +63,9 @@ class EdgeView:
         """Asked at a drain: what gives each session an address, if there is a network."""
         self.tell_peers: Callable[[], None] = lambda: None
         """Called at a drain: the network hears of it."""
+        self.patience: Callable[[], float] = lambda: 0.0
+        """Asked at a drain: in how many seconds ``places`` knows who has which tracks."""
+        self._sending: asyncio.TimerHandle | None = None
         self.node_id = loaded.config.network.node_id
         """As the network knows it; as configured if there is none."""
 
@@ -158,13 +161,34 @@ class EdgeView:
     def drain(self, new_uri: str) -> None:
         """Send everybody away: to one address, or each to where the network finds best.
 
-        Peers hear of it too: nobody may be sent here, and what goes through us moves.
+        Peers hear of it too: nobody may be sent here, and what goes through us moves. Control
+        servers have a moment to say who else has the tracks of our clients.
         """
         self.draining = True
         self.tell_peers()
-        places = None if new_uri else self.places()
-        self._server.relay.drain(self._server.now, new_uri, places=places)
-        self._server.settle()
+        wait = 0.0 if new_uri else self.patience()
+        if wait > 0.0:
+            self._wait_no_more()
+            self._sending = asyncio.get_running_loop().call_later(wait, self._send_away, "")
+        else:
+            self._send_away(new_uri)
+
+    def send_away(self) -> None:
+        """Whoever has not been sent away yet is sent away now."""
+        if self._sending is not None:
+            self._send_away("")
+
+    def _send_away(self, new_uri: str) -> None:
+        self._wait_no_more()
+        if self._server.running:
+            places = None if new_uri else self.places()
+            self._server.relay.drain(self._server.now, new_uri, places=places)
+            self._server.settle()
+
+    def _wait_no_more(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
 
     async def metrics(self) -> bytes:
         """The text for Prometheus, with figures of this moment."""

@@ -51,6 +51,11 @@ class Leaving:
         redirects = None if network is None else network.redirects()
         return None if redirects is None else redirects.place
 
+    def patience(self) -> float:
+        """In how many seconds :meth:`places` knows who has which tracks."""
+        network = self._network()
+        return 0.0 if network is None else network.patience
+
     def tell_peers(self, seconds: float | None = None) -> None:
         """The network hears that we go; without seconds they are those of the configuration."""
         network = self._network()
@@ -74,6 +79,7 @@ class Leaving:
                 await self._empty.wait()
                 while self._in_transit:  # noqa: ASYNC110 - tables of the core are looked at
                     await asyncio.sleep(_LOOK)
+        self._view.send_away()
 
     @property
     def _in_transit(self) -> bool:

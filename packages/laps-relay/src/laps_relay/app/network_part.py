@@ -72,6 +72,10 @@ __all__ = ["NetworkPart"]
 BRIDGE_SESSION: Final = 0
 """The number of the network's session at its own Edge; clients begin with 1, Stubs with -1."""
 
+_ANSWER: Final = 0.5
+"""Seconds, with a round trip, in which a control server tells who has what; with much to spare."""
+_LONGEST_ANSWER: Final = 1.0
+
 _TYPES: Final = {
     "edge": RelayType.EDGE,
     "via": RelayType.VIA,
@@ -141,6 +145,7 @@ class NetworkPart:
         self._numbers = count(-1, -1)
         self._load = LoadMeter()
         self._drained = False
+        self._answered_at = 0.0
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
         self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
@@ -346,8 +351,18 @@ class NetworkPart:
         if self._drained:
             return
         self._drained = True
+        # Control servers say who else has the tracks of our clients.
+        trips = [row.srtt_us for row in self.relay.peers() if row.relay_type == "control"]
+        if trips:
+            wait = min(_ANSWER + max(trips) / 1e6, _LONGEST_ANSWER, seconds / 2)
+            self._answered_at = self.server.now + wait
         self.relay.drain(self.server.now, seconds, "the relay stops", self._alternates())
         self.server.settle()
+
+    @property
+    def patience(self) -> float:
+        """Seconds until control servers have said who else has the tracks of our clients."""
+        return max(0.0, self._answered_at - self.server.now) if self._drained else 0.0
 
     def _alternates(self) -> tuple[str, ...]:
         """How the nearest Edge that has room is dialled; nothing if there is none."""

@@ -6,6 +6,7 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.network.redirect import Wanted, choose, client_address, holders, places
 from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.views import NodeRow
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import hashed_subscribe_of
 from laps_wire.names import FullTrackName
@@ -29,7 +30,7 @@ class Redirects:
         self._region = network.info.node.region
         self._places = places(
             (
-                (node, row.cost_us if row.next_hop is not None else None)
+                (node, _round_trip(row))
                 for row in network.nodes()
                 if row.node != network.node_id and (node := network.node(row.node)) is not None
             ),
@@ -51,7 +52,7 @@ class Redirects:
     def place(self, session: int) -> str:
         """The address for a client; empty if it has to find one itself."""
         keys = sorted(self._tracks.get(session, ()))
-        found = choose(keys, self._places, self._holders, region=self._region)
+        found = choose(keys, self._places, self._holders, region=self._region, session=session)
         client = self._client(session)
         if found is None or client is None:
             return ""
@@ -62,3 +63,10 @@ class Redirects:
         if session not in self._clients:
             self._clients |= {row.session: row.info for row in self._relay.sessions()}
         return self._clients.get(session)
+
+
+def _round_trip(row: NodeRow) -> int | None:
+    """To a relay: as measured, or on the way that data takes."""
+    if row.rtt_us is not None:
+        return row.rtt_us
+    return None if row.next_hop is None else row.cost_us

@@ -132,6 +132,7 @@ class RelayApp:
         self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
         self.view.places = self._leaving.places
         self.view.tell_peers = self._leaving.tell_peers
+        self.view.patience = self._leaving.patience
         self._enter(config)
 
     def _enter(self, config: RelayConfig) -> None:

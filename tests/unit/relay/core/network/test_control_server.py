@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from laps_relay.core.network.bodies import body_for
-from laps_relay.core.network.control_server import ControlServer
+from laps_relay.core.network.control_server import MAX_SHARED, ControlServer
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.core.network.interfaces import NetworkSettings
+from laps_relay.core.network.redirect import CLIENT_LABEL
 from laps_relay.core.network.sharding import Sharding
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -18,6 +19,10 @@ from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
     AnnounceWithdrawal,
+    Label,
+    Load,
+    LoadClass,
+    NodeSelf,
     Parameters,
     RelayType,
     Stamp,
@@ -36,18 +41,37 @@ class Server:
     """A control server; its tables, as a relay of type CONTROL has them."""
 
     def __init__(self, node: int = 50) -> None:
-        self.node = NodeId(node)
-        self.control = ControlServer(self.node, self)
+        local = NodeId(node)
+        self.control = ControlServer(local, self)
         self.announces: AnnounceTable = FloodTable(
-            AnnounceEntries(self.node), SETTINGS, exports=self.control.exports_announce
+            AnnounceEntries(local), SETTINGS, exports=self.control.exports_announce
         )
         self.subscribes: SubscribeTable = FloodTable(
-            SubscribeEntries(self.node),
+            SubscribeEntries(local),
             SETTINGS,
             exports=self.control.exports_subscribe,
             audience=self.control.audience,
         )
         self.responses: list[tuple[int, SubscribeResponse]] = []
+        self.nodes: dict[NodeId, NodeSelf] = {}
+
+    def node(self, node: NodeId) -> NodeSelf | None:
+        return self.nodes.get(node)
+
+    def says(
+        self, node: int, load: LoadClass = LoadClass.NORMAL, *, region: str = "", url: bool = True
+    ) -> None:
+        """Node information of an Edge."""
+        labels = (Label(CLIENT_LABEL, f"moqt://n{node}:1"),) if url else ()
+        self.nodes[NodeId(node)] = NodeSelf(
+            NodeId(node),
+            RelayType.EDGE,
+            Stamp(1, 1),
+            load=Load(load),
+            region=region,
+            labels=labels,
+        )
+        self.control.node_changed(NodeId(node))
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         self.responses.append((session, response))
@@ -452,3 +476,104 @@ def test_another_edge_speaks_for_one_that_has_no_session() -> None:
     server.announces.node_changed(0.0, NodeId(9), None)
     server.settle()
     assert server.told(2, 3) == {2: ([], [7, 8])}
+
+
+# Edges that drain
+
+
+def shared() -> Server:
+    """Edge 1 publishes; 2, 3 and 4 have its track."""
+    server = made()
+    server.add(4, 4)
+    server.announce(1, announce_info(1, namespace("a")))
+    for node in (2, 3, 4):
+        server.says(node)
+        server.subscribe(node, wanted(node, track("a/n"), 10 + node))
+    server.subscribe(3, wanted(3, track("a/m"), 23))
+    server.told(1, 2, 3, 4)
+    return server
+
+
+def test_who_drains_is_told_who_else_has_its_tracks() -> None:
+    server = shared()
+    server.says(2, LoadClass.BUSY)
+    assert server.told(1, 2, 3, 4) == {}
+    server.says(2, LoadClass.DRAINING)
+    assert server.told(1, 2, 3, 4) == {2: ([13, 14], [])}
+    server.says(2, LoadClass.DRAINING)
+    assert server.told(1, 2, 3, 4) == {}
+    # What is told changes and ends as anything does.
+    server.subscribe(3, wanted(3, track("a/n"), 33))
+    assert server.told(1, 2, 3, 4) == {1: ([33], []), 2: ([33], [])}
+    end = SubscribeWithdrawal(NodeId(4), Stamp(1, 44), key_of(track("a/n")))
+    server.subscribes.heard_withdrawal(0.0, 4, end)
+    server.settle()
+    assert server.told(1, 2, 3, 4) == {1: ([], [44]), 2: ([], [44])}
+
+
+def test_it_leads_to_no_answer_and_is_over_with_its_own_subscribe() -> None:
+    server = shared()
+    server.says(2, LoadClass.DRAINING)
+    entry = server.subscribes.get((NodeId(3), key_of(track("a/n"))))
+    assert entry is not None
+    assert list(server.control.audience(entry)) == [1, 2]
+    assert list(server.control.answering(entry)) == [1]
+    server.told(1, 2, 3, 4)
+    # One of its clients wants another track, before it hears where to go.
+    server.subscribe(2, wanted(2, track("a/m"), 50))
+    assert server.told(1, 2, 3, 4) == {1: ([50], []), 2: ([23], [])}
+    end = SubscribeWithdrawal(NodeId(2), Stamp(1, 51), key_of(track("a/n")))
+    server.subscribes.heard_withdrawal(0.0, 2, end)
+    server.settle()
+    assert server.told(1, 2, 3, 4) == {1: ([], [51]), 2: ([], [13, 14])}
+    server.says(2)
+    assert server.told(1, 2, 3, 4) == {2: ([], [23])}
+
+
+def test_an_edge_that_drains_comes_again_and_goes() -> None:
+    server = shared()
+    server.says(2, LoadClass.DRAINING)
+    server.add(9, 2)
+    server.subscribe(9, wanted(2, track("a/n"), 12))
+    assert server.told(9) == {9: ([13, 14], [])}
+    server.remove(0.0, 2)
+    server.subscribe(4, wanted(4, track("a/n"), 45))
+    assert server.told(9) == {9: ([45], [])}
+    server.remove(0.0, 9)
+    server.says(2, LoadClass.DRAINING)
+    server.subscribe(4, wanted(4, track("a/n"), 46))
+    assert server.told(1, 3, 4) == {1: ([46], [12])}
+    assert server.control._leavers == {}
+
+
+def test_near_ones_that_take_clients_come_first_and_not_all_of_the_world() -> None:
+    server = made()
+    server.says(1, region="eu")
+    server.subscribe(1, wanted(1, track("a/n"), 1))
+    server.subscribe(1, wanted(1, track("a/m"), 2))
+    for node in range(100, 140):
+        server.add(node, node)
+        server.subscribe(node, wanted(node, track("a/n"), node))
+        server.subscribe(node, wanted(node, track("a/m"), node))
+        server.says(node, region="eu" if node >= 132 else "us")
+    server.says(132, LoadClass.OVERLOADED, region="eu")
+    server.says(133, LoadClass.DRAINING, region="eu")
+    server.says(134, region="eu", url=False)
+    server.says(135, LoadClass.BUSY, region="eu")
+    del server.nodes[NodeId(136)]
+    for session in (1, 133):
+        server.told(session)
+    server.says(1, LoadClass.DRAINING, region="eu")
+    ((told, _),) = server.told(1).values()
+    assert len(told) == 2 * MAX_SHARED
+    assert {135, 137, 138, 139} < set(told)
+    assert set(told).isdisjoint({132, 133, 134, 136})
+    # The same ones have both tracks.
+    assert len(set(told)) == MAX_SHARED
+    # Another one is told of others.
+    server.says(2, LoadClass.NORMAL, region="eu")
+    server.subscribe(2, wanted(2, track("a/n"), 3))
+    server.says(2, LoadClass.DRAINING, region="eu")
+    ((others, _),) = server.told(2).values()
+    assert len(others) == MAX_SHARED
+    assert set(others) != set(told)

@@ -18,8 +18,9 @@ from laps_relay.core.network.events import (
     SubscribeGone,
     SubscribeRefused,
 )
-from laps_relay.core.network.interfaces import Answer, NodeLookup, Refusal
+from laps_relay.core.network.interfaces import LOCAL, Answer, NodeLookup, Refusal
 from laps_relay.core.network.plans import NO_PLAN, TablePlan
+from laps_relay.core.network.redirect import CLIENT_LABEL
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.selection import make_order
 from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
@@ -36,7 +37,7 @@ from laps_wire.peering.laps2 import (
     SubscribeCode,
     SubscribeInfo,
 )
-from testkit.relay_net import TRACK, RelayNet, key_of
+from testkit.relay_net import OTHER, TRACK, RelayNet, key_of
 
 VIA = RelayType.VIA
 ACCEPTED = (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
@@ -587,6 +588,36 @@ def test_an_edge_that_reaches_no_control_server_is_served_after_a_while() -> Non
     net.send(1, b"object")
     net.run()
     assert net.got(2) == [[b"object"]]
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_an_edge_that_drains_hears_from_control_servers_who_has_its_tracks(servers: int) -> None:
+    net = RelayNet()
+    edges, numbers = range(1, 5), range(11, 11 + servers)
+    for number in edges:
+        net.add(number)
+        net.relays[number].set_own_label(net.now, CLIENT_LABEL, f"moqt://n{number}:1")
+    for number in numbers:
+        net.add(number, RelayType.CONTROL)
+    for number in edges:
+        net.dial_for_ever(number, *numbers)
+    net.run()
+    for name in (TRACK, OTHER):
+        net.publish(1, name)
+    for number, name in ((2, TRACK), (3, TRACK), (4, OTHER)):
+        net.want(number, name)
+    net.run(3)
+    relay = net.relays[2]
+    assert {row.source for row in relay.subscribe_rows()} == {2}
+    relay.drain(net.now, 30.0)
+    net.run(0.1)
+    assert {row.source for row in relay.subscribe_rows()} == {2, 3}
+    # It serves nobody for that.
+    assert {row.source for row in net.relays[3].subscribe_rows()} == {3}
+    assert [row for row in relay.fib() if row.session == LOCAL] == []
+    net.send(1, b"object")
+    net.run()
+    assert net.got(2, 3, 4) == [[b"object"], [b"object"], []]
 
 
 def test_a_control_server_that_is_back_keeps_its_session() -> None:

@@ -91,6 +91,10 @@ class FloodMachine(RuleBasedStateMachine):
             for key in range(3):
                 found = [entry for entry in live if entry.full_name_hash == key]
                 assert list(node.table.of_key(key)) == found
+            for other in self.net.nodes:
+                source = NodeId(other.number)
+                theirs = [entry for entry in live if entry.source == source]
+                assert list(node.table.of_source(source)) == theirs
 
     def teardown(self) -> None:
         net = self.net

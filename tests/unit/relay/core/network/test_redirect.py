@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from laps_relay.core.network.redirect import (
     CLIENT_LABEL,
+    NEAR_US,
+    STEP_US,
     Place,
     Wanted,
     choose,
     client_address,
     holders,
     is_loopback_url,
+    is_near,
     is_place,
     places,
 )
@@ -65,7 +68,7 @@ def test_edges_that_tell_where_clients_go_are_places() -> None:
     assert found == [
         Place(NodeId(1), "moqt://one.example:1", "eu", 10),
         Place(NodeId(2), "moqt://two.example:2", "", None),
-        Place(NodeId(9), "moqt://[2001:db8::1]:9", "", 10),
+        Place(NodeId(9), "moqt://[2001:db8::1]:9", "", 10, busy=True),
     ]
 
 
@@ -124,22 +127,59 @@ def test_who_receives_or_publishes_a_track_has_it() -> None:
     }
 
 
-def place(number: int, region: str = "", rtt_us: int | None = 1) -> Place:
-    return Place(NodeId(number), f"moqt://n{number}:1", region, rtt_us)
+def place(number: int, region: str = "", rtt_us: int | None = 1, *, busy: bool = False) -> Place:
+    return Place(NodeId(number), f"moqt://n{number}:1", region, rtt_us, busy)
 
 
-def test_most_tracks_then_region_then_nearness() -> None:
-    far, near, other = place(1, "eu", 900), place(2, "eu", 100), place(3, "us", 5)
-    unknown = place(4, "eu", None)
-    everybody = [unknown, far, near, other]
-    having = {1: {NodeId(3)}, 2: {NodeId(3), NodeId(1)}}
-    assert choose([1, 2], everybody, having, region="eu") == other
-    assert choose([2], everybody, having, region="eu") == far
-    assert choose([9], everybody, having, region="eu") == near
-    assert choose([], everybody, having, region="us") == other
-    assert choose([], [unknown, far], having, region="eu") == far
-    assert choose([], [place(6), place(5)], {}) == place(5)
+FAR = 90_000
+
+
+def test_near_then_not_busy_then_most_tracks() -> None:
+    having = {1: {NodeId(1), NodeId(5)}, 2: {NodeId(1), NodeId(2)}}
+    origin, one, none = place(1, "us", FAR), place(2, "eu"), place(3, "eu", 1_000)
+    everybody = [none, origin, one]
+    # A relay of the region that has some of them, before one far away that has all.
+    assert choose([1, 2], everybody, having, region="eu") == one
+    # Nobody near has it: it stays near all the same.
+    assert choose([1], [origin, none], having, region="eu") == none
+    assert choose([1], [origin], having, region="eu") == origin
+    # One that is busy comes after all that are near and not, and before those far away.
+    tired = place(5, "eu", busy=True)
+    assert choose([1], [tired, none, origin], having, region="eu") == none
+    assert choose([1], [tired, origin], having, region="eu") == tired
+    assert choose([1], [place(5, "us", FAR, busy=True), origin], having, region="eu") == origin
     assert choose([1], [], having) is None
+
+
+def test_far_away_most_tracks_then_the_nearest() -> None:
+    having = {1: {NodeId(1), NodeId(2)}}
+    places = [place(1, "us", 3 * FAR), place(2, "us", 2 * FAR), place(3, "us", FAR)]
+    assert choose([1], places, having, region="eu") == places[1]
+    assert choose([], places, having, region="eu") == places[2]
+    unknown = place(4, "us", None)
+    assert choose([], [unknown, places[0]], having, region="eu") == places[0]
+    assert choose([], [unknown], having, region="eu") == unknown
+
+
+@pytest.mark.parametrize("regions", [("", ""), ("eu", ""), ("", "eu")])
+def test_without_regions_a_short_round_trip_is_near(regions: tuple[str, str]) -> None:
+    own, other = regions
+    origin, near = place(1, other, FAR), place(2, other, NEAR_US)
+    assert choose([1], [origin, near], {1: {NodeId(1)}}, region=own) == near
+    assert not is_near(place(3, other, NEAR_US + 1), own)
+    assert not is_near(place(3, other, None), own)
+
+
+def test_clients_are_spread_over_places_that_are_equal() -> None:
+    near = [place(number, "eu", number * 1_000) for number in (3, 1, 2)]
+    everybody = [*near, place(4, "us")]
+    found = [choose([], everybody, {}, region="eu", session=number) for number in range(6)]
+    assert found == [near[1], near[2], near[0]] * 2
+    far = [place(1, "us", FAR), place(2, "us", FAR + STEP_US // 4), place(3, "us", FAR + STEP_US)]
+    assert {choose([], far, {}, region="eu", session=number) for number in range(9)} == {
+        far[0],
+        far[1],
+    }
 
 
 @given(
@@ -147,33 +187,44 @@ def test_most_tracks_then_region_then_nearness() -> None:
         st.builds(
             place,
             st.integers(1, 9),
-            st.sampled_from(["eu", "us"]),
-            st.none() | st.integers(0, 50),
+            st.sampled_from(["eu", "us", ""]),
+            st.none() | st.integers(0, 5 * STEP_US),
+            busy=st.booleans(),
         ),
         min_size=1,
         unique_by=lambda item: item.node,
     ),
     st.dictionaries(st.integers(0, 4), st.frozensets(st.integers(1, 9).map(NodeId))),
+    st.integers(0, 20),
     st.data(),
 )
 def test_no_other_place_is_better(
-    everybody: list[Place], having: dict[int, frozenset[NodeId]], data: st.DataObject
+    everybody: list[Place],
+    having: dict[int, frozenset[NodeId]],
+    session: int,
+    data: st.DataObject,
 ) -> None:
     keys = range(5)
 
     def shared(item: Place) -> int:
         return sum(item.node in having.get(key, ()) for key in keys)
 
-    chosen = choose(keys, everybody, having, region="eu")
+    chosen = choose(keys, everybody, having, region="eu", session=session)
     assert chosen is not None
-    assert choose(keys, data.draw(st.permutations(everybody)), having, region="eu") == chosen
+    mixed = data.draw(st.permutations(everybody))
+    assert choose(keys, mixed, having, region="eu", session=session) == chosen
     for other in everybody:
-        assert shared(other) <= shared(chosen)
-        if shared(other) == shared(chosen):
-            assert chosen.region == "eu" or other.region != "eu"
-            if other.region == chosen.region and other.rtt_us is not None:
+        if is_near(other, "eu"):
+            assert is_near(chosen, "eu")
+        if is_near(other, "eu") != is_near(chosen, "eu"):
+            continue
+        assert other.busy or not chosen.busy
+        if other.busy == chosen.busy:
+            assert shared(other) <= shared(chosen)
+            equal = shared(other) == shared(chosen) and not is_near(chosen, "eu")
+            if equal and other.rtt_us is not None:
                 assert chosen.rtt_us is not None
-                assert chosen.rtt_us <= other.rtt_us
+                assert chosen.rtt_us < other.rtt_us + STEP_US
 
 
 def test_addresses_in_the_words_of_the_client() -> None:

@@ -14,16 +14,23 @@ node information only.
 
 An Edge that has no session with us may have its entries told by another one. Then what its
 announces match goes to that one.
+
+An Edge that drains must know who else has the tracks of its clients (:mod:`.redirect`). It is told
+subscribes of others with the keys that it subscribes to itself, as they are at that moment, and of
+a track that the whole world receives those of some near Edges only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Protocol
+from heapq import nsmallest
+from typing import Final, Protocol
 
 from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.core.network.mixing import mixed
+from laps_relay.core.network.redirect import takes_clients
 from laps_relay.core.network.responses import way_back
 from laps_relay.core.network.subscribe_index import SubscribeIndex
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
@@ -31,6 +38,8 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
+    LoadClass,
+    NodeSelf,
     RelayType,
     SubscribeCode,
     SubscribeInfo,
@@ -38,7 +47,10 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 
-__all__ = ["ControlHost", "ControlServer"]
+__all__ = ["MAX_SHARED", "ControlHost", "ControlServer"]
+
+MAX_SHARED: Final = 16
+"""Of so many other Edges that have a track one that drains is told."""
 
 
 class ControlHost(Protocol):
@@ -52,6 +64,9 @@ class ControlHost(Protocol):
     def subscribes(self) -> SubscribeTable:
         """All subscribes; exports and audience as :class:`ControlServer` has them."""
 
+    def node(self, node: NodeId) -> NodeSelf | None:
+        """What a node says of itself; None if the NIB does not have it."""
+
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
 
@@ -64,6 +79,7 @@ class ControlServer:
         "_edges",
         "_host",
         "_index",
+        "_leavers",
         "_local",
         "_nodes",
         "_proxies",
@@ -80,6 +96,8 @@ class ControlServer:
         self._nodes: dict[NodeId, int] = {}
         self._proxies: dict[NodeId, int | None] = {}
         """Edges without a session that have announced something: over which one it came."""
+        self._leavers: dict[NodeId, dict[int, frozenset[NodeId]]] = {}
+        """Edges with a session that drain: by key, whose subscribes they are told."""
 
     # Sessions
 
@@ -91,12 +109,15 @@ class ControlServer:
         self._nodes[node] = session
         before = self._proxies.pop(node, None)
         self._offer(node, before, session)
+        self._leavers.pop(node, None)
+        self.node_changed(node)
 
     def remove_session(self, session: int) -> None:
         """It has ended."""
         node = self._edges.pop(session, None)
         if node is not None and self._nodes.get(node) == session:
             del self._nodes[node]
+            self._leavers.pop(node, None)
             if node in self._announced:
                 self._proxies[node] = None
 
@@ -120,6 +141,48 @@ class ControlServer:
         session = self._nodes.get(node)
         return self._proxies.get(node) if session is None else session
 
+    # Edges that drain
+
+    def node_changed(self, node: NodeId) -> None:
+        """Node information says something else of a node: perhaps that it drains."""
+        info, session = self._host.node(node), self._nodes.get(node)
+        drains = info is not None and info.load.load_class is LoadClass.DRAINING
+        if session is None or drains == (node in self._leavers):
+            return
+        if drains:
+            entries = self._host.subscribes.of_source(node)
+            shared = {entry.full_name_hash: self._sharing(node, entry) for entry in entries}
+            self._leavers[node] = shared
+        else:
+            shared = self._leavers.pop(node)
+        for key, sources in shared.items():
+            self._host.subscribes.offer(session, ((source, key) for source in sources))
+
+    def _sharing(self, node: NodeId, entry: SubscribeInfo) -> frozenset[NodeId]:
+        """Who else has a track and takes clients: those of the same region first.
+
+        Of equals the same ones for all tracks of an Edge, and others for another Edge.
+        """
+        leaver = self._host.node(node)
+        region = "" if leaver is None else leaver.region
+        ranks: list[tuple[bool, bool, int, NodeId]] = []
+        for source in self._subscribes.track(entry.element_hashes, entry.full_name_hash):
+            info = self._host.node(source)
+            if source != node and info is not None and takes_clients(info):
+                busy = info.load.load_class is not LoadClass.NORMAL
+                ranks.append((info.region != region, busy, mixed(source ^ node), source))
+        return frozenset(source for *_, source in nsmallest(MAX_SHARED, ranks))
+
+    def _leaver_changed(self, entry: SubscribeInfo, *, over: bool) -> None:
+        """An Edge that drains subscribes to one more track, or to one less."""
+        shared, session = self._leavers[entry.source], self._nodes[entry.source]
+        key = entry.full_name_hash
+        sources = shared.pop(key, frozenset())
+        if not over:
+            shared[key] = self._sharing(entry.source, entry)
+            sources |= shared[key]
+        self._host.subscribes.offer(session, ((source, key) for source in sources))
+
     # Rules of the tables
 
     def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
@@ -127,12 +190,24 @@ class ControlServer:
         return entry.kind is AnnounceKind.NAMESPACE and session in self._edges
 
     def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
-        """Edges hear of subscribes that their announces match."""
-        return session in self._edges and any(
-            self._session_of(node) == session for node in self._announcers(entry)
+        """Edges hear of subscribes that their announces match; see also those that drain."""
+        return session in self._edges and (
+            any(self._session_of(node) == session for node in self._announcers(entry))
+            or session in self._leaving(entry)
         )
 
     def audience(self, entry: SubscribeInfo) -> Iterator[int]:
+        """The sessions over which a subscribe may go."""
+        yield from self.answering(entry)
+        yield from self._leaving(entry)
+
+    def _leaving(self, entry: SubscribeInfo) -> Iterator[int]:
+        """The sessions with Edges that drain and have the same track."""
+        for node, shared in self._leavers.items():
+            if entry.source in shared.get(entry.full_name_hash, ()):
+                yield self._nodes[node]
+
+    def answering(self, entry: SubscribeInfo) -> Iterator[int]:
         """The sessions with Edges whose announces match."""
         for node in self._announcers(entry):
             session = self._session_of(node)
@@ -189,8 +264,12 @@ class ControlServer:
             source, key = change.identity
             if change.previous is not None:
                 self._subscribes.remove(change.previous.element_hashes, key, source)
+                if change.entry is None and source in self._leavers:
+                    self._leaver_changed(change.previous, over=True)
             if change.entry is not None:
                 self._subscribes.add(change.entry.element_hashes, key, source)
+                if source in self._leavers:
+                    self._leaver_changed(change.entry, over=False)
                 if not any(node != source for node in self._announcers(change.entry)):
                     self._no_publisher(now, change.entry)
 

@@ -160,6 +160,8 @@ class NetworkCore(NetworkSessions):
             epoch = self._nib.epoch(node)
             self.announces.node_changed(now, node, epoch)
             self.subscribes.node_changed(now, node, epoch)
+            if self._server is not None:
+                self._server.node_changed(node)
             if self._interests.node_changed(now, node):
                 self._moved(now, node)
             info = self._nib.info(node)

@@ -473,6 +473,14 @@ class FloodTable(Generic[E, W, I]):
             if record is not None and not record.dead:
                 yield cast("E", record.item)
 
+    def of_source(self, node: NodeId) -> Iterator[E]:
+        """The entries of one node that can be used now; looks at no others."""
+        source = self._state.sources.get(node)
+        if source is not None and source.known:
+            for record in source.records.values():
+                if not record.dead:
+                    yield cast("E", record.item)
+
     @property
     def size(self) -> int:
         """How many entries can be used now; costs nothing."""

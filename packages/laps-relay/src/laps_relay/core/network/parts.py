@@ -516,7 +516,7 @@ class NetworkParts:
         back, sharded = self.subscribes.heard_on(identity), self._sharding.active
         if self._server is not None:
             # It asks few of its many Edges: those that have announced it.
-            links = map(self._links.get, self._server.audience(entry))
+            links = map(self._links.get, self._server.answering(entry))
             peers = [self._peer(link) for link in links if link and link.session != back]
             yield from ((peer, True) for peer in peers if peer and peer.node_id != entry.source)
             return

@@ -8,7 +8,11 @@ new, and finds its tracks flowing::
     nodes           --> places:  who takes clients, is not overloaded and does not drain
                                    |
                                    v
-                        choose:  most of the tracks, then the same region, then the nearest
+                        choose:  near, not busy, most of the tracks; if nobody is near the nearest
+
+Near is the same region. Where regions are not configured, it is a short round trip. A client stays
+near though a relay far away has its tracks: it would pay for that with every object. Among places
+that are equal for a client its session number decides, so that not all go to the same one.
 
 How clients reach an Edge is in its node information, as the label ``client`` (laps-2, 5.2).
 """
@@ -26,18 +30,27 @@ from laps_wire.peering.laps2 import AnnounceInfo, LoadClass, NodeSelf, RelayType
 
 __all__ = [
     "CLIENT_LABEL",
+    "NEAR_US",
+    "STEP_US",
     "Place",
     "Wanted",
     "choose",
     "client_address",
     "holders",
     "is_loopback_url",
+    "is_near",
     "is_place",
     "places",
+    "takes_clients",
 ]
 
 CLIENT_LABEL: Final = "client"
 """The label of node information that says where clients connect: ``moqt://host:port``."""
+
+NEAR_US: Final = 30_000
+"""A round trip that is near where no regions are configured, in microseconds."""
+STEP_US: Final = 20_000
+"""Round trips of places far away that differ by less are equal."""
 
 _FULL: Final = (LoadClass.OVERLOADED, LoadClass.DRAINING)
 
@@ -50,7 +63,8 @@ class Place(NamedTuple):
     """``moqt://host:port``."""
     region: str
     rtt_us: int | None
-    """None: no way is known on which data goes there."""
+    """None: nobody has measured it, and no way is known on which data goes there."""
+    busy: bool = False
 
 
 class Wanted(NamedTuple):
@@ -91,6 +105,19 @@ def is_loopback_url(url: str) -> bool:
         return host == "localhost"
 
 
+def _address(node: NodeSelf) -> str:
+    return next((label.value for label in node.labels if label.key == CLIENT_LABEL), "")
+
+
+def takes_clients(node: NodeSelf) -> bool:
+    """Whether clients of others can be sent to a node."""
+    return (
+        node.relay_type is RelayType.EDGE
+        and node.load.load_class not in _FULL
+        and is_place(_address(node))
+    )
+
+
 def places(
     nodes: Iterable[tuple[NodeSelf, int | None]], *, own_url: str, loopback: bool
 ) -> list[Place]:
@@ -101,15 +128,10 @@ def places(
     """
     found = []
     for node, rtt_us in nodes:
-        url = next((label.value for label in node.labels if label.key == CLIENT_LABEL), "")
-        if (
-            node.relay_type is RelayType.EDGE
-            and node.load.load_class not in _FULL
-            and is_place(url)
-            and url != own_url
-            and (loopback or not is_loopback_url(url))
-        ):
-            found.append(Place(node.node_id, url, node.region, rtt_us))
+        url = _address(node)
+        if takes_clients(node) and url != own_url and (loopback or not is_loopback_url(url)):
+            busy = node.load.load_class is LoadClass.BUSY
+            found.append(Place(node.node_id, url, node.region, rtt_us, busy))
     return found
 
 
@@ -138,20 +160,30 @@ def choose(
     having: Mapping[int, Collection[NodeId]],
     *,
     region: str = "",
+    session: int = 0,
 ) -> Place | None:
     """The best place for a client with tracks of these keys; None if there is none."""
-
-    def rank(place: Place) -> tuple[int, bool, bool, int, NodeId]:
+    best: tuple[bool | int, ...] | None = None
+    equals: list[Place] = []
+    for place in candidates:
+        near = is_near(place, region)
         shared = sum(place.node in having.get(key, ()) for key in keys)
-        return (
-            -shared,
-            place.region != region,
-            place.rtt_us is None,
-            place.rtt_us or 0,
-            place.node,
-        )
+        rank: tuple[bool | int, ...] = (not near, place.busy, -shared)
+        if not near:
+            rank += (place.rtt_us is None, (place.rtt_us or 0) // STEP_US)
+        if best is None or rank < best:
+            best, equals = rank, []
+        if rank == best:
+            equals.append(place)
+    equals.sort(key=lambda place: place.node)
+    return equals[session % len(equals)] if equals else None
 
-    return min(candidates, key=rank, default=None)
+
+def is_near(place: Place, region: str) -> bool:
+    """Whether a client of this region loses nothing by going there."""
+    if region and place.region:
+        return place.region == region
+    return place.rtt_us is not None and place.rtt_us <= NEAR_US
 
 
 def client_address(url: str, *, webtransport: bool, path: str = "") -> str:
