@@ -77,6 +77,8 @@ def test_a_plan_is_made_signed_and_verified(place: Place) -> None:
     assert facts["entries"] > 3
     assert facts["suspects"] == []
     assert 1.0 <= facts["by_optimum"] < 1.05
+    assert sum(facts["left_out"].values()) >= facts["without_choice"]
+    assert all(": " in reason for reason in facts["left_out"])
     signed = read_plan(Path(place.path("again.json")))
     check_signature(signed, Path(place.path("key.pub.pem")))
     assert signed.plan.id == "test"

@@ -6,23 +6,22 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.cli.common import AsJson, LakeFolder
+from laps_analytics.cli.plan_text import explained, tell_entries, tell_plan
 from laps_analytics.errors import PlanError, UsageError
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.lake import Lake
-from laps_analytics.plan import milp
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings, read_settings
 from laps_analytics.plan.core.compose import Made, make, place
-from laps_analytics.plan.core.explain import Explanation, diff, explain
+from laps_analytics.plan.core.explain import diff, explain
 from laps_analytics.plan.core.place import Draft
-from laps_analytics.plan.core.rules import UNSERVED
-from laps_analytics.plan.core.verify import verify
+from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.core.whatif import Scenario, what_if
 from laps_analytics.plan.measured import accepted_at, before_and_after
 from laps_analytics.plan.observed import gate_of, observe
@@ -36,7 +35,7 @@ from laps_analytics.plan.signing import (
     sign,
     write_plan,
 )
-from laps_wire.plan import Plan, PlanEntry, SignedPlan
+from laps_wire.plan import PlanEntry, SignedPlan
 
 __all__ = ["plan_app", "show_diff", "show_explanation", "show_what_if"]
 
@@ -105,7 +104,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
         lifetime_us=settings.lifetime_us,
         previous=before,
     )
-    faults = verify(
+    faults, silent = check(
         made.plan,
         assembled.network,
         assembled.tracks,
@@ -120,7 +119,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
     signed = sign(made.plan, signer)
     played = _played(signed, made, signer, simulate)
     write_plan(signed, out)
-    _tell_plan(made, assembled, played, as_json)
+    tell_plan(made, assembled, played, silent, as_json)
 
 
 def _played(
@@ -206,7 +205,7 @@ def show_explanation(
         check_signature(signed, key)
     if lake is None:
         rows = [entry for entry in signed.plan.entries if _is_about(entry, group)]
-        _tell_entries(signed.plan, rows, as_json)
+        tell_entries(signed.plan, rows, as_json)
         return
     if constraints is None:
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
@@ -222,7 +221,7 @@ def show_explanation(
     if as_json:
         typer.echo(json.dumps([asdict(item) for item in found]))
         return
-    typer.echo("\n".join(line for item in found for line in _explained(item)))
+    typer.echo("\n".join(line for item in found for line in explained(item)))
 
 
 def show_diff(
@@ -295,44 +294,6 @@ def _assembled(lake: Path, settings: Settings, dimensions: Path | None, minutes:
     return assemble(observed, settings, facts)
 
 
-def _tell_plan(made: Made, assembled: Assembled, played: Rehearsal, as_json: bool) -> None:
-    plan = made.plan
-    facts: dict[str, Any] = {
-        "id": plan.id,
-        "version": plan.version,
-        "entries": len(plan.entries),
-        "decisions": len(made.draft.cells),
-        "without_choice": len(made.draft.uncovered),
-        "changed": made.changed,
-        "no_room": len(made.draft.crowded_out),
-        "by_optimum": _optimality(made.draft),
-        "suspects": list(assembled.suspects),
-        "predicted": assembled.predicted,
-        "expires_us": plan.expires_us,
-        "simulated": played.words,
-    }
-    if as_json:
-        typer.echo(json.dumps({**facts, "simulation": played.verdict}))
-        return
-    for label, value in facts.items():
-        shown = "not checked (pip install 'laps-analytics[plan]')" if value is None else value
-        typer.echo(f"{label:16} {shown}")
-    for number, reason in sorted(made.draft.uncovered.items()):
-        cell = made.draft.cells[number]
-        origin = made.draft.network.nodes[made.draft.groups[cell.group].origin].id
-        typer.echo(f"no choice        {origin} > {cell.region}: {reason}", err=True)
-
-
-def _optimality(made: Draft) -> float | None:
-    """Cost by the exact optimum of the small groups; None without HiGHS."""
-    try:
-        pairs = [(ours % UNSERVED, best % UNSERVED) for ours, best in milp.audit(made).values()]
-    except PlanError:
-        return None
-    best = sum(pair[1] for pair in pairs)
-    return round(sum(pair[0] for pair in pairs) / best, 4) if best > 0 else 1.0
-
-
 def _is_about(entry: PlanEntry, group: str | None) -> bool:
     tracks = () if entry.tracks is None else entry.tracks
     return group in (None, str(entry.origin), entry.region) or any(
@@ -342,49 +303,6 @@ def _is_about(entry: PlanEntry, group: str | None) -> bool:
 
 def _has_track(made: Draft, number: int, group: str | None) -> bool:
     return any(group == f"{key:016x}" for key in made.groups[made.cells[number].group].keys)
-
-
-def _tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
-    plain = [
-        {
-            "origin": str(entry.origin),
-            "region": entry.region,
-            "class": entry.scope,
-            "tracks": None if entry.tracks is None else len(entry.tracks),
-            "via": str(entry.via),
-            "fallback": None if entry.fallback is None else str(entry.fallback),
-            "wan_saved": entry.wan_saved_permille / 1000,
-            "delay_ms": entry.delay_us / 1000,
-            "reason": entry.reason,
-        }
-        for entry in rows
-    ]
-    if as_json:
-        typer.echo(json.dumps(plain))
-        return
-    typer.echo(f"plan {plan.id} version {plan.version}, {len(plan.entries)} entries")
-    for entry in rows:
-        wan, delay = -entry.wan_saved_permille / 1000, entry.delay_us / 1000
-        typer.echo(
-            f"{entry.origin} > {entry.region} ({entry.scope or 'no class'}): {entry.via},"
-            f" WAN {wan:+.0%}, {delay:+.1f} ms; {entry.reason}"
-        )
-
-
-def _explained(item: Explanation) -> list[str]:
-    cost = "-" if item.cost is None else f"{item.cost:.3g}"
-    what = f"{item.origin} > {item.region} ({item.scope or 'no class'})"
-    whom = f"{item.tracks} tracks to {item.targets} relays"
-    lines = [f"{what}, {whom}: {item.via}, {cost} an hour (hub and spoke {item.star_cost:.3g})"]
-    if item.note:
-        lines.append(f"  {item.note}")
-    for other in item.alternatives[:8]:
-        if other.bound:
-            lines.append(f"  {other.via}: not allowed, {other.bound}")
-        else:
-            more = "" if other.extra is None else f" ({other.extra:+.1%})"
-            lines.append(f"  {other.via}: {other.cost:.3g}{more}")
-    return lines
 
 
 def _factor(text: str) -> tuple[str, float]:

@@ -110,7 +110,10 @@ def test_where_nothing_is_allowed_the_plan_is_silent_and_says_why(
     assert made.plan.entries == ()
     (reason,) = made.draft.uncovered.values()
     assert word in reason
-    assert left_out(made.plan, network, [track()]) == [(1, "eu", 3)]
+    (silent,) = left_out(made.plan, network, [track()])
+    assert silent[:4] == (1, "eu", 3, "fan-out")
+    assert silent.reason in ("no Via is allowed", "no second Via is allowed")
+    assert verify(made.plan, network, [track()]) == []
 
 
 def test_a_link_whose_path_passes_a_country_is_not_used() -> None:
@@ -143,6 +146,87 @@ def test_what_does_not_fit_goes_where_it_costs_least() -> None:
     made = planned(tiny, Policy(), *tracks)
     assert made.plan.entries == ()
     assert set(made.draft.uncovered.values()) == {"no Via has room for it"}
+    assert {item.reason for item in left_out(made.plan, tiny, tracks)} == {
+        "no allowed Via has room"
+    }
+    assert verify(made.plan, tiny, tracks) == []
+
+
+def narrow(network: Network, links: dict[tuple[int, int], float]) -> Network:
+    room = network.capacity_bps.copy()
+    for link, bps in links.items():
+        room[link] = bps
+    return replace(network, capacity_bps=room)
+
+
+def test_a_direct_link_that_is_full_is_not_allowed() -> None:
+    tracks = [track(key, viewers={2: 1}) for key in range(1, 20)]
+    assert planned(OCEAN, Policy(), *tracks).plan.entries == ()
+    thin = narrow(OCEAN, {(0, 2): 1e6})
+    made = planned(thin, Policy(), *tracks)
+    (entry,) = made.plan.entries
+    assert entry.tracks == tuple(range(1, 20))
+    assert made.draft.full == {0}
+    assert verify(made.plan, thin, tracks) == []
+    # Those of other groups stay where they are as soon as what is left fits.
+    other = [track(key, scope=str(key), viewers={2: 1}) for key in (1, 2, 3)]
+    half = narrow(OCEAN, {(0, 2): 13e6})
+    made = planned(half, Policy(), *other)
+    assert len(made.plan.entries) == 1
+    assert verify(made.plan, half, other) == []
+    # An origin that cannot send so much is full as well: a Via takes one copy for two.
+    weak = replace(OCEAN, nodes=(replace(OCEAN.nodes[0], capacity_bps=10e6), *OCEAN.nodes[1:]))
+    twice = [track(viewers={2: 1, 3: 1})]
+    assert planned(OCEAN, Policy(), *twice).plan.entries
+    far = Policy(hard=HardConstraints(classes={"": ClassRule(slack_permille=1000, extra_us=0)}))
+    made = planned(weak, far, *twice)
+    assert made.plan.entries == ()
+    assert list(made.draft.uncovered.values()) == ["its direct way is full, and no Via is allowed"]
+
+
+def test_what_stays_within_the_region_of_its_origin_takes_room_too() -> None:
+    home = track(9, viewers={1: 1})  # nothing that a plan moves
+    weak = replace(OCEAN, nodes=(replace(OCEAN.nodes[0], capacity_bps=12e6), *OCEAN.nodes[1:]))
+    away = track(viewers={6: 1}, rate_bps=5e6)
+    assert planned(weak, Policy(), away).draft.uncovered == {}
+    made = planned(weak, Policy(), away, home)
+    assert made.draft.uncovered or made.plan.entries
+    assert verify(made.plan, weak, [away, home]) == []
+
+
+def test_a_second_way_is_one_that_has_room_when_the_first_one_fails() -> None:
+    rule = ClassRule(disjoint=True)
+    policy = Policy(hard=HardConstraints(classes={"": rule, "x": rule}))
+    made = planned(OCEAN, policy, track())
+    (entry,) = made.plan.entries
+    assert (str(entry.via), str(entry.fallback)) == ("0.0:0.6", "0.0:0.8")
+    # 15 Mbit/s of a fallback fit into 16, though only 12.8 of those are planned for; not into 14.
+    for room, second in ((16e6, "0.0:0.8"), (14e6, "0.0:0.2")):
+        small = replace(
+            OCEAN,
+            nodes=(*OCEAN.nodes[:7], replace(OCEAN.nodes[7], capacity_bps=room)),
+        )
+        made = planned(small, policy, track())
+        assert str(made.plan.entries[0].fallback) == second
+        assert verify(made.plan, small, [track()]) == []
+    # Two groups of one Via share what is behind it: the second one must fall back elsewhere.
+    small = replace(OCEAN, nodes=(*OCEAN.nodes[:7], replace(OCEAN.nodes[7], capacity_bps=16e6)))
+    both = [track(), track(2, scope="x")]
+    made = planned(small, policy, *both)
+    assert sorted(str(entry.fallback) for entry in made.plan.entries) == ["0.0:0.2", "0.0:0.8"]
+    assert verify(made.plan, small, both) == []
+    # Without any room there is no second way, so there is no first one.
+    none = replace(
+        OCEAN,
+        nodes=tuple(
+            replace(node, capacity_bps=14e6) if node.id in ("0.0:0.2", "0.0:0.8") else node
+            for node in OCEAN.nodes
+        ),
+    )
+    made = planned(none, policy, track())
+    assert made.plan.entries == ()
+    assert list(made.draft.uncovered.values()) == ["no Via has room for it"]
+    assert verify(made.plan, none, [track()]) == []
 
 
 def test_the_budget_of_changes_is_kept_and_what_must_change_does_not_count() -> None:
@@ -172,6 +256,10 @@ def test_the_budget_of_changes_is_kept_and_what_must_change_does_not_count() -> 
     fourth = planned(OCEAN, nothing, *tracks, previous=empty)
     assert fourth.plan.entries == ()
     assert set(fourth.draft.uncovered.values()) == {"the budget of changes is used up"}
+    assert {item.reason for item in left_out(fourth.plan, OCEAN, tracks, previous=empty)} == {
+        "the budget of changes is used up"
+    }
+    assert verify(fourth.plan, OCEAN, tracks, previous=empty) == []
 
 
 def test_the_plan_in_force_is_found_by_track_and_by_class() -> None:
@@ -223,7 +311,7 @@ def test_a_plan_never_costs_more_than_hub_and_spoke(seed: int) -> None:
     star, _ = place(network, policy, tracks)
     plain = [n for n, table in enumerate(star.tables) if np.isfinite(table.direct)]
     star.via = [DIRECT if n in plain else via for n, via in enumerate(star.via)]
-    if not made.crowded_out:
+    if not made.crowded_out and not made.full:
         assert made.objective() <= star.objective() + 1e-6
 
 

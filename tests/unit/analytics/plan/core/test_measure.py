@@ -80,3 +80,15 @@ def test_gaps_do_not_count_and_no_data_is_no_forecast() -> None:
     blank = seasonal(2, noise=0)
     blank[288:] = np.nan
     assert backtest([blank], trials=3).trials <= 1
+
+
+def test_a_gap_of_hours_before_one_trial_does_not_spoil_the_back_test() -> None:
+    series = seasonal(5, noise=6)
+    series[3 * 288 : 3 * 288 + 60] = np.nan
+    ends = np.linspace(288, len(series) - 3, 200).astype(int)
+    behind = [end for end in ends if np.isnan(series[end - 48 : end]).all()]
+    assert behind  # some trials begin where nothing was measured for four hours
+    found = backtest([series], trials=200)
+    assert math.isfinite(found.error)
+    assert found.wins
+    assert found.trials < len(set(ends.tolist()))

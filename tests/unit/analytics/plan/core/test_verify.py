@@ -112,7 +112,7 @@ def test_changes_are_counted_but_not_those_that_had_to_be() -> None:
     assert "budget" not in found(strict, full, previous=moved)
     # What was planned before and is not any more is a change, too.
     dropped = replace(strict, entries=())
-    assert found(dropped, previous=PLAN) == {"budget"}
+    assert found(dropped, previous=PLAN) == {"budget", "fan-out"}
 
 
 def test_an_entry_for_a_class_holds_for_its_tracks() -> None:
@@ -131,4 +131,119 @@ def test_an_entry_for_a_class_holds_for_its_tracks() -> None:
     )
     assert found(wide) == set()
     assert left_out(wide, NETWORK, [TRACK]) == []
-    assert left_out(wide, NETWORK, [replace(TRACK, scope="x")]) == [(1, "eu", 3)]
+    other = replace(TRACK, scope="x")
+    assert left_out(wide, NETWORK, [other]) == [(1, "eu", 3, "fan-out", "")]
+    assert {item.constraint for item in verify(wide, NETWORK, [other])} == {"fan-out"}
+
+
+SILENT = replace(PLAN, entries=())
+ALLOWED = "a Via is allowed and has room"
+
+
+def test_silence_is_a_fault_where_copies_are_too_many_and_a_via_is_allowed() -> None:
+    for most, constraints in ((1, {"fan-out"}), (2, {"fan-out"}), (3, set())):
+        plan = replace(SILENT, constraints=replace(PLAN.constraints, max_fanout=most))
+        assert found(plan) == constraints
+    (violation,) = verify(SILENT, NETWORK, [TRACK])
+    assert violation.where == "0.0:0.1 > eu (gold)"
+    assert violation.text == f"3 copies, and {ALLOWED}"
+
+
+def reasons(plan: Plan, network: Network = NETWORK, previous: Plan | None = None) -> list[str]:
+    return [item.reason for item in left_out(plan, network, [TRACK], previous=previous)]
+
+
+def test_silence_is_excused_where_nothing_is_allowed_or_has_room() -> None:
+    def silent(**changes: object) -> Plan:
+        return replace(with_rule(**changes), entries=())
+
+    assert found(silent(deny_countries=("EU", "US"))) == set()
+    assert reasons(silent(deny_countries=("EU", "US"))) == ["no Via is allowed"]
+    one = NETWORK.drained(["0.0:0.2", "0.0:0.7"])
+    assert reasons(SILENT, one) == ["no second Via is allowed"]
+    assert reasons(silent(disjoint=False), one) == [""]
+    # Three copies of 5 Mbit/s: 12 of 15 Mbit/s are planned for; a second way may have all.
+    full = replace(NETWORK, nodes=tuple(replace(n, capacity_bps=15e6) for n in NETWORK.nodes))
+    assert reasons(SILENT, full) == ["no allowed Via has room"]
+    assert found(SILENT, full) == set()
+    thin = replace(NETWORK, capacity_bps=np.full((8, 8), 6e6))
+    assert reasons(SILENT, thin) == ["no allowed Via has room"]
+    # Room for the first way, and none for the second.
+    lone = replace(
+        NETWORK,
+        nodes=tuple(
+            n if n.id == str(ENTRY.via) else replace(n, capacity_bps=14e6) for n in NETWORK.nodes
+        ),
+    )
+    assert reasons(SILENT, lone) == ["no allowed Via has room"]
+    assert reasons(silent(disjoint=False), lone) == [""]
+
+
+def test_a_budget_excuses_silence_only_when_it_is_used_up() -> None:
+    def budget(number: int | None) -> Plan:
+        return replace(SILENT, constraints=replace(PLAN.constraints, change_budget=number))
+
+    assert reasons(budget(0), previous=SILENT) == ["the budget of changes is used up"]
+    assert found(budget(0), previous=SILENT) == set()
+    assert found(budget(1), previous=SILENT) == {"fan-out"}
+    assert found(budget(None), previous=SILENT) == {"fan-out"}
+    assert found(budget(0)) == {"fan-out"}  # the first plan has none
+    # What the plan before had is no change.
+    assert "fan-out" in found(budget(0), previous=PLAN)
+
+
+def test_silence_is_a_fault_where_the_direct_path_is_denied_or_full() -> None:
+    near = replace(TRACK, viewers={2: 1})
+
+    def words(plan: Plan, network: Network) -> list[tuple[str, str]]:
+        return [(v.constraint, v.text) for v in verify(plan, network, [near])]
+
+    assert words(SILENT, NETWORK) == []
+    passing = replace(NETWORK, countries={(0, 2): frozenset({"CA"})})
+    rule = replace(with_rule(deny_countries=("CA",)), entries=())
+    assert words(rule, passing) == [("country", f"1 copies, and {ALLOWED}")]
+    room = NETWORK.capacity_bps.copy()
+    room[0, 2] = 1e6
+    assert words(SILENT, replace(NETWORK, capacity_bps=room)) == [
+        ("capacity", f"1 copies, and {ALLOWED}")
+    ]
+    weak = replace(NETWORK.nodes[0], capacity_bps=1e6)
+    assert words(SILENT, replace(NETWORK, nodes=(weak, *NETWORK.nodes[1:]))) == [
+        ("capacity", f"1 copies, and {ALLOWED}")
+    ]
+
+
+def test_nineteen_direct_copies_do_not_fit_on_a_link_of_one_megabit() -> None:
+    tracks = [replace(TRACK, key=key, scope="", viewers={2: 1}) for key in range(19)]
+    room = NETWORK.capacity_bps.copy()
+    room[0, 2] = 1e6
+    thin = replace(NETWORK, capacity_bps=room)
+    assert {v.constraint for v in verify(SILENT, thin, tracks)} == {"capacity"}
+    assert len(left_out(SILENT, thin, tracks)) == 19
+    # With nowhere else to go it is nobody's fault, and is named.
+    alone = thin.drained([node.id for node in NETWORK.nodes if node.kind == "via"])
+    assert verify(SILENT, alone, tracks) == []
+    assert {i.reason for i in left_out(SILENT, alone, tracks)} == {"no Via is allowed"}
+
+
+def test_second_ways_must_fit_if_a_via_fails() -> None:
+    back = next(n for n in NETWORK.nodes if n.id == str(ENTRY.fallback))
+
+    def sized(bps: float) -> Network:
+        return replace(
+            NETWORK,
+            nodes=tuple(replace(n, capacity_bps=bps) if n is back else n for n in NETWORK.nodes),
+        )
+
+    assert found(PLAN, sized(15e6)) == set()
+    (violation,) = verify(PLAN, sized(14e6), [TRACK])
+    assert violation.constraint == "capacity"
+    assert violation.where == back.id
+    assert violation.text.startswith(f"if {ENTRY.via} fails")
+    # Two tracks over different Vias never fail together.
+    other = replace(ENTRY, tracks=(2,), via=NodeId(2))
+    apart = replace(PLAN, entries=(ENTRY, other))
+    tracks = [TRACK, replace(TRACK, key=2)]
+    assert verify(apart, sized(15e6), tracks) == []
+    same = replace(PLAN, entries=(replace(ENTRY, tracks=(1, 2)),))
+    assert {v.constraint for v in verify(same, sized(15e6), tracks)} == {"capacity"}

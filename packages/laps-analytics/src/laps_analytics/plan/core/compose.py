@@ -12,7 +12,7 @@ import numpy as np
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
-from laps_analytics.plan.core.repair import keep_to_budget, relieve
+from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
 from laps_analytics.plan.core.rules import HOP_MS, Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
@@ -61,9 +61,10 @@ def place(
 
     made = draft(network, policy, aggregate(tracks, vias))
     budget = None if previous is None else policy.hard.change_budget
-    changed = keep_to_budget(made, old, budget)
-    relieve(made, changed)
-    return made, changed
+    ledger = Ledger(made, old, budget)
+    keep_to_budget(made, ledger)
+    relieve(made, ledger)
+    return made, ledger.changed
 
 
 def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
@@ -115,7 +116,7 @@ def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
     over = network.rtt_ms[group.origin, via] + network.rtt_ms[via, targets] + HOP_MS
     star = float(network.price[group.origin, targets].sum())
     tree = float(network.price[group.origin, via] / sharing + network.price[via, targets].sum())
-    back = made.fallback(number)
+    back = made.second.get(number)
     known = np.isfinite(direct)
     delay = float(((over - direct)[known] * viewers[known]).sum() / viewers.sum())
     return PlanEntry(

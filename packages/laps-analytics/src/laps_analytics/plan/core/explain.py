@@ -64,14 +64,11 @@ def explain(made: Draft, number: int) -> Explanation:
     found: list[Alternative] = []
     if here != DIRECT:
         too_many = len(cell.members) > made.policy.hard.max_fanout
-        found.append(
-            _alternative(
-                "direct",
-                table.direct,
-                total,
-                f"fan-out: {len(cell.members)} copies" if too_many else "country",
-            )
-        )
+        bound = f"fan-out: {len(cell.members)} copies" if too_many else "country"
+        direct = table.direct
+        if number in made.full:
+            bound, direct = "capacity", float("inf")
+        found.append(_alternative("direct", direct, total, bound))
     for column, via in enumerate(made.choices.candidates.tolist()):
         if via == here:
             continue

@@ -48,6 +48,11 @@ class Draft:
     kept: dict[int, int] = field(default_factory=dict)
     """Cells that the budget of changes left as they are, and the Via that would have been best."""
 
+    second: dict[int, int] = field(default_factory=dict)
+    """Cells and the Via that takes them over if theirs fails: it has room for that."""
+    full: set[int] = field(default_factory=set)
+    """Cells that have a Via because their direct way cannot carry them."""
+
     def column(self, via: int) -> int | None:
         """The column of a Via among the candidates; None if it is none."""
         return self.choices.columns.get(via)
@@ -66,16 +71,6 @@ class Draft:
     def rate(self, cell: int) -> float:
         """Bits a second of its group."""
         return self.groups[self.cells[cell].group].rate_bps
-
-    def fallback(self, cell: int) -> int | None:
-        """The next best Via, which shares no relay with the chosen one; None if there is none."""
-        group = self.groups[self.cells[cell].group]
-        total = self.tables[cell].cost + self.choices.first_legs(group)
-        taken = self.column(self.via[cell])
-        if taken is not None:
-            total[taken] = np.inf
-        best = int(total.argmin()) if len(total) else 0
-        return int(self.choices.candidates[best]) if len(total) and total[best] < np.inf else None
 
     def objective(self) -> float:
         """What the draft costs; cells without any allowed choice cost what hub and spoke does."""

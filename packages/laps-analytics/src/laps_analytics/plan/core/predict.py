@@ -91,8 +91,11 @@ def backtest(
             finite = past[np.isfinite(past)]
             if not len(finite) or not np.isfinite(then).any():
                 continue
+            guess = forecast(past, ahead=ahead, season=season)
+            if not np.isfinite(guess):
+                continue  # behind a long gap there is none, and the last value is used
             truth = float(np.nanmean(then))
-            errors.append(abs(forecast(past, ahead=ahead, season=season) - truth))
+            errors.append(abs(guess - truth))
             last_errors.append(abs(float(finite[-1]) - truth))
     return Backtest(
         trials=len(errors),

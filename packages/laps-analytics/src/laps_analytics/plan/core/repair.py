@@ -6,14 +6,16 @@ from typing import Final
 
 import numpy as np
 
-from laps_analytics.plan.core.network import Floats
+from laps_analytics.plan.core.loads import Loads, Spot
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce
-from laps_analytics.plan.core.rules import capacities
 
-__all__ = ["Loads", "keep_to_budget", "old_via", "relieve"]
+__all__ = ["Ledger", "keep_to_budget", "old_via", "relieve"]
 
-_ROUNDING: Final = 1e-3
-"""Bits a second that come from adding up in another order."""
+_ROUNDS: Final = 8
+"""Of moving cells off crowded spots; one is enough unless Edges are Vias."""
+
+NO_ROOM: Final = "no Via has room for it"
+NO_BUDGET: Final = "the budget of changes is used up"
 
 
 def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
@@ -28,164 +30,230 @@ def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
     return DIRECT
 
 
-def keep_to_budget(draft: Draft, in_force: InForce, budget: int | None) -> set[int]:
-    """Leave what gains least as it is; the cells that differ from the plan in force.
+class Ledger:
+    """Which cells differ from the plan in force, and how many of these changes count.
 
-    What must change, because its Via is not allowed any more, does not count.
+    What must change does not: its Via is gone or not allowed any more, or what it uses would be
+    too full if nothing were changed.
     """
-    changed: set[int] = set()
-    voluntary: list[tuple[float, int, int]] = []
-    for number in range(len(draft.cells)):
-        old, new = old_via(draft, number, in_force), draft.via[number]
-        if old == new:
-            continue
-        changed.add(number)
-        before = draft.cost_of(number, old)
-        if old in (DIRECT, GONE) or np.isfinite(before):
-            if old == GONE:
-                continue
-            gain = min(before, 1e9) - draft.cost_of(number, new)
-            voluntary.append((-gain, number, old))
-    if budget is None:
-        return changed
-    voluntary.sort()
-    for _, number, old in voluntary[budget:]:
-        changed.discard(number)
-        draft.kept[number] = draft.via[number]
-        draft.via[number] = old
-        draft.uncovered.pop(number, None)
-        if old == DIRECT and not np.isfinite(draft.tables[number].direct):
-            draft.uncovered[number] = "the budget of changes is used up"
-    return changed
 
-
-Spot = tuple[int, ...]
-"""A relay, or a link as two relays."""
-
-
-class Loads:
-    """What a draft puts on relays and links."""
-
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, in_force: InForce, budget: int | None) -> None:
         self._draft = draft
-        self.node_spare, self.link_spare = capacities(draft.network, draft.policy)
-        self._uses: dict[tuple[int, int], int] = {}
-        for number, via in enumerate(draft.via):
-            if via != DIRECT:
-                self._put(number, via, 1)
+        self.budget = budget
+        self.old = [old_via(draft, number, in_force) for number in range(len(draft.cells))]
+        self.changed = {n for n, via in enumerate(draft.via) if via != self.old[n]}
+        """Cells that differ, whether or not that counts."""
+        self.must = {
+            number
+            for number, via in enumerate(self.old)
+            if via != DIRECT and not np.isfinite(draft.cost_of(number, via))
+        }
+        if budget is not None:
+            before = Loads(draft, self.old)
+            self.must |= {number for _, users in before.crowded() for number in users}
 
-    def _put(self, number: int, via: int, sign: int) -> None:
-        draft = self._draft
-        cell = draft.cells[number]
-        group = draft.groups[cell.group]
-        rate = group.rate_bps * sign
-        targets = np.array(group.targets)[list(cell.members)]
-        self.node_spare[via] -= rate * len(targets)
-        self.link_spare[via, targets] -= rate
-        used = self._uses.get((cell.group, via), 0) + sign
-        self._uses[cell.group, via] = used
-        if used == (1 if sign > 0 else 0):
-            self.link_spare[group.origin, via] -= rate
+    def noted(self, number: int) -> None:
+        """The draft has another way for a cell."""
+        if self._draft.via[number] == self.old[number]:
+            self.changed.discard(number)
+        else:
+            self.changed.add(number)
 
-    def move(self, number: int, via: int) -> None:
-        """Give a cell another Via."""
-        old = self._draft.via[number]
-        if old != DIRECT:
-            self._put(number, old, -1)
-        if via != DIRECT:
-            self._put(number, via, 1)
-        self._draft.via[number] = via
-
-    def fits(self, number: int, via: int) -> bool:
-        """Whether a cell can be added to a Via."""
-        draft = self._draft
-        cell = draft.cells[number]
-        group = draft.groups[cell.group]
-        rate = group.rate_bps
-        targets = np.array(group.targets)[list(cell.members)]
-        first = 0.0 if self._uses.get((cell.group, via), 0) else rate
-        return bool(
-            self.node_spare[via] >= rate * len(targets)
-            and self.link_spare[group.origin, via] >= first
-            and (self.link_spare[via, targets] >= rate).all()
-        )
-
-    def crowded(self) -> list[tuple[Spot, list[int]]]:
-        """Relays and links that are over their capacity, worst first, and the cells that use them.
-
-        A spot is a relay, or a link as two relays.
-        """
-        users: dict[Spot, list[int]] = {}
-        for number, via in enumerate(self._draft.via):
-            if via != DIRECT:
-                for spot in self.spots(number):
-                    users.setdefault(spot, []).append(number)
-        over = [(self.spare(spot), spot) for spot in users if self.spare(spot) < -_ROUNDING]
-        return [(spot, users[spot]) for _, spot in sorted(over)]
-
-    def spare(self, spot: Spot) -> float:
-        """What is left of a relay or link; below 0 it carries too much."""
-        return float(self.node_spare[spot[0]] if len(spot) == 1 else self.link_spare[spot])
-
-    def spots(self, number: int) -> list[Spot]:
-        """The relay and the links that a cell uses."""
-        draft = self._draft
-        cell = draft.cells[number]
-        group, via = draft.groups[cell.group], draft.via[number]
-        return [
-            (via,),
-            (group.origin, via),
-            *((via, group.targets[member]) for member in cell.members),
-        ]
+    def may(self, number: int, via: int) -> bool:
+        """Whether a cell may go elsewhere."""
+        free = via == self.old[number] or number in self.must or number in self.changed
+        return free or self.budget is None or len(self.changed - self.must) < self.budget
 
 
-def relieve(draft: Draft, changed: set[int]) -> None:
-    """Move cells off relays and links that cannot carry them, those first that change anyway.
+def keep_to_budget(draft: Draft, ledger: Ledger) -> None:
+    """Leave what gains least as it is."""
+    if ledger.budget is None:
+        return
+    voluntary = []
+    for number in ledger.changed - ledger.must:
+        before = draft.cost_of(number, ledger.old[number])
+        gain = min(before, 1e9) - draft.cost_of(number, draft.via[number])
+        voluntary.append((-gain, number))
+    for _, number in sorted(voluntary)[ledger.budget :]:
+        draft.kept[number] = draft.via[number]
+        draft.via[number] = ledger.old[number]
+        ledger.noted(number)
 
-    A cell goes only where it fits, so what is relieved stays relieved, and one round is enough.
+
+def relieve(draft: Draft, ledger: Ledger) -> None:
+    """Move cells off relays and links that cannot carry them, then name second ways.
+
+    A cell goes only where it fits. One that fits nowhere is left to hub and spoke, and the reason
+    is noted; so is one whose direct way is full and that no Via has room for.
     """
     loads = Loads(draft)
-    for spot, users in loads.crowded():
-        # Where cells were moved for another spot, they do not count here any more.
-        still = [
-            number
-            for number in users
-            if draft.via[number] != DIRECT and spot in loads.spots(number)
-        ]
-        if loads.spare(spot) >= -_ROUNDING:
-            continue
-        order = sorted((number not in changed, _weight(draft, loads, number)) for number in still)
-        for _, (_, number) in order:
-            if loads.spare(spot) >= -_ROUNDING:
-                break
-            via, _ = _elsewhere(draft, loads, number)
-            draft.crowded_out.setdefault(number, draft.via[number])
+    for _ in range(_ROUNDS):
+        moved = [_unload(draft, loads, ledger, spot, users) for spot, users in loads.crowded()]
+        if not any(moved):
+            break
+    _fill(draft, loads, ledger)
+    _name_seconds(draft, loads, ledger)
+    _fill(draft, loads, ledger, name=True)
+    _note(draft, loads)
+
+
+def _unload(draft: Draft, loads: Loads, ledger: Ledger, spot: Spot, users: list[int]) -> bool:
+    """Take from one spot what is too much, cheapest first, and first what changes anyway."""
+    # Where cells were moved for another spot, they do not count here any more.
+    still = [number for number in users if spot in loads.spots(number)]
+    if not loads.is_over(spot):
+        return False
+    order = sorted(
+        (number not in ledger.changed, *_weight(draft, loads, number)) for number in still
+    )
+    moved = False
+    for _, _, number in order:
+        if not loads.is_over(spot):
+            break
+        here = draft.via[number]
+        via = _elsewhere(draft, loads, number, ledger)
+        if via is None and here != DIRECT:
+            via = DIRECT
+        if via is not None:
+            if here == DIRECT:
+                draft.full.add(number)
+            else:
+                draft.crowded_out.setdefault(number, here)
             loads.move(number, via)
-            changed.add(number)
-            if via == DIRECT and not np.isfinite(draft.tables[number].direct):
-                draft.uncovered[number] = "no Via has room for it"
+            ledger.noted(number)
+            moved = True
+    return moved
 
 
 def _weight(draft: Draft, loads: Loads, number: int) -> tuple[float, int]:
     """What a move of a cell costs for each bit that it relieves; and the cell."""
-    _, extra = _elsewhere(draft, loads, number)
+    via = _elsewhere(draft, loads, number, None)
+    then = 1e9 if via is None else min(_total(draft, number, via), 1e9)
+    now = _total(draft, number, draft.via[number])
+    extra = then - (now if np.isfinite(now) else 0.0)
     return extra / (draft.rate(number) * draft.members(number)), number
 
 
-def _elsewhere(draft: Draft, loads: Loads, number: int) -> tuple[int, float]:
-    """The cheapest other choice that fits, and what it costs more; direct if there is none."""
+def _total(draft: Draft, number: int, via: int) -> float:
+    """What a cell costs with its first leg."""
+    cost = draft.cost_of(number, via)
+    column = None if via == DIRECT else draft.column(via)
+    if column is None:
+        return cost
+    group = draft.groups[draft.cells[number].group]
+    return cost + float(draft.choices.first_legs(group)[column])
+
+
+def _elsewhere(draft: Draft, loads: Loads, number: int, ledger: Ledger | None) -> int | None:
+    """The cheapest other choice that is allowed and fits; None if there is none."""
     group = draft.groups[draft.cells[number].group]
     here = draft.via[number]
-    total: Floats = draft.tables[number].cost + draft.choices.first_legs(group)
-    now = draft.cost_of(number, here)
-    now = now if np.isfinite(now) else 0.0
+    total = draft.tables[number].cost + draft.choices.first_legs(group)
     plain = draft.tables[number].direct
-    best, found = (DIRECT, plain) if np.isfinite(plain) else (DIRECT, float("inf"))
+    found: int | None = None
+    loads.lift(number)
+    if here != DIRECT and np.isfinite(plain) and loads.fits(number, DIRECT):
+        found = DIRECT if _may(ledger, number, DIRECT) else None
+    most = plain if found == DIRECT else np.inf
     for at in np.argsort(total, kind="stable"):
-        if not total[at] < found:
+        if not total[at] < most:
             break
         via = int(draft.choices.candidates[at])
-        if via != here and loads.fits(number, via):
-            best, found = via, float(total[at])
+        if via != here and _may(ledger, number, via) and _has_room(draft, loads, number, via):
+            found = via
             break
-    return best, min(found, 1e9) - now
+    loads.lower(number)
+    return found
+
+
+def _has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
+    """Whether a cell that was lifted fits, with a second way where it must have one."""
+    if not loads.fits(number, via):
+        return False
+    return not _disjoint(draft, number) or loads.second(number, via) is not None
+
+
+def _may(ledger: Ledger | None, number: int, via: int) -> bool:
+    return ledger is None or ledger.may(number, via)
+
+
+def _disjoint(draft: Draft, number: int) -> bool:
+    return draft.policy.rule(draft.groups[draft.cells[number].group].scope).disjoint
+
+
+def _stranded(draft: Draft, loads: Loads, number: int) -> bool:
+    """Whether a cell has no Via, and hub and spoke is not allowed or too much for what it uses."""
+    return draft.via[number] == DIRECT and (
+        not np.isfinite(draft.tables[number].direct)
+        or any(loads.is_over(spot) for spot in loads.spots(number))
+    )
+
+
+def _fill(draft: Draft, loads: Loads, ledger: Ledger, *, name: bool = False) -> None:
+    """Give cells a Via that hub and spoke is not allowed for, while one has room."""
+    moved = True
+    while moved:
+        moved = False
+        for number in range(len(draft.cells)):
+            if not _stranded(draft, loads, number):
+                continue
+            via = _back(draft, loads, ledger, number)
+            if via is None:
+                via = _elsewhere(draft, loads, number, ledger)
+            if via is None:
+                continue
+            loads.move(number, via)
+            ledger.noted(number)
+            moved = True
+            if draft.crowded_out.get(number) == via:
+                del draft.crowded_out[number]
+            if name and (second := loads.second(number, via)) is not None:
+                loads.reserve(number, via, second)
+                draft.second[number] = second
+
+
+def _back(draft: Draft, loads: Loads, ledger: Ledger, number: int) -> int | None:
+    """The Via of the plan in force, if a cell was taken off it and there is room again."""
+    old = ledger.old[number]
+    if old in (DIRECT, GONE) or not np.isfinite(draft.cost_of(number, old)):
+        return None
+    loads.lift(number)
+    fits = _has_room(draft, loads, number, old)
+    loads.lower(number)
+    return old if fits else None
+
+
+def _name_seconds(draft: Draft, loads: Loads, ledger: Ledger) -> None:
+    """A second way for each cell that has room if the first one fails; some must have one."""
+    while True:
+        loads.release()
+        draft.second.clear()
+        without = []
+        planned = [number for number, via in enumerate(draft.via) if via != DIRECT]
+        for number in sorted(planned, key=lambda n: (not _disjoint(draft, n), n)):
+            second = loads.second(number, draft.via[number])
+            if second is not None:
+                loads.reserve(number, draft.via[number], second)
+                draft.second[number] = second
+            elif _disjoint(draft, number):
+                without.append(number)
+        if not without:
+            return
+        for number in without:
+            draft.crowded_out.setdefault(number, draft.via[number])
+            if draft.via[number] == ledger.old[number]:
+                ledger.must.add(number)
+            loads.move(number, DIRECT)
+            ledger.noted(number)
+
+
+def _note(draft: Draft, loads: Loads) -> None:
+    """Which cells are left to hub and spoke although that is not allowed, and why."""
+    for number in range(len(draft.cells)):
+        if not _stranded(draft, loads, number):
+            draft.uncovered.pop(number, None)
+        elif np.isfinite(draft.tables[number].cost).any():
+            fits = _elsewhere(draft, loads, number, None) is not None
+            draft.uncovered[number] = NO_BUDGET if fits else NO_ROOM
+        elif number not in draft.uncovered:
+            draft.uncovered[number] = "its direct way is full, and no Via is allowed"

@@ -1,0 +1,213 @@
+"""What a draft puts on relays and links, and what is left of them.
+
+Every copy counts: what goes over a Via, what an origin sends directly, and what it sends within its
+own region, which no plan moves. A relay sends each copy once, so an origin has one for every target
+that it serves itself and one for every Via of a track.
+
+A *reserve* is what a spot would get if one Via failed and its cells took their second ways. That
+must fit into the whole capacity; what is planned for must fit into the share that headroom leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.plan.core.network import Floats
+from laps_analytics.plan.core.place import DIRECT, GONE, Draft
+from laps_analytics.plan.core.rules import capacities
+
+__all__ = ["ROUNDING", "Loads", "Spot"]
+
+ROUNDING: Final = 1e-3
+"""Bits a second that come from adding up in another order."""
+
+Spot = tuple[int, ...]
+"""A relay, or a link as two relays."""
+
+
+class Loads:
+    """What is left of relays and links; ``ways`` is a Via for each cell, the draft's by default."""
+
+    def __init__(self, draft: Draft, ways: Sequence[int] | None = None) -> None:
+        self._draft = draft
+        self._ways = draft.via if ways is None else ways
+        self.node_spare, self.link_spare = capacities(draft.network, draft.policy)
+        self._node_rest, self._link_rest = _rest(draft)
+        self._uses: dict[tuple[int, int], int] = {}
+        self._reserved: dict[Spot, dict[int, float]] = {}
+        """By spot and Via that fails."""
+        self._second_uses: dict[tuple[int, int, int], int] = {}
+        """By group, Via that fails and second Via."""
+        planned: dict[int, set[int]] = {}
+        for cell in draft.cells:
+            planned.setdefault(cell.group, set()).update(cell.members)
+        for number, group in enumerate(draft.groups):
+            rest = set(range(len(group.targets))) - planned.get(number, set())
+            if rest:
+                self._send(group.origin, [group.targets[member] for member in rest], group.rate_bps)
+        for number, via in enumerate(self._ways):
+            self._put(number, via, 1)
+
+    def targets(self, number: int) -> list[int]:
+        """The rows of a cell's s-relays."""
+        cell = self._draft.cells[number]
+        group = self._draft.groups[cell.group]
+        return [group.targets[member] for member in cell.members]
+
+    def _send(self, relay: int, targets: Sequence[int], rate: float) -> None:
+        self.node_spare[relay] -= rate * len(targets)
+        self.link_spare[relay, targets] -= rate
+
+    def _put(self, number: int, via: int, sign: int) -> None:
+        cell = self._draft.cells[number]
+        group = self._draft.groups[cell.group]
+        rate = group.rate_bps * sign
+        if via == GONE:
+            return
+        self._send(group.origin if via == DIRECT else via, self.targets(number), rate)
+        if via != DIRECT:
+            used = self._uses.get((cell.group, via), 0) + sign
+            self._uses[cell.group, via] = used
+            if used == (1 if sign > 0 else 0):
+                self._send(group.origin, [via], rate)
+
+    def move(self, number: int, via: int) -> None:
+        """Give a cell of the draft another Via."""
+        self._put(number, self._draft.via[number], -1)
+        self._put(number, via, 1)
+        self._draft.via[number] = via
+
+    # Room
+
+    def lift(self, number: int) -> None:
+        """Take a cell away for a while, to see what else would fit; :meth:`lower` puts it back."""
+        self._put(number, self._draft.via[number], -1)
+
+    def lower(self, number: int) -> None:
+        """Put a cell back."""
+        self._put(number, self._draft.via[number], 1)
+
+    def fits(self, number: int, via: int) -> bool:
+        """Whether a cell that was lifted can take a way."""
+        group = self._draft.groups[self._draft.cells[number].group]
+        origin, rate, targets = group.origin, group.rate_bps, self.targets(number)
+        if via == DIRECT:
+            return self._has_room((origin,), rate * len(targets)) and all(
+                self._has_room((origin, target), rate) for target in targets
+            )
+        first = 0.0 if self._uses.get((self._draft.cells[number].group, via), 0) else rate
+        # One copy in the place of several: an origin is never worse off than it is now.
+        eased = self._draft.via[number] == DIRECT or self._has_room((origin,), first)
+        return (
+            eased
+            and self._has_room((via,), rate * len(targets))
+            and self._has_room((origin, via), first)
+            and all(self._has_room((via, target), rate) for target in targets)
+        )
+
+    def _has_room(self, spot: Spot, rate: float) -> bool:
+        spare = self.spare(spot) - rate
+        reserved = max(self._reserved.get(spot, {}).values(), default=0.0)
+        return spare >= 0 and spare + self._rest_of(spot) >= reserved
+
+    def spare(self, spot: Spot) -> float:
+        """What is left of a relay or link; below 0 it carries too much."""
+        return float(self.node_spare[spot[0]] if len(spot) == 1 else self.link_spare[spot])
+
+    def _rest_of(self, spot: Spot) -> float:
+        return float(self._node_rest[spot[0]] if len(spot) == 1 else self._link_rest[spot])
+
+    # Second ways
+
+    def second(self, number: int, via: int) -> int | None:
+        """The cheapest other Via that could take a cell over if ``via`` failed; None: none could.
+
+        The cell is lifted or where it is.
+        """
+        draft = self._draft
+        total = draft.tables[number].cost + draft.choices.first_legs(
+            draft.groups[draft.cells[number].group]
+        )
+        for at in np.argsort(total, kind="stable"):
+            if not np.isfinite(total[at]):
+                break
+            other = int(draft.choices.candidates[at])
+            if other != via and all(
+                self.spare(spot) + self._rest_of(spot)
+                >= self._reserved.get(spot, {}).get(via, 0.0) + rate
+                for spot, rate in self._taken_over(number, via, other)
+            ):
+                return other
+        return None
+
+    def reserve(self, number: int, via: int, second: int) -> None:
+        """Keep room on a second way."""
+        for spot, rate in self._taken_over(number, via, second):
+            kept = self._reserved.setdefault(spot, {})
+            kept[via] = kept.get(via, 0.0) + rate
+        key = self._draft.cells[number].group, via, second
+        self._second_uses[key] = self._second_uses.get(key, 0) + 1
+
+    def release(self) -> None:
+        """No second way has room kept any more."""
+        self._reserved.clear()
+        self._second_uses.clear()
+
+    def _taken_over(self, number: int, via: int, second: int) -> list[tuple[Spot, float]]:
+        """What a second way gets if the first one fails."""
+        cell = self._draft.cells[number]
+        group = self._draft.groups[cell.group]
+        rate, targets = group.rate_bps, self.targets(number)
+        found: list[tuple[Spot, float]] = [((second,), rate * len(targets))]
+        found += [((second, target), rate) for target in targets]
+        known = self._uses.get((cell.group, second), 0)
+        if not known and not self._second_uses.get((cell.group, via, second), 0):
+            found.append(((group.origin, second), rate))
+        return found
+
+    # Crowds
+
+    def spots(self, number: int) -> list[Spot]:
+        """The relay and the links that a cell uses: what gets better if it goes elsewhere."""
+        via = self._ways[number]
+        origin = self._draft.groups[self._draft.cells[number].group].origin
+        if via == GONE:
+            return []
+        source = origin if via == DIRECT else via
+        found: list[Spot] = [(source,), *((source, target) for target in self.targets(number))]
+        return found if via == DIRECT else [*found, (origin, via)]
+
+    def is_over(self, spot: Spot) -> bool:
+        """Whether it carries too much."""
+        return self.spare(spot) < -ROUNDING
+
+    def over(self) -> set[Spot]:
+        """Relays and links that carry too much."""
+        nodes = np.flatnonzero(self.node_spare < -ROUNDING)
+        links = np.argwhere(self.link_spare < -ROUNDING)
+        return {(int(node),) for node in nodes} | {(int(a), int(b)) for a, b in links}
+
+    def crowded(self) -> list[tuple[Spot, list[int]]]:
+        """Spots that carry too much, worst first, and the cells that use them."""
+        over = self.over()
+        users: dict[Spot, list[int]] = {}
+        for number in range(len(self._ways)) if over else ():
+            for spot in self.spots(number):
+                if spot in over:
+                    users.setdefault(spot, []).append(number)
+        return [(spot, users[spot]) for spot in sorted(users, key=lambda s: (self.spare(s), s))]
+
+
+def _rest(draft: Draft) -> tuple[Floats, Floats]:
+    """What headroom leaves of relays and links."""
+    share = 1 - draft.policy.headroom
+    nodes = np.array([node.capacity_bps for node in draft.network.nodes])
+    # Of what is not limited, nothing is nothing.
+    rest = [
+        np.where(np.isinf(room), np.inf, room * share)
+        for room in (nodes, draft.network.capacity_bps)
+    ]
+    return rest[0], rest[1]
