@@ -125,7 +125,7 @@ def ingest(way: str, root: Path, source: Path, master: str) -> list[str]:
         program = root / "ingest.py"
         program.write_text(COMMAND + "\n")
         submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, str(program)]
-        run([*submit, *words, "--master", master])
+        run([*submit, *words])
     else:
         port = free_port()
         serve = [str(SPARK / "bin" / "spark-submit"), "--master", master]

@@ -2,15 +2,18 @@
 
     python -m analytics.streaming        from the folder benchmarks: 2,000 events/s for 120 s
     python -m analytics.streaming --rate 10000 --seconds 300 --trigger 5
-    python -m analytics.streaming --json                 one object
+    python -m analytics.streaming --rates 1000 2000 5000     until one is not sustained
+    python -m analytics.streaming --json                     one object, or a list with --rates
 
-A thread writes a finished file every second, as a relay would, with events of now. The delay of an
-event is from the end of its file to the moment when the batch with it is done: in bronze, and in
-its silver table. The rate is sustained if the files of the second half wait no longer than those of
-the first (``delay_p50_first_s``, ``delay_p50_second_s``). What is kept between batches (numbers of
-events, Spark's checkpoint) is shown at the middle and at the end: it must not grow with the number
-of events. CPU is that of all: Python, the JVM, and this writer; by event it is that of all batches
-but the first, in which the JVM starts, and it holds on a machine that others use too.
+A thread writes a finished file every second, as a relay would, with events of now, and deletes the
+oldest, as relays do. The delay of an event is from the end of its file to the moment when the batch
+with it is done: in bronze, and in its silver table. Before that, some files warm the JVM.
+
+A rate is sustained if the files of the last third wait no longer than those of the first, but for
+one trigger. What is kept is counted in files and bytes at the middle and at the end: all of
+``_ingest`` (Spark's checkpoint, lists, the journal, what waits), and the files of bronze and silver
+with their logs. Rows are there to stay; everything else must not grow with the number of events.
+CPU is that of all: Python, the JVM, and this writer; it holds on a machine that others use, too.
 """
 
 from __future__ import annotations
@@ -22,9 +25,12 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from analytics.cost import cpu_of
 from laps_analytics.ingest.run import Summary
@@ -43,6 +49,8 @@ from laps_wire.telemetry import (
 )
 
 RELAYS = 20
+KEEP = 30
+"""Files that stay in the folder after they are done."""
 
 
 def lines(random: Random, count: int, seqs: list[int]) -> str:
@@ -101,6 +109,33 @@ def lines(random: Random, count: int, seqs: list[int]) -> str:
     return "\n".join(made) + "\n"
 
 
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "checkpoint": ("_ingest/checkpoint-*/**/*",),
+    "lists": ("_ingest/stream-*/**/*",),
+    "journal": ("_ingest/_log/*",),
+    "waiting": ("_ingest/inbox/*", "_ingest/spool/*", "_ingest/stage/**/*"),
+    "bronze": ("bronze/**/*.parquet",),
+    "silver": ("silver/**/*.parquet",),
+    "logs": ("bronze/*/_log/*", "silver/*/_log/*"),
+}
+"""What is kept between batches, and where."""
+
+
+def kept(root: Path) -> dict[str, dict[str, int]]:
+    """Files and bytes of a lake, by part."""
+    found = {}
+    for part, patterns in PARTS.items():
+        sizes = []
+        for path in (path for pattern in patterns for path in root.glob(pattern)):
+            try:
+                if path.is_file():
+                    sizes.append(path.stat().st_size)
+            except FileNotFoundError:
+                continue  # handled since it was found
+        found[part] = {"files": len(sizes), "bytes": sum(sizes)}
+    return found
+
+
 class Bench:
     """What is written, and when it was done."""
 
@@ -111,8 +146,9 @@ class Bench:
         self.rate = rate
         self.seconds = seconds
         self.written: dict[str, float] = {}
+        """Files that are not done yet, and when they were written."""
         self.delays: dict[str, float] = {}
-        self.kept: list[int] = []
+        self.kept: list[dict[str, dict[str, int]]] = []
         self.marks: list[tuple[int, float]] = []
         """After each batch: files that are done, CPU so far."""
         self.last = 0.0
@@ -120,93 +156,152 @@ class Bench:
         self.over = threading.Event()
         """Set when all is written."""
         self.stop = threading.Event()
+        self._random, self._seqs = Random(1), [0] * RELAYS  # noqa: S311 - data, not a secret
+
+    def put(self, name: str, count: int) -> None:
+        """A finished file."""
+        text = lines(self._random, count, self._seqs)
+        (self.place / f".{name}").write_text(text)
+        self.written[name] = time.time()
+        (self.place / f".{name}").rename(self.place / name)
 
     def write(self) -> None:
-        """A file every second, as far as this machine can."""
-        random, seqs = Random(1), [0] * RELAYS  # noqa: S311 - data, not a secret
+        """A file every second, as far as this machine can; what is done goes after a while."""
         begin = time.monotonic()
         for second in range(self.seconds):
-            text = lines(random, self.rate, seqs)
-            name = f"telemetry-1_1-1-{second:06d}.jsonl"
-            (self.place / f".{name}").write_text(text)
-            self.written[name] = time.time()
-            (self.place / f".{name}").rename(self.place / name)
+            self.put(f"telemetry-1_1-1-{second:06d}.jsonl", self.rate)
+            for name in sorted(self.delays)[:-KEEP]:
+                (self.place / name).unlink(missing_ok=True)
             time.sleep(max(0.0, begin + second + 1 - time.monotonic()))
         self.over.set()
         if not self.written:
             self.stop.set()
 
     def report(self, _: Summary) -> None:
-        """A batch is done: what was written and is not in the inbox any more is in tables."""
+        """A batch is done: what was written and does not wait any more is in tables."""
         now, home = time.time(), self.lake.root / "_ingest"
-        waiting = " ".join(path.name for path in (home / "inbox").iterdir())
-        meta = Table(home, "_ingest").snapshot().meta
-        taken = {Path(key[5:]).name for key in meta if key.startswith("file:")}
-        for name in [name for name in list(self.written) if name in taken and name not in waiting]:
-            self.delays[name] = now - self.written.pop(name)
-            self.last = time.monotonic()
-        state = len(json.dumps(meta.get("seqs", {})))
-        state += sum(p.stat().st_size for p in home.glob("checkpoint-*/state/**/*") if p.is_file())
-        self.kept.append(state)
+        waiting = {path.name for part in ("spool", "inbox") for path in (home / part).iterdir()}
+        taken = self._taken()
+        for name in list(self.written):
+            # A name in the inbox has that of its file in it.
+            if name in taken and not any(name in other for other in waiting):
+                self.delays[name] = now - self.written.pop(name)
+                self.last = time.monotonic()
+        self.kept.append(kept(self.lake.root))
         self.marks.append((len(self.delays), cpu_of(os.getpid())))
         if self.over.is_set() and not self.written:
             self.stop.set()
 
-    def run(self, trigger: float) -> dict[str, Any]:
+    def _taken(self) -> set[str]:
+        meta = Table(self.lake.root / "_ingest", "_ingest").snapshot().meta
+        return {
+            Path(key.removeprefix("file:")).name
+            for key, value in meta.items()
+            if key.startswith("file:") and value is not None
+        }
+
+    def warm(self, spark: SparkSession, rounds: int) -> None:
+        """Some batches that do not count."""
+        names = iter(range(rounds + 1))
+
+        def feed(_: Summary | None = None) -> None:
+            self.put(f"telemetry-1_1-0-{next(names):06d}.jsonl", self.rate)
+
+        if rounds:
+            feed()
+            follow(spark, self.lake, [self.place], rounds=rounds, report=feed)
+        self.written.clear()
+
+    def run(self, spark: SparkSession, trigger: float, *, warm: int = 3) -> dict[str, Any]:
         """The figures."""
-        spark = spark_session(SessionSettings(master="local[2]", driver_memory="4g"))
-        begin = time.monotonic()
+        self.warm(spark, warm)
+        begin, cpu_before = time.monotonic(), cpu_of(os.getpid())
         writer = threading.Thread(target=self.write)
         writer.start()
         follow(spark, self.lake, [self.place], trigger=trigger, stop=self.stop, report=self.report)
         writer.join()
-        cpu = cpu_of(os.getpid())
-        spark.stop()
         in_order = [self.delays[name] for name in sorted(self.delays)]
-        half = len(in_order) // 2
+        third = max(1, len(in_order) // 3)
         took = self.last - begin
-
+        first, end = percentile(in_order[:third], 0.5), percentile(in_order[-third:], 0.5)
         # The last mark of all files: what comes after it makes hours whole.
-        (before, low), (after, high) = self.marks[0], min(self.marks, key=lambda mark: -mark[0])
-
-        def percentile(delays: list[float], share: float) -> float:
-            return round(sorted(delays)[int(len(delays) * share)], 1)
-
+        done = next(i for i, mark in enumerate(self.marks) if mark[0] == self.marks[-1][0])
+        cpu = self.marks[done][1] - cpu_before
+        events = self.rate * self.seconds
         return {
-            "events": self.rate * self.seconds,
-            "events_per_s": round(self.rate * self.seconds / took),
             "offered_per_s": self.rate,
+            "events_per_s": round(events / took),
+            "sustained": end <= first + trigger,
+            "events": events,
             "seconds": round(took, 1),
-            "batches": len(self.kept),
+            "trigger_s": trigger,
+            "batches": done + 1,
             "delay_p50_s": percentile(in_order, 0.5),
             "delay_p95_s": percentile(in_order, 0.95),
-            "delay_p50_first_s": percentile(in_order[:half], 0.5),
-            "delay_p50_second_s": percentile(in_order[half:], 0.5),
-            "state_bytes_middle": self.kept[len(self.kept) // 2],
-            "state_bytes_end": self.kept[-1],
+            "delay_p50_first_s": first,
+            "delay_p50_last_s": end,
             "cpu_s": round(cpu, 1),
-            "cpu_us_an_event": round((high - low) / max(1, after - before) / self.rate * 1e6, 1),
+            "cpu_s_a_batch": round(cpu / (done + 1), 2),
+            "cpu_s_a_1000_events": round(cpu / events * 1000, 3),
+            "cpu_us_an_event": round(cpu / events * 1e6, 1),
+            "kept_middle": self.kept[done // 2],
+            "kept_end": self.kept[done],
         }
 
 
-def main() -> None:
+def percentile(delays: list[float], share: float) -> float:
+    """The delay that a share of all does not exceed."""
+    return round(sorted(delays)[int(len(delays) * share)], 1)
+
+
+def measure(rate: int, seconds: int, trigger: float) -> dict[str, Any]:
+    """One rate, in a folder of its own."""
+    root = Path(tempfile.mkdtemp(prefix="laps-streaming-"))
+    spark = spark_session(SessionSettings(master="local[2]", driver_memory="4g"))
+    try:
+        return Bench(root, rate, seconds).run(spark, trigger)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def show(figures: Mapping[str, Any]) -> str:
+    """Figures as text."""
+    out = []
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            out += [
+                f"{name + ' ' + part:28} {n['files']:>6,} files {n['bytes'] / 1e3:>12,.1f} kB"
+                for part, n in value.items()
+            ]
+        else:
+            shown = str(value) if isinstance(value, bool) else f"{value:,}"
+            out.append(f"{name:28} {shown:>12}")
+    return "\n".join(out)
+
+
+def main(words: list[str] | None = None) -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--rate", type=int, default=2_000, help="events a second")
-    parser.add_argument("--seconds", type=int, default=120)
-    parser.add_argument("--trigger", type=float, default=5.0)
+    parser.add_argument(
+        "--rates", type=int, nargs="+", help="one after the other, until one is not sustained"
+    )
+    parser.add_argument("--seconds", type=int, default=120, help="for each rate")
+    parser.add_argument("--trigger", type=float, default=5.0, help="seconds between looks")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="laps-streaming-"))
-    try:
-        figures = Bench(root, given.rate, given.seconds).run(given.trigger)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    given = parser.parse_args(words)
+    found: list[dict[str, Any]] = []
+    for rate in sorted(given.rates or [given.rate]):
+        found.append(measure(rate, given.seconds, given.trigger))
+        if not given.json:
+            print(show(found[-1]), end="\n\n", flush=True)
+        if not found[-1]["sustained"]:
+            break
     if given.json:
-        print(json.dumps(figures))
-    else:
-        for name, value in figures.items():
-            print(f"{name:20} {value:>12,}")
+        print(json.dumps(found if given.rates else found[0]))
+    elif given.rates:
+        held = [one["offered_per_s"] for one in found if one["sustained"]]
+        print(f"{'highest sustained':28} {max(held, default=0):>12,}")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,18 @@
 
 Local by default, with settings for one small machine; on a cluster (``master``) or over Spark
 Connect (``remote``) only what the results depend on is set, and sizes are the cluster's business.
+A master that Spark has already, as from ``spark-submit --master``, is left alone.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -17,7 +21,7 @@ from pyspark.sql import SparkSession
 from laps_analytics.errors import UsageError
 from laps_analytics.java import find_java
 
-__all__ = ["SessionSettings", "spark_session"]
+__all__ = ["SessionSettings", "master_of", "spark_session"]
 
 _ALWAYS: Final[Mapping[str, str]] = {
     # Results must not depend on where the program runs.
@@ -50,7 +54,7 @@ class SessionSettings:
     """How to get a Spark session."""
 
     master: str | None = None
-    """A cluster's URL, or ``local[N]``; None: this machine, all cores."""
+    """A cluster's URL, or ``local[N]``; None: Spark's own, or this machine, all cores."""
     remote: str | None = None
     """A Spark Connect URL (``sc://host:port``); excludes ``master``."""
     driver_memory: str = "4g"
@@ -58,6 +62,51 @@ class SessionSettings:
     """For the JVM of the driver; None: what is cheapest on one machine."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Spark settings that count more than ours."""
+
+
+def master_of(settings: SessionSettings, environment: Mapping[str, str]) -> tuple[str, bool]:
+    """The master, and whether Spark has to be told: not if it knows one from elsewhere.
+
+    The name is empty if only the JVM of spark-submit knows it.
+    """
+    named = settings.master or settings.options.get("spark.master")
+    if named:
+        return named, True
+    if submitted := _submitted(environment.get("PYSPARK_SUBMIT_ARGS", "")):
+        return submitted, False
+    if "PYSPARK_GATEWAY_PORT" in environment:
+        return "", False
+    if written := _written(environment):
+        return written, False
+    return "local[*]", True
+
+
+def _submitted(arguments: str) -> str | None:
+    """The master among the arguments for spark-submit; the last one counts, as it does there."""
+    words = shlex.split(arguments)
+    found = None
+    for word, after in pairwise([*words, ""]):
+        if word == "--master":
+            found = after
+        elif word.startswith("--master="):
+            found = word.removeprefix("--master=")
+        elif word == "--conf" and after.startswith("spark.master=") and found is None:
+            found = after.removeprefix("spark.master=")
+    return found or None
+
+
+def _written(environment: Mapping[str, str]) -> str | None:
+    """The master in ``spark-defaults.conf``."""
+    home = environment.get("SPARK_HOME")
+    place = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    file = Path(place) / "spark-defaults.conf" if place else None
+    if file is None or not file.is_file():
+        return None
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.strip().replace("=", " ", 1).partition(" ")
+        if name == "spark.master" and value.strip():
+            return value.strip()
+    return None
 
 
 def spark_session(settings: SessionSettings | None = None) -> SparkSession:
@@ -73,8 +122,9 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
         builder = builder.remote(chosen.remote)
     else:
         os.environ["JAVA_HOME"] = str(find_java())
-        master = chosen.master or "local[*]"
-        builder = builder.master(master)
+        master, is_ours = master_of(chosen, os.environ)
+        if is_ours:
+            builder = builder.master(master)
         if master.startswith("local"):
             builder = builder.config("spark.driver.memory", chosen.driver_memory)
             builder = builder.config("spark.driver.extraJavaOptions", _JAVA)
