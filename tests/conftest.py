@@ -1,14 +1,14 @@
-"""Settings for all tests: one Hypothesis profile, and one coverage context for each test file."""
+"""Settings for all tests: a Hypothesis profile, and what coverage is told."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from testkit.measuring import measuring
 
 # No deadline: machines are shared, and speed is a benchmark's business, never a test's.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -17,7 +17,7 @@ settings.register_profile("quick", _COMMON, max_examples=20, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("LAPS_HYPOTHESIS", "default"))
 
-_CONTEXT = pytest.StashKey[str]()
+_MEASURING = measuring()
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and so would every process
 # that they start: what is tested is what users have.
@@ -27,17 +27,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Tell coverage whose tests run, so that a module can be held to its own test file.
-
-    Not each test by itself: every change of context writes all that was seen so far.
-    """
-    coverage = sys.modules.get("coverage")
-    running = coverage.Coverage.current() if coverage else None
-    file = item.nodeid.partition("::")[0]
-    if running is not None and item.config.stash.get(_CONTEXT, "") != file:
-        running.switch_context(file)
-        item.config.stash[_CONTEXT] = file
-    return (yield)
+    """Tell coverage, where it runs, whose tests run and when it has seen enough."""
+    if _MEASURING is None:
+        return (yield)
+    _MEASURING.begin(item)
+    try:
+        return (yield)
+    finally:
+        _MEASURING.end()
 
 
 @pytest.fixture(scope="session")
