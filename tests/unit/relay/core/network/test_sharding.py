@@ -80,7 +80,7 @@ def test_with_control_servers_our_own_go_to_them_and_nobody_else() -> None:
     for number in (1, 2, 3):
         sharding.add_server(number, NodeId(number))
     assert sharding.active
-    assert sharding.servers == (1, 2, 3)
+    assert sharding.servers == {1, 2, 3}
     announce, subscribe = entries(100)
     replicas = sharding.replicas(subscribe.full_name_hash)
     assert [sharding.exports_announce(session, announce) for session in (1, 2, 3, 4)] == [
@@ -106,7 +106,7 @@ def test_a_server_may_have_a_new_session_before_the_old_one_is_gone() -> None:
     sharding.add_server(1, NodeId(5))
     sharding.add_server(2, NodeId(5))
     assert sharding.remove_server(1)
-    assert sharding.servers == (5,)
+    assert sharding.servers == {5}
     assert sharding.remove_server(2)
     assert not sharding.active
 
