@@ -109,13 +109,16 @@ def test_a_server_may_have_a_new_session_before_the_old_one_is_gone() -> None:
     assert sharding.servers == {5}
     assert sharding.remove_server(2)
     assert not sharding.active
+    assert sharding.servers == frozenset()
 
 
 def test_for_those_who_are_apart_everything_is_flooded_and_told_to_the_servers() -> None:
     sharding = Sharding(US)
     for number in (1, 2, 3):
         sharding.add_server(number, NodeId(number))
+    assert not sharding.has_apart
     assert sharding.set_apart([NodeId(9)], [5])
+    assert sharding.has_apart
     assert not sharding.set_apart({NodeId(9)}, {5})
     ours, lonely, others = entries(100), entries(9), entries(8)
     for announce, subscribe in (ours, lonely, others):
