@@ -36,7 +36,7 @@ from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdent
 
 __all__ = ["NetworkCore"]
 
-PROBES: Final = frozenset({wire.ProbeReceived, wire.ProbeAnswered})
+PROBES: Final = (wire.ProbeReceived, wire.ProbeAnswered)
 """Most events of a network at rest; nothing but an answer follows from them."""
 QUIET: Final = frozenset(
     {
@@ -98,15 +98,18 @@ class NetworkCore(NetworkSessions):
 
     def _schedule(self, now: float) -> None:
         """Collect what peers must be told for the batching time, for all of them together."""
-        if self._timers.when(_LOOK) is None and self._behind(now, first=True):
+        if self._timers.when(_LOOK) is None and (
+            self._nib.is_behind(now) or self.announces.is_behind() or self.subscribes.is_behind()
+        ):
             self._timers.set(_LOOK, now + self._settings.batch)
 
     def _due(self, now: float, kind: Due, session: int) -> None:
         """A timer of our own has run out."""
         match kind:
             case Due.LOOK:
-                for link in self._behind(now):
-                    self._flush(now, link.session)
+                for link in list(self._links.controls()):
+                    if self._is_behind(now, link):
+                        self._flush(now, link.session)
             case Due.FLUSH:
                 link = self._links.by_session[session]
                 link.sync, link.asked = link.sync | link.asked, Bases(0)
@@ -125,17 +128,12 @@ class NetworkCore(NetworkSessions):
             case Due.APART:
                 self._flood_apart(now)
 
-    def _behind(self, now: float, *, first: bool = False) -> list[Link]:
-        """The links whose peers must be told something; the ``first`` of them may be enough."""
-        nodes = self._nib.pending_peers(now)
-        announces, subscribes = self.announces.pending, self.subscribes.pending
-        found: list[Link] = []
-        for link in self._links.controls():
-            if link.node in nodes or announces(link.session) or subscribes(link.session):
-                found.append(link)
-                if first:
-                    break
-        return found
+    def _is_behind(self, now: float, link: Link) -> bool:
+        return (
+            (link.node is not None and self._nib.pending(now, link.node))
+            or self.announces.pending(link.session)
+            or self.subscribes.pending(link.session)
+        )
 
     def _flush(self, now: float, session: int) -> None:
         link = self._links.get(session)
@@ -151,7 +149,7 @@ class NetworkCore(NetworkSessions):
         if self._settings.relay_type is RelayType.EDGE:
             ours = self._sharding.servers
             if changes.nodes or self._servers.may_change(ours) or self._sharding.has_apart:
-                self._servers.changed(now, changes.nodes, frozenset(ours))
+                self._servers.changed(now, changes.nodes, ours)
                 self._flood_apart(now)
         return bool(changes.nodes or changes.routes)
 
@@ -236,6 +234,8 @@ class NetworkCore(NetworkSessions):
 
     def _interest_changed(self, now: float) -> bool:
         announces, subscribes = self.announces.take_changes(), self.subscribes.take_changes()
+        if not announces and not subscribes and self._server is None and not self._withheld.again:
+            return False
         for announce in announces:
             if announce.entry is not None:
                 heard = self.announces.heard_on(announce.identity)
@@ -309,8 +309,10 @@ class NetworkCore(NetworkSessions):
         keys: dict[int, None] = {}
         if self._changed_keys:
             keys, self._changed_keys = self._changed_keys, keys
-        for key in (*keys, *self._steering.reassess(now)):
-            self._lead(now, key)
+        again = self._steering.reassess(now)
+        if keys or again:
+            for key in (*keys, *again):
+                self._lead(now, key)
         wishes, servers = self._wishes, self._servers.known
         if self._settings.dynamic_peering and self._steering.wishes_due(now):
             wishes = {
@@ -318,7 +320,8 @@ class NetworkCore(NetworkSessions):
                 for node in self._steering.wishes(now)
                 if (self_part := self.node(node)) is not None
             }
-        if wishes != self._wishes or servers != self._dialled_servers:
+        others = wishes is not self._wishes and wishes != self._wishes
+        if others or servers != self._dialled_servers:
             self._wishes, self._dialled_servers = wishes, dict(servers)
             self._dialler.set_wishes(now, wishes, servers)
         for session in self._dialler.poll_unwanted():

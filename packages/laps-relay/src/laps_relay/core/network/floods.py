@@ -553,8 +553,15 @@ class FloodTable(Generic[E, W, I]):
 
     def pending(self, session: int) -> bool:
         """Whether :meth:`flush` may have something."""
-        peer = self._state.peers.get(session) or self._state.peer(session)
+        peer = self._state.peer(session)
         return peer.full or bool(peer.dirty)
+
+    def is_behind(self) -> bool:
+        """Whether that is so for any session."""
+        for peer in self._state.peers.values():  # noqa: SIM110 - after every event
+            if peer.dirty or peer.full:
+                return True
+        return False
 
     def flush(self, session: int) -> tuple[tuple[E, ...], tuple[W, ...]]:
         """What a session must be told now: advertise, withdraw. No identity is in both."""

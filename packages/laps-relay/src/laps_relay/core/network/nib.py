@@ -341,14 +341,14 @@ class Nib:
         record = self._table.peers.get(peer)
         return record is not None and record.out is not None and record.out.pending
 
-    def pending_peers(self, now: float) -> set[NodeId]:
-        """All peers for which that is so."""
+    def is_behind(self, now: float) -> bool:
+        """Whether there may be something to tell to any of them."""
         self._settle(now)
-        return {
-            node
-            for node, record in self._table.peers.items()
-            if (out := record.out) is not None and (out.dirty or out.again)
-        }
+        for record in self._table.peers.values():
+            out = record.out
+            if out is not None and (out.dirty or out.again):
+                return True
+        return False
 
     def flush(self, now: float, peer: NodeId) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
         """What to advertise and what to withdraw; from now on the peer was told."""

@@ -17,7 +17,7 @@ would tell all that they have to everybody who comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from laps_relay.core.network.dial_wishes import NodeDirectory
 from laps_relay.core.network.sharding import REPLICAS
@@ -71,11 +71,11 @@ class Servers:
             else:
                 self._apart.pop(node, None)
 
-    def may_change(self, ours: Collection[NodeId]) -> bool:
+    def may_change(self, ours: frozenset[NodeId]) -> bool:
         """Whether time, peers or our sessions may change something, though no node did."""
-        if self._apart or self.due is not None:
+        if ours is not self._ours and ours != self._ours:
             return True
-        return len(ours) != len(self._ours) or not self._ours.issuperset(ours)
+        return bool(self._apart) or self.due is not None
 
     def _is_apart(self, node: NodeId) -> bool:
         info = self._nodes.info(node)

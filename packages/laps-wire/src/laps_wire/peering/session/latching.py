@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.peering.errors import LimitExceededError
@@ -76,9 +76,8 @@ class Ending(Enum):
     """The peer's half: we no longer read it (STOP_SENDING)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received(Generic[M]):
-    """A control message was received on the latched stream."""
+class Received(NamedTuple, Generic[M]):
+    """A control message was received on the latched stream; there is one for every message."""
 
     message: M
 

@@ -44,6 +44,9 @@ __all__ = ["MAX_EARLY_BYTES", "SessionReceiver"]
 MAX_EARLY_BYTES: Final = 1_048_576
 """How much a dialler keeps of what an unverified listener sends; more closes the session."""
 
+_IGNORED: Final = Kind.IGNORED
+_SYNCHRONISES: Final = (events.SyncRequested, events.SyncBegan, events.SyncEnded)
+
 
 class SessionReceiver(SessionCore):
     """Everything that the transport and time can do to a session."""
@@ -134,16 +137,17 @@ class SessionReceiver(SessionCore):
                 self._moved()
 
     def _received(self, message: Any) -> None:
-        kind = self._flavour.kind(message) or Kind.IGNORED
+        kind = self._flavour.kind(message) or _IGNORED
+        machine = self._machine
         if self._is_early:
             if self._early_bytes > MAX_EARLY_BYTES:
                 raise LimitExceededError("too much before the listener was verified")
             self._early.append(message)
             return
-        self._machine.received(kind)
-        if kind is Kind.IGNORED:
+        machine.received(kind)
+        if kind is _IGNORED:
             return
-        if self._machine.established:
+        if machine.established:
             self._received_in_session(kind, message)
         else:
             self._received_in_handshake(kind, message)
@@ -183,13 +187,10 @@ class SessionReceiver(SessionCore):
             self._effects(self._sets.receive(message))
         else:
             event = self._flavour.event(self._now, message)
-            match event:
-                case events.SyncRequested() | events.SyncBegan() | events.SyncEnded():
-                    self._synchronise(event)
-                case None:
-                    pass
-                case _:
-                    self._emit(event)
+            if isinstance(event, _SYNCHRONISES):
+                self._synchronise(event)
+            elif event is not None:
+                self._events.append(event)
 
     # Inside, for bases
 

@@ -167,7 +167,8 @@ class PeeringSession(SessionReceiver):
         kind = self._flavour.kind(message)
         if kind not in _SENDABLE:
             raise StateError(f"{type(message).__name__} is not sent with send")
-        self._check_can_send(kind)
+        if not self._machine.can_send(kind):
+            self._check_can_send(kind)
         self._check_may_send(kind)
         begun = self._sync_sent
         if kind in _SYNCHRONISES:
