@@ -167,6 +167,11 @@ class Network(Section):
         "The network's secret, the same at all relays: proves membership, and names are hashed with"
         " it. None: one in the state directory, for relays of one machine.",
     )
+    signed_nodes: bool | None = key(
+        None,
+        "Whether relays must sign what they say of themselves, so that no other one can say it;"
+        ' who does not is refused. None: with auth = "certificate".',
+    )
     ca: FilePath | None = key(None, "PEM file: who signs the certificates of relays.")
     node_key: FilePath | None = key(
         None, "PEM file: this relay's own key. None: one in the state directory, made if missing."
@@ -230,6 +235,11 @@ class Network(Section):
         for node, fingerprint in map(_pin, self.pins):
             pins[node] = pins.get(node, frozenset()) | {fingerprint}
         return pins
+
+    @property
+    def signs_nodes(self) -> bool:
+        """Whether what a relay says of itself must be signed."""
+        return self.auth == "certificate" if self.signed_nodes is None else self.signed_nodes
 
     @property
     def takes_clients(self) -> bool:

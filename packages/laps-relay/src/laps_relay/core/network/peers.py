@@ -26,6 +26,7 @@ from laps_relay.core.network.interfaces import Dial, Policy
 from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore, PeerRecord
 from laps_relay.core.network.peer_events import (
     NodeIdConflict,
+    NodeUnproved,
     PeerAuthenticator,
     PeerDown,
     PeerEvent,
@@ -41,6 +42,7 @@ from laps_wire.peering.session import PeeringSession, Role, State, Transmit
 
 __all__ = [
     "NodeIdConflict",
+    "NodeUnproved",
     "PeerAuthenticator",
     "PeerDown",
     "PeerEvent",

@@ -18,6 +18,7 @@ from laps_relay.core.network.location import estimate, nearest
 from laps_relay.core.network.parts import Due, GuestWire
 from laps_relay.core.network.peers import (
     NodeIdConflict,
+    NodeUnproved,
     PeerDown,
     PeerEvent,
     PeerRefused,
@@ -76,6 +77,13 @@ class NetworkSessions(NetworkTold):
                 )
             case NodeIdConflict():
                 self._suspect(event.node, event.node, "another key holds this node id")
+            case NodeUnproved():
+                link = self._links.get(session)
+                if link is not None and link.node is not None:
+                    # Told, but no fault of the peer's.
+                    self._events.append(
+                        events.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
+                    )
             case _:
                 link = self._links.get(session)
                 if link is None or link.node is None:
