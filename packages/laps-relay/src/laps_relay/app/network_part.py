@@ -403,6 +403,15 @@ class NetworkPart:
         self.relay.set_contacts(self.server.now, self._peers, seconds=seconds)
         self.server.settle()
 
+    def forget_key(self, node: NodeId) -> str | None:
+        """Let another key have a node id, or say why not."""
+        if any(row.node == node for row in self.relay.peers()):
+            return f"node {node} has a connection: it ends first, or the relay there is stopped"
+        if not self.relay.forget_key(node):
+            return f"no key of node {node} is known here"
+        self.server.settle()
+        return None
+
     # Plans
 
     def trust_plans(self, keys: PlanKeys) -> None:

@@ -175,7 +175,9 @@ class Peers(PeerCore):
                 self.close(now, session, CloseCode.POLICY, f"{refusal.reason} ({refusal.rule})")
 
     def forget_key(self, node: NodeId) -> bool:
-        """Let another key have the id of a node that has no connection."""
+        """Let another key have the id of a node that has no session."""
+        if any(self._is_up(peer) and peer.node == node for peer in self._peers.values()):
+            return False
         return self._admission.forget(node)
 
     def signed(self, node: NodeSelf) -> NodeInfo:
