@@ -18,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_relay.app.network_part import NetworkPart
+from laps_relay.core.network.suspicions import MAX_LIES
 from laps_relay.core.network.views import FibRow
 from laps_relay.peer_auth import NODE_URN, PeerKeyRing, open_key_ring
 from laps_relay.peer_auth.keys import NETWORK_KEY
@@ -309,6 +310,18 @@ async def test_a_path_that_cannot_be(
         assert "0.0:1.500" not in nodes(show.via)
 
 
+async def test_paths_that_cannot_be_again_and_again(tmp_path: Path) -> None:
+    async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
+        lie = NodeSelf(NodeId.parse(show.right.node), RelayType.EDGE, Stamp(1 << 50, 1))
+        bad = NodeInfo(lie, path=(NodePathItem(NOBODY, 10),))
+        mallory.say(*[NodeAdvertise((bad,))] * MAX_LIES)
+        await mallory.echo()
+        assert mallory.raw.closed is None
+        mallory.say(NodeAdvertise((bad,)))
+        assert "not with who sent it" in await dropped(show.via, mallory, CloseCode.BAD_NODE)
+        assert count(show.via, "laps_nodes_suspected") == MAX_LIES + 1
+
+
 async def test_a_path_with_us_on_it_is_nobodys_way(tmp_path: Path) -> None:
     async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
         loop = (NodePathItem(NodeId.parse(show.via.node), 1), NodePathItem(mallory.node, 1))
@@ -495,6 +508,19 @@ async def test_targets_that_it_was_never_told_of(tmp_path: Path) -> None:
             assert _entry(via, mallory, 2).egress == ()
             assert _entry(via, mallory, 2).bytes_out == 0
             assert via.counters().unknown_streams == sent.unknown_streams
+
+
+async def test_targets_that_it_was_never_told_of_again_and_again(tmp_path: Path) -> None:
+    async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
+        await mallory.knows(show.left, show.right)
+        good = NodeId.parse(show.right.node)
+        sets = [SnsAdvertise(number, 1, 0, (good, NOBODY)) for number in range(1, MAX_LIES + 2)]
+        mallory.say(*sets[:MAX_LIES])
+        await mallory.echo()
+        assert mallory.raw.closed is None
+        mallory.say(sets[MAX_LIES])
+        reason = await dropped(show.via, mallory, CloseCode.SNS_VIOLATION)
+        assert str(NOBODY) in reason
 
 
 async def test_a_loop_of_sets_ends(tmp_path: Path) -> None:
