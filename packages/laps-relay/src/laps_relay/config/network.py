@@ -158,7 +158,13 @@ class Network(Section):
         " data has found other ways, after listen.drain_timeout at the latest.",
         "at-once",
     )
-    parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
+    parallel: int = key(
+        1,
+        "Connections to each of them, for networks with ECMP: each track goes over one of them."
+        " Relays that are dialled on demand get one connection.",
+        ge=1,
+        le=16,
+    )
     auth: Literal["shared-key", "certificate", "none"] = key(
         "shared-key", "How peers prove who they are; none: on loopback only."
     )
