@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_relay.app.network_part import NetworkPart
+from laps_relay.core.network.suspicions import MAX_LIES
 from laps_relay.core.network.views import FibRow
-from laps_relay.peer_auth import open_key_ring
+from laps_relay.peer_auth import NODE_URN, PeerKeyRing, open_key_ring
+from laps_relay.peer_auth.keys import NETWORK_KEY
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2
@@ -54,6 +57,7 @@ from testkit.hostile_peer import HostilePeer, hostile_peer
 from testkit.logs import restored_logging
 from testkit.network_scene import scene
 from testkit.network_task import RunningRelay, until
+from testkit.peer_certs import authority, issue_node, store
 from testkit.raw_peer import raw_peer
 
 pytestmark = pytest.mark.anyio
@@ -306,6 +310,18 @@ async def test_a_path_that_cannot_be(
         assert "0.0:1.500" not in nodes(show.via)
 
 
+async def test_paths_that_cannot_be_again_and_again(tmp_path: Path) -> None:
+    async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
+        lie = NodeSelf(NodeId.parse(show.right.node), RelayType.EDGE, Stamp(1 << 50, 1))
+        bad = NodeInfo(lie, path=(NodePathItem(NOBODY, 10),))
+        mallory.say(*[NodeAdvertise((bad,))] * MAX_LIES)
+        await mallory.echo()
+        assert mallory.raw.closed is None
+        mallory.say(NodeAdvertise((bad,)))
+        assert "not with who sent it" in await dropped(show.via, mallory, CloseCode.BAD_NODE)
+        assert count(show.via, "laps_nodes_suspected") == MAX_LIES + 1
+
+
 async def test_a_path_with_us_on_it_is_nobodys_way(tmp_path: Path) -> None:
     async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
         loop = (NodePathItem(NodeId.parse(show.via.node), 1), NodePathItem(mallory.node, 1))
@@ -343,6 +359,70 @@ async def test_another_key_for_a_node_that_is_known(tmp_path: Path) -> None:
         mallory.say(NodeAdvertise((NodeInfo(lie, forged, path),)))
         await believed(mallory, show.via, "another key")
         assert show.via.next_hop(show.right) == show.right.node
+
+
+class Certified:
+    """A network in which each relay has a certificate for its own node id."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.ca = state / "ca.pem"
+        self.ca.write_bytes(authority().certificate.public_bytes(Encoding.PEM))
+
+    def options(self, node: str) -> dict[str, Any]:
+        directory = self.state / f"node-{node.replace(':', '-')}"
+        directory.mkdir()
+        issued = issue_node(authority(), [NODE_URN + str(NodeId.parse(node))])
+        key, chain = store(directory, issued)
+        key.chmod(0o600)
+        return {"auth": "certificate", "ca": self.ca, "node_key": key, "node_certificate": chain}
+
+    def mallory(self) -> PeerKeyRing:
+        given = self.options("66:6")
+        return open_key_ring(
+            "certificate",
+            self.state,
+            key_file=self.state / NETWORK_KEY,
+            ca=self.ca,
+            node_key_file=given["node_key"],
+            node_certificate=given["node_certificate"],
+        )
+
+
+async def test_words_that_another_node_did_not_sign(tmp_path: Path) -> None:
+    """With certificates nobody can say of another node what that has not said."""
+    made = Certified(tmp_path)
+    async with (
+        scene(tmp_path, made.options) as show,
+        hostile_peer(show.net, show.via, keys=made.mallory(), signed=True) as mallory,
+    ):
+        await mallory.knows(show.right)
+        right = NodeId.parse(show.right.node)
+        *_, true = (
+            info
+            for message in mallory.heard(NodeAdvertise)
+            for info in message.nodes
+            if info.node.node_id == right
+        )
+        path = (NodePathItem(mallory.node, 1),)
+        # What it has said itself may be passed on.
+        mallory.say(NodeAdvertise((replace(true, path=path),)))
+        await mallory.echo()
+        stamp = replace(true.node.stamp, sequence=true.node.stamp.sequence + 1)
+        lie = replace(true.node, stamp=stamp, region="nowhere")
+        mallory.say(NodeAdvertise((replace(true, node=lie, path=path),)))
+        reason = await dropped(show.via, mallory, CloseCode.BAD_NODE)
+        assert "the signature does not hold" in reason
+        assert "nowhere" not in {row.region for row in show.left.network.nodes()}
+
+
+async def test_who_does_not_want_signatures_where_they_must_be(tmp_path: Path) -> None:
+    made = Certified(tmp_path)
+    async with (
+        scene(tmp_path, made.options) as show,
+        hostile_peer(show.net, show.via, keys=made.mallory()) as mallory,
+    ):
+        await refused(show.via, mallory, CloseCode.NOT_AUTHORIZED, MALLORY)
 
 
 async def test_our_own_node_id_from_somebody_else(tmp_path: Path) -> None:
@@ -428,6 +508,19 @@ async def test_targets_that_it_was_never_told_of(tmp_path: Path) -> None:
             assert _entry(via, mallory, 2).egress == ()
             assert _entry(via, mallory, 2).bytes_out == 0
             assert via.counters().unknown_streams == sent.unknown_streams
+
+
+async def test_targets_that_it_was_never_told_of_again_and_again(tmp_path: Path) -> None:
+    async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
+        await mallory.knows(show.left, show.right)
+        good = NodeId.parse(show.right.node)
+        sets = [SnsAdvertise(number, 1, 0, (good, NOBODY)) for number in range(1, MAX_LIES + 2)]
+        mallory.say(*sets[:MAX_LIES])
+        await mallory.echo()
+        assert mallory.raw.closed is None
+        mallory.say(sets[MAX_LIES])
+        reason = await dropped(show.via, mallory, CloseCode.SNS_VIOLATION)
+        assert str(NOBODY) in reason
 
 
 async def test_a_loop_of_sets_ends(tmp_path: Path) -> None:

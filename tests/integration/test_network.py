@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,56 @@ async def test_edge_to_edge(tmp_path: Path) -> None:
         assert len(entry.egress) == 1  # once over the link, however many listen
         await show.whole(*ears)
         show.stop()
+
+
+async def publish_all(relay: RunningRelay, names: list[str], sent: list[int]) -> None:
+    """Count on each track, an object in a group, all of them on one connection of a client."""
+    async with relay.connect() as session:
+        tracks = [await session.publish("net", name) for name in names]
+        while True:
+            for track in tracks:
+                await track.write(b"%d" % sent[0], end_of_group=True)
+            sent[0] += 1
+            await asyncio.sleep(0.02)
+
+
+async def hear_all(relay: RunningRelay, ears: list[Listener]) -> None:
+    async with relay.connect() as session, asyncio.TaskGroup() as group:
+        for ear in ears:
+            group.create_task(ear.follow(session))
+
+
+async def test_tracks_are_spread_over_parallel_connections(tmp_path: Path) -> None:
+    """Each goes over one of them, and nothing is lost or comes twice."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        left = await net.relay("edge")
+        right = await net.relay("edge", left, network={"parallel": 3})
+        await until(lambda: sum(row.sends for row in left.network.relay.peers()) == 3)
+        names, sent = [f"track{number}" for number in range(12)], [0]
+        ears = [Listener(name) for name in names]
+        tasks = [
+            group.create_task(publish_all(left, names, sent)),
+            group.create_task(hear_all(right, ears)),
+        ]
+
+        async def more(numbers: int) -> None:
+            after = sent[0]
+            await until(lambda: all(sum(n >= after for n in e.heard) >= numbers for e in ears))
+
+        await more(5)
+        for ear in ears:
+            ear.since = sent[0]
+        await more(20)
+        streams: Counter[int] = Counter()
+        for row in right.network.relay.fib():
+            streams[row.session] += row.streams
+        assert len([session for session, number in streams.items() if number >= 20]) > 1
+        assert [len(row.egress) for row in left.network.relay.fib()] == [1] * 12
+        before = sent[0]
+        await until(lambda: not any(ear.missing(before) for ear in ears))
+        assert [ear.doubled() for ear in ears] == [[]] * 12
+        for task in tasks:
+            task.cancel()
 
 
 async def test_edge_via_edge_with_a_control_server_and_a_stub(tmp_path: Path) -> None:

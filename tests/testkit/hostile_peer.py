@@ -57,6 +57,8 @@ from testkit.raw_peer import RawPeer, raw_peer
 __all__ = ["HostilePeer", "hostile_peer", "peer_keys"]
 
 M = TypeVar("M")
+FEATURES = (Feature.DATAGRAMS, Feature.PROBES, Feature.PLAINTEXT_NAMES)
+SIGNED = Feature.SIGNED_NODES
 
 
 def peer_keys(net: NetworkTask, name: str) -> PeerKeyRing:
@@ -79,6 +81,7 @@ class HostilePeer:
         epoch: int = 1,
         mode: Mode = Mode.BOTH,
         location: Location | None = None,
+        signed: bool = False,
     ) -> None:
         self.raw = raw
         self.keys = keys
@@ -102,7 +105,7 @@ class HostilePeer:
                     max_message_size=MAX_MESSAGE_BYTES,
                     hash_check=self.hasher.full_name(*HASH_CHECK_NAME),
                 ),
-                features=(Feature.DATAGRAMS, Feature.PROBES, Feature.PLAINTEXT_NAMES),
+                features=FEATURES if not signed else tuple(sorted((*FEATURES, SIGNED))),
                 schemes=keys.schemes,
                 spki_hash=server_key,
             ),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -77,14 +77,19 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(state: Path, **options: Any) -> AsyncIterator[Scene]:
-    """Relays with these options of the section ``network``, and a track that goes through them."""
+async def scene(
+    state: Path, each: Callable[[str], dict[str, Any]] = lambda _: {}, **options: Any
+) -> AsyncIterator[Scene]:
+    """Relays with these options of the section ``network``, and a track that goes through them.
+
+    ``each`` gives more of them for a node id.
+    """
     options = {"hold": "60s", "dynamic": False, **options}
     async with network(state) as net:
-        via = await net.relay("via", network=options)
+        via = await net.relay("via", network=options | each("1:1"))
         contact = f"127.0.0.1:{via.network.server.address[1]}"
-        left = await net.relay("edge", contact, network=options)
-        right = await net.relay("edge", contact, network=options)
+        left = await net.relay("edge", contact, network=options | each("2:1"))
+        right = await net.relay("edge", contact, network=options | each("3:1"))
         show = Scene(net, left, via, right)
         await net.settled()
         tasks = [asyncio.create_task(show.write()), asyncio.create_task(show.read())]

@@ -29,6 +29,13 @@ class FakeNetwork:
     def __init__(self) -> None:
         self.stats: ConnectionStats | None = None
         self.plan_text = b""
+        self.forgotten: list[NodeId] = []
+
+    def forget_key(self, node: NodeId) -> str | None:
+        if node == B:
+            return "it has a connection"
+        self.forgotten.append(node)
+        return None
 
     def peers(self) -> Sequence[PeerRow]:
         return [

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from laps_relay.admin.network_api import add_network
 from laps_sdk.transport.base import ConnectionStats
 from testkit.http import http_client
-from testkit.network_views import FakeNetwork
+from testkit.network_views import A, FakeNetwork
 
 
 def get(network: FakeNetwork | None, path: str) -> httpx.Response:
@@ -104,3 +104,27 @@ def test_a_plan_is_offered_shown_and_dropped(monkeypatch: pytest.MonkeyPatch) ->
             assert (await http.delete("/v1/plan")).json()["id"] == ""
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("node", "status", "says"),
+    [
+        ("100.1:1", 200, ""),
+        ("100.2:7", 409, "it has a connection"),
+        ("nobody", 400, "nobody"),
+    ],
+)
+def test_a_key_is_forgotten(node: str, status: int, says: str) -> None:
+    network = FakeNetwork()
+    app = FastAPI()
+    add_network(app, lambda: network, page_limit=10)
+
+    async def ask() -> httpx.Response:
+        async with http_client("http://relay", transport=httpx.ASGITransport(app)) as http:
+            return await http.post(f"/v1/network/nodes/{node}/forget-key")
+
+    answer = asyncio.run(ask())
+    assert answer.status_code == status
+    assert network.forgotten == ([A] if status == 200 else [])
+    if says:
+        assert says in answer.json()["detail"]

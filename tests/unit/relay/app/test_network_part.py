@@ -360,7 +360,7 @@ def test_the_policy_is_read_again(tmp_path: Path) -> None:
         made = part(config(tmp_path, policy=file))
         await made.start()
         state = made.policy()
-        assert (state.file, state.rules[0]) == (str(file), "region eu")
+        assert (state.file, state.rules) == (str(file), ["region eu: with country = DE"])
         made.set_policy(made.read_policy(None), None)
         state = made.policy()
         assert (state.file, state.rules) == ("", ["everything is allowed"])

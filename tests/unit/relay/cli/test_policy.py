@@ -143,6 +143,30 @@ def test_a_way_that_is_denied_everywhere_is_shown_with_the_reason(tmp_path: Path
     assert "country CA is denied" in ended.stdout
 
 
+def test_a_topology_says_which_countries_relays_and_links_are_in(tmp_path: Path) -> None:
+    policy, network = tmp_path / "policy.toml", tmp_path / "network.toml"
+    policy.write_text('[transit]\ndeny_countries = ["IE", "CA"]\n', encoding="ascii")
+    place = 'name = "yyz"\n'
+    through = NETWORK.replace(place, f'{place}country = "ca"\n')
+    through = through.replace("delay_ms = 20", 'delay_ms = 20\ncountries = ["US", "ie"]')
+    network.write_text(through, encoding="ascii")
+    ends = ("--from", "sea", "--to", "nyc", "--topology", network, "--json")
+    # Not over the link that passes Ireland, and not through the relay in Canada.
+    found = json.loads(ask(*ends, file=policy).stdout)
+    assert [relay["node"] for relay in found["path"]] == ["100.1:0.1", "100.5:0.1", "100.9:0.1"]
+    named = json.loads(ask(*ends, "--via", "yyz", file=policy).stdout)
+    assert named["path"][1]["country"] == "CA"
+    direct = through.split('[[link]]\na = "sea"\nb = "yyz"', maxsplit=1)[0]
+    network.write_text(direct, encoding="ascii")
+    ended = ask(*ends[:-1], file=policy)
+    assert ended.exit_code == 1
+    assert "(sea - nyc of network.toml): country IE is denied" in ended.stdout
+    network.write_text(direct.replace('["US", "ie"]', '["Ireland"]'), encoding="ascii")
+    ended = ask(*ends, file=policy)
+    assert ended.exit_code == 2
+    assert "two letters" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from laps_relay.config import mapping
 from laps_relay.config.model import RelayConfig
 from laps_relay.core.control.settings import EdgeSettings
@@ -7,6 +9,7 @@ from laps_relay.core.interfaces import CacheLimits
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_wire.peering.laps2 import RelayType
 
 
 def test_defaults_are_those_of_the_code() -> None:
@@ -36,3 +39,19 @@ def test_every_field_of_the_code_can_be_set() -> None:
 def test_a_value_arrives() -> None:
     config = RelayConfig.model_validate({"cache": {"max_age": "5s"}})
     assert mapping.cache_limits(config).max_age == 5.0
+
+
+@pytest.mark.parametrize(
+    ("network", "signed"),
+    [
+        ({}, False),
+        ({"auth": "certificate", "ca": "/ca.pem"}, True),
+        ({"auth": "certificate", "ca": "/ca.pem", "signed_nodes": False}, False),
+        ({"signed_nodes": True}, True),
+    ],
+)
+def test_words_are_signed_where_certificates_are_or_where_it_is_said(
+    network: dict[str, object], signed: bool
+) -> None:
+    config = RelayConfig.model_validate({"network": network})
+    assert mapping.network_settings(config, RelayType.EDGE).signed_nodes is signed

@@ -74,6 +74,7 @@ EVENTS: list[core.NetworkEvent] = [
     core.SetGone(session=1, sns_id=1, incoming=True, removed=(B,), key=4),
     core.SetGone(session=1, sns_id=2, incoming=False, removed=()),
     core.SetRefused(session=1, node=A, sns_id=3, code=SnsRefusal.NOT_ADVERTISED, targets=2),
+    core.KeyForgotten(node=NodeId(9)),
     core.PolicyChanged(),
     core.PeerGone(session=1, node=A, code=0xC, reason="nothing heard", by_peer=False),
 ]

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from laps_relay.core.network.interfaces import Refusal
+from laps_relay.core.network.peer_events import NOT_NOW
 from laps_relay.peer_auth import NODE_URN, NetworkKey, NodeKey, PeerKeyError, PeerKeyRing, ring
 from laps_relay.peer_auth.ring import open_key_ring
 from laps_wire.nodeid import NodeId
@@ -274,7 +275,11 @@ def test_certificates_have_their_time() -> None:
     later = certified(node_key(20), clock=lambda: datetime.now(UTC) + timedelta(days=31))
     earlier = certified(node_key(20), clock=lambda: datetime.now(UTC) - timedelta(days=31))
     for door in (later, earlier):
-        assert "not valid now" in reason(shown(door, certified(node_key(10))))
+        found = shown(door, certified(node_key(10)))
+        assert found == Refusal(NOT_NOW, "a certificate is not valid now")
+        # Of somebody whom we never trusted it does not matter.
+        stranger = certified(node_key(10, issue_node(None, ca=True, name="another authority")))
+        assert "authority" in reason(shown(door, stranger))
 
 
 def test_a_pinned_key_needs_no_authority_and_excludes_all_others() -> None:

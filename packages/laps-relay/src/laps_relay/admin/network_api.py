@@ -19,6 +19,8 @@ from laps_relay.core.network.views import (
     SubscribeRow,
 )
 from laps_sdk.transport.base import ConnectionStats
+from laps_wire.errors import LapsError
+from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text
 
 __all__ = ["NetworkView", "PlanState", "PolicyState", "add_network"]
@@ -78,6 +80,9 @@ class NetworkView(Protocol):
 
     def policy(self) -> PolicyState:
         """The policy."""
+
+    def forget_key(self, node: NodeId) -> str | None:
+        """Let another key have a node id, or say why not."""
 
     def plan(self) -> PlanState:
         """The plan."""
@@ -331,6 +336,18 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
     async def policy() -> PolicyState:
         """The policy that is in force."""
         return view().policy()
+
+    @app.post("/v1/network/nodes/{node}/forget-key", tags=["orders"])
+    async def forget_key(node: str) -> dict[str, str]:
+        """Forget the key that holds a node id, so that another one can; 409 if that cannot be."""
+        try:
+            wanted = NodeId.parse(node)
+        except LapsError as error:
+            raise HTTPException(400, str(error)) from None
+        reason = view().forget_key(wanted)
+        if reason is not None:
+            raise HTTPException(409, reason)
+        return {"node": str(wanted), "key": "forgotten"}
 
     @app.get("/v1/plan", tags=["network"])
     async def plan() -> PlanState:

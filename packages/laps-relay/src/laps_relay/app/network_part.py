@@ -56,6 +56,8 @@ from laps_relay.core.network.views import (
     SubscribeRow,
 )
 from laps_relay.core.policy import RulePolicy
+from laps_relay.core.policy.rules import Rules
+from laps_relay.core.policy.words import rules_in_words
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.io.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_relay.observe.network_sampler import NetworkSample
@@ -403,6 +405,15 @@ class NetworkPart:
         self.relay.set_contacts(self.server.now, self._peers, seconds=seconds)
         self.server.settle()
 
+    def forget_key(self, node: NodeId) -> str | None:
+        """Let another key have a node id, or say why not."""
+        if any(row.node == node for row in self.relay.peers()):
+            return f"node {node} has a connection: it ends first, or the relay there is stopped"
+        if not self.relay.forget_key(node):
+            return f"no key of node {node} is known here"
+        self.server.settle()
+        return None
+
     # Plans
 
     def trust_plans(self, keys: PlanKeys) -> None:
@@ -597,15 +608,8 @@ class NetworkPart:
         """The policy that is in force."""
         file = "" if self._policy_file is None else str(self._policy_file)
         policy = self.relay.policy
-        if isinstance(policy, RulePolicy):
-            rules = policy.rules
-            words = [f"region {region.name}" for region in rules.regions]
-            words += [f"class {name}" for name in rules.classes]
-            words += [f"tracks below {rule.namespace}" for rule in rules.tracks]
-            words += [f"{name}: {len(wanted.rules)} rules" for name, wanted in rules.filters()]
-        else:
-            words = ["everything is allowed"]
-        return PolicyState(file=file, rules=words)
+        rules = policy.rules if isinstance(policy, RulePolicy) else Rules()
+        return PolicyState(file=file, rules=rules_in_words(rules))
 
 
 def _wall_us() -> int:

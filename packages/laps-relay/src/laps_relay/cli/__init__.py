@@ -6,6 +6,7 @@ import typer
 
 from laps_relay.cli.config import app as config_app
 from laps_relay.cli.dev_cert import dev_cert
+from laps_relay.cli.forget_key import forget_key
 from laps_relay.cli.policy import app as policy_app
 from laps_relay.cli.serve import serve
 from laps_relay.cli.sim import app as sim_app
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command("serve")(serve)
 app.command("dev-cert")(dev_cert)
 app.command("stub-key")(stub_key)
+app.command("forget-key")(forget_key)
 app.command("version")(show_version)
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")

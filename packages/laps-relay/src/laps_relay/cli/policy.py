@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -17,14 +17,16 @@ from laps_relay.config import ConfigError
 from laps_relay.config.policy import namespace_of
 from laps_relay.config.policy_file import load_policy
 from laps_relay.core.policy.explain import Explained, explain
-from laps_relay.core.policy.facts import stranger
+from laps_relay.core.policy.facts import COUNTRY, stranger
+from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rule_policy import RulePolicy
-from laps_relay.sim.topology import Topology, read_topology
+from laps_relay.core.policy.rules import Link
+from laps_relay.sim.topology import read_document, topology_of
 from laps_wire.errors import LapsError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeSelf
+from laps_wire.peering.laps2 import Label, NodeSelf
 
 __all__ = ["app"]
 
@@ -95,7 +97,8 @@ def explain_(
     """
     with one_line_errors():
         rules = load_policy(_policy_file(file, config))
-        known = _Network(None if topology is None else read_topology(topology))
+        known = _Network(topology)
+        rules = replace(rules, links=(*rules.links, *known.passed))
         ends = [known.node(source), known.node(target)]
         policy = RulePolicy(rules, KeyedHasher(_KEY), local=ends[0].node_id)
         name = _track(track) if track else None
@@ -170,22 +173,47 @@ def _show(facts: Mapping[str, Any], found: Sequence[Explained], *, allowed: bool
     typer.echo(f"{'verdict':10} {'allowed' if allowed else 'denied'}")
 
 
+def _is_country(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 2 and value.isascii() and value.isalpha()
+
+
 class _Network:
     """Relays and links of a topology file, or none."""
 
-    def __init__(self, topology: Topology | None) -> None:
+    def __init__(self, file: Path | None) -> None:
         self._nodes: dict[NodeId, NodeSelf] = {}
         self._names: dict[str, NodeId] = {}
         self._links: dict[NodeId, dict[NodeId, float]] = {}
-        if topology is None:
+        self.passed: list[Link] = []
+        """The countries that it says links pass."""
+        if file is None:
             return
+        document = read_document(file)
+        topology = topology_of(file, document)
         for relay in topology.relays:
             self._names[relay.name] = relay.node_id
-            self._nodes[relay.node_id] = stranger(relay.node_id, region=relay.region)
+            labels = (Label(COUNTRY, relay.country.upper()),) if relay.country else ()
+            node = stranger(relay.node_id, region=relay.region, labels=labels)
+            self._nodes[relay.node_id] = node
+        self.passed = [
+            self._passed(file, row) for row in document.get("link", ()) if "countries" in row
+        ]
         for link in topology.links:
             a, b = self._names[link.a], self._names[link.b]
             self._links.setdefault(a, {})[b] = link.delay
             self._links.setdefault(b, {})[a] = link.delay
+
+    def _passed(self, file: Path, row: Mapping[str, Any]) -> Link:
+        ends = [NodePattern.parse(str(self._names[row[end]])) for end in ("a", "b")]
+        name = f"{row['a']} - {row['b']} of {file.name}"
+        countries = row["countries"]
+        if not isinstance(countries, list) or not all(map(_is_country, countries)):
+            raise LapsError(f"{file}: {name}: countries is a list of two letters each")
+        return Link(
+            name=name,
+            between=(ends[0], ends[1]),
+            countries=tuple(country.upper() for country in countries),
+        )
 
     def node(self, text: str) -> NodeSelf:
         """By node ID or name."""

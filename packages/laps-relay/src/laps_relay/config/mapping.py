@@ -93,6 +93,7 @@ def network_settings(config: RelayConfig, relay_type: RelayType) -> NetworkSetti
         relay_type=relay_type,
         reflect=network.reflect or relay_type is not RelayType.VIA,
         plaintext_names=network.plaintext_names,
+        signed_nodes=network.signs_nodes,
         light_time=not network.is_loopback(config.listen.host),
         batch=network.batch,
         hold=network.hold,

@@ -158,7 +158,13 @@ class Network(Section):
         " data has found other ways, after listen.drain_timeout at the latest.",
         "at-once",
     )
-    parallel: int = key(1, "Connections to each of them, for networks with ECMP.", ge=1, le=16)
+    parallel: int = key(
+        1,
+        "Connections to each of them, for networks with ECMP: each track goes over one of them."
+        " Relays that are dialled on demand get one connection.",
+        ge=1,
+        le=16,
+    )
     auth: Literal["shared-key", "certificate", "none"] = key(
         "shared-key", "How peers prove who they are; none: on loopback only."
     )
@@ -166,6 +172,11 @@ class Network(Section):
         None,
         "The network's secret, the same at all relays: proves membership, and names are hashed with"
         " it. None: one in the state directory, for relays of one machine.",
+    )
+    signed_nodes: bool | None = key(
+        None,
+        "Whether relays must sign what they say of themselves, so that no other one can say it;"
+        ' who does not is refused. None: with auth = "certificate".',
     )
     ca: FilePath | None = key(None, "PEM file: who signs the certificates of relays.")
     node_key: FilePath | None = key(
@@ -230,6 +241,11 @@ class Network(Section):
         for node, fingerprint in map(_pin, self.pins):
             pins[node] = pins.get(node, frozenset()) | {fingerprint}
         return pins
+
+    @property
+    def signs_nodes(self) -> bool:
+        """Whether what a relay says of itself must be signed."""
+        return self.auth == "certificate" if self.signed_nodes is None else self.signed_nodes
 
     @property
     def takes_clients(self) -> bool:

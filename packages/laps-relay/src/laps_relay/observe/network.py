@@ -205,6 +205,12 @@ _TABLE: Mapping[type, Row] = {
         lambda m, e: m.sets_refused.labels(e.code.name.lower()).inc(),
         about=lambda e: e.node,
     ),
+    core.KeyForgotten: row(
+        core.KeyForgotten,
+        "warning",
+        "key of a node forgotten",
+        lambda _names, e: {"node": str(e.node)},
+    ),
     core.PolicyChanged: row(core.PolicyChanged, "info", "policy changed", lambda _names, _e: {}),
 }
 

@@ -35,6 +35,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from laps_relay.core.network.interfaces import Refusal
+from laps_relay.core.network.peer_events import NOT_NOW
 from laps_relay.peer_auth.keys import (
     NetworkKey,
     NodeKey,
@@ -220,12 +221,11 @@ class PeerKeyRing:
 
     def _unchained(self, chain: Sequence[x509.Certificate]) -> Refusal | None:
         """Why the chain does not lead to an authority."""
-        now = self._clock()
+        now, valid = self._clock(), True
         for index, certificate in enumerate(chain[:MAX_CHAIN]):
-            if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-                return _no("a certificate is not valid now")
+            valid &= certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
             if any(_issued(certificate, authority) for authority in self._authorities):
-                return None
+                return None if valid else Refusal(NOT_NOW, "a certificate is not valid now")
             following = chain[index + 1 : index + 2]
             if not following or not _issued(certificate, following[0]):
                 break

@@ -211,15 +211,24 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         listen(door, 5, shown(30, key=2))
 
 
-def test_forgetting_needs_a_node_without_connections() -> None:
+def test_a_key_is_forgotten_also_while_a_handshake_is_under_way() -> None:
     door = admission()
-    listen(door, 1, shown(20))
     assert not door.forget(NodeId(20))
+    listen(door, 1, shown(20))
     door.closed(1)
     door.closed(1)
     assert door.forget(NodeId(20))
     assert not door.forget(NodeId(20))
     assert door.control_of(NodeId(20)) is None
+    assert len(door) == 0
+    listen(door, 2, shown(20))
+    assert door.forget(NodeId(20))
+    assert not door.forget(NodeId(20))
+    door.closed(2)
+    assert len(door) == 0
+    listen(door, 3, shown(20, key=2))
+    with pytest.raises(KeyConflictError):
+        listen(door, 4, shown(20))
 
 
 def test_an_unproved_meeting_leaves_nothing() -> None:

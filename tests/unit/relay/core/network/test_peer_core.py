@@ -6,9 +6,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from laps_relay.core.network.interfaces import Dial, NetworkSettings
+from laps_relay.core.network.interfaces import Dial, NetworkSettings, Refusal
 from laps_relay.core.network.peer_core import REOPEN_INTERVAL
-from laps_relay.core.network.peers import NodeIdConflict, PeerDown, PeerRefused, PeerUp
+from laps_relay.core.network.peer_events import NOT_NOW
+from laps_relay.core.network.peers import (
+    NodeIdConflict,
+    NodeUnproved,
+    PeerDown,
+    PeerRefused,
+    PeerUp,
+)
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp, laps2
 from laps_wire.peering.errors import CloseCode
@@ -325,6 +332,37 @@ def test_words_that_a_node_did_not_sign_end_the_session_where_that_was_agreed() 
     assert len(b.of(NodesAdvertised)) == 1
     assert b.of(PeerDown)[0].code == CloseCode.BAD_NODE
     assert "0.0:0.31" in a.of(PeerDown)[0].reason
+
+
+def test_who_does_not_agree_to_that_is_refused_where_it_must_be() -> None:
+    net = Net()
+    a = net.node(10, settings=NetworkSettings(signed_nodes=True))
+    b = net.node(20)
+    for dialler, listener in ((a, b), (b, a)):
+        net.connect(dialler, listener)
+        net.run()
+    assert [down.code for down in a.of(PeerRefused)] == [CloseCode.NOT_AUTHORIZED] * 2
+    assert a.of(PeerUp) == []
+
+
+def test_a_node_whose_certificate_has_ended_is_left_out() -> None:
+    settings = NetworkSettings(signed_nodes=True)
+    net = Net()
+    a, b = net.node(10, settings=settings), net.node(20, settings=settings)
+    ours, _ = net.connect(a, b)
+    net.run()
+    good, late = (
+        a.peers.signed(NodeSelf(NodeId(number), RelayType.EDGE, Stamp(1, 1))) for number in (30, 31)
+    )
+    b.peers._authenticator.verify_node = (  # type: ignore[method-assign]
+        lambda info: Refusal(NOT_NOW, "over") if info == late else None
+    )
+    a.peers.wire(ours).send(net.now, NodeAdvertise((good, late)))
+    net.run()
+    (told,) = b.of(NodesAdvertised)
+    assert [info.node.node_id for info in told.nodes] == [30]
+    assert [(event.node, event.reason) for event in b.of(NodeUnproved)] == [(31, "over")]
+    assert b.of(PeerDown) == []
 
 
 def test_without_that_feature_nobody_checks() -> None:

@@ -11,6 +11,7 @@ from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import (
     Dialled,
+    KeyForgotten,
     PeerFaulted,
     PeerGone,
     PeerLeaving,
@@ -28,15 +29,18 @@ from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
+    Evidence,
     Label,
     Load,
     LoadClass,
+    NodeInfo,
     NodeSelf,
     RelayType,
     SubscribeCode,
     SubscribeInfo,
 )
 from laps_wire.peering.session import Event
+from testkit.relay_ends import OpenAuthenticator
 from testkit.relay_net import HASHER, OTHER, TRACK, RelayNet, key_of
 
 VIA = RelayType.VIA
@@ -672,3 +676,24 @@ def test_what_our_own_clients_may_not_have() -> None:
     assert relay.against(TRACK) is None
     relay.set_policy(net.now, NoTrack())
     assert (relay.against(TRACK), relay.against(OTHER)) == ("not at 0.0:0.1", None)
+
+
+class Keyed(OpenAuthenticator):
+    """Everybody has proved the same key."""
+
+    def verify(self, evidence: Evidence, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
+        return b"k" * 32
+
+
+def test_a_key_is_forgotten_and_that_is_told() -> None:
+    net = RelayNet()
+    for number in (1, 2):
+        net.add(number, authenticator=Keyed())
+    ours, _ = net.join(1, 2)
+    net.run()
+    assert not net.relays[1].forget_key(NodeId(2))
+    net.cut(1, ours)
+    assert net.relays[1].forget_key(NodeId(2))
+    assert not net.relays[1].forget_key(NodeId(2))
+    net.run()
+    assert net.told(1, KeyForgotten) == [KeyForgotten(node=NodeId(2))]

@@ -19,6 +19,7 @@ from laps_relay.core.network.events import (
 from laps_relay.core.network.guests import GuestWire
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Guest, Link
+from laps_relay.core.network.peer_events import NOT_NOW
 from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.plausibility import ESTIMATED
 from laps_relay.core.network.probing import Prober
@@ -32,11 +33,14 @@ from laps_wire.peering.laps2 import (
     Evidence,
     Location,
     Mode,
+    NodeAdvertise,
     NodeInfo,
+    NodePathItem,
     NodeSelf,
     NodeSignature,
     Probe,
     RelayType,
+    Stamp,
 )
 from laps_wire.peering.laps2.data import encode_data_header
 from laps_wire.peering.session import Event, ProbeReceived
@@ -491,3 +495,27 @@ def test_a_peer_is_not_avoided_any_more_when_the_connection_that_was_to_end_has_
     relay.close(net.now, relay._links.of(NodeId(2))[1].session, CloseCode.NO_ERROR, "")
     net.run(0.01)
     assert net.way(1, 2) == (2,)
+
+
+class Late(OpenAuthenticator):
+    """The certificate of node 30 has ended."""
+
+    def verify_node(self, info: NodeInfo) -> Refusal | None:
+        return Refusal(NOT_NOW, "over") if info.node.node_id == 30 else None
+
+
+def test_a_node_that_is_not_proved_any_more_is_told_and_left_out() -> None:
+    net = RelayNet()
+    for number in (1, 2):
+        net.add(number, authenticator=Late(), signed_nodes=True)
+    net.join(2, 1)
+    net.run()
+    path = (NodePathItem(NodeId(2), 1),)
+    for number in (30, 31):
+        node = NodeSelf(NodeId(number), RelayType.EDGE, Stamp(1, 1))
+        net.say(2, 1, NodeAdvertise((NodeInfo(node, path=path),)))
+    net.run()
+    found = [(event.node, event.peer, event.reason) for event in net.told(1, NodeSuspected)]
+    assert found == [(30, 2, "over")]
+    assert {row.node for row in net.relays[1].nodes()} == {1, 2, 31}
+    assert [row.node for row in net.relays[1].peers()] == [2]

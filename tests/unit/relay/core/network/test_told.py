@@ -22,6 +22,7 @@ from laps_relay.core.network.links import Link
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.parts import NetworkParts
 from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.suspicions import MAX_LIES
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -487,6 +488,59 @@ def test_a_path_that_does_not_lead_to_the_one_who_tells_it() -> None:
     net.run(0.5)
     assert [(event.node, event.peer) for event in net.told(1, NodeSuspected)] == [(50, 2)]
     assert [row.node for row in net.relays[1].nodes()] == [1, 2, 3]
+
+
+def test_who_tells_such_paths_again_and_again_is_left() -> None:
+    net = watched()
+    bad = NodeInfo(NodeSelf(NodeId(50), VIA, Stamp(1, 1)), path=(NodePathItem(NodeId(7), 5_000),))
+    for _ in range(MAX_LIES):
+        net.say(2, 1, NodeAdvertise((bad,)))
+    net.run(0.5)
+    assert net.told(1, PeerGone) == []
+    net.say(2, 1, NodeAdvertise((bad,)))
+    assert_only_2_is_gone(net, CloseCode.BAD_NODE)
+    assert [fault.reason for fault in net.told(1, PeerFaulted)] == [
+        "again and again: the path ends with 0.0:0.7, not with who sent it"
+    ]
+    assert not net.relays[1]._lies._times
+
+
+def test_who_passes_on_the_lie_of_another_stays() -> None:
+    net = watched()
+    mine = NodeInfo(
+        NodeSelf(NodeId(1), VIA, Stamp(1 << 40, 1)), path=(NodePathItem(NodeId(2), 5_000),)
+    )
+    for _ in range(2 * MAX_LIES):
+        net.say(2, 1, NodeAdvertise((mine,)))
+    net.run(0.5)
+    assert len(net.told(1, NodeSuspected)) == 2 * MAX_LIES
+    assert net.told(1, PeerGone) == []
+
+
+def test_who_names_strangers_again_and_again_is_left() -> None:
+    net = watched()
+    wire = net.relays[2]._peers.wire(net.session(2, 1))
+    for _ in range(MAX_LIES):
+        wire.advertise_sns(net.now, [NodeId(3), NodeId(50), NodeId(51)], hops=0, scope="")
+    net.run(0.5)
+    assert net.told(1, PeerGone) == []
+    wire = net.relays[2]._peers.wire(net.session(2, 1))
+    wire.advertise_sns(net.now, [NodeId(50)], hops=0, scope="")
+    assert_only_2_is_gone(net, CloseCode.SNS_VIOLATION)
+
+
+def test_who_has_not_heard_yet_that_a_node_is_gone_stays() -> None:
+    """All its tracks go there: each has a set that names the node."""
+    net = watched()
+    net.cut(3, net.session(3, 1))
+    net.run(0.5)
+    assert [row.node for row in net.relays[2].nodes()] == [2, 1]
+    wire = net.relays[2]._peers.wire(net.session(2, 1))
+    for _ in range(2 * MAX_LIES):
+        wire.advertise_sns(net.now, [NodeId(1), NodeId(3)], hops=0, scope="")
+    net.run(0.5)
+    assert len(net.told(1, SetRefused)) == 2 * MAX_LIES
+    assert [gone.node for gone in net.told(1, PeerGone)] == [3]
 
 
 class Key(OpenAuthenticator):

@@ -99,6 +99,7 @@ def test_the_whole_handshake() -> None:
         direction=ONE_WAY,
         evidence=CWT,
         transcript=to_sign,
+        features=frozenset({3, 5}),
     )
     listeners = Evidence(AuthScheme.CWT_SIGNATURE, b"other token", b"other signature")
     listener_to_sign = other.transcript(Mode.DATA, ONE_WAY, listeners)
@@ -109,6 +110,7 @@ def test_the_whole_handshake() -> None:
     assert (granted.mode, granted.direction) == (Mode.DATA, ONE_WAY)
     assert granted.evidence == listeners
     assert granted.transcript == listener_to_sign != to_sign
+    assert granted.features == {3, 5}
     mine, theirs = one.agreement(), other.agreement()
     assert mine.peer == node(20)
     assert theirs.peer == node(10)

@@ -22,6 +22,7 @@ __all__ = [
     "AnnounceAdded",
     "AnnounceGone",
     "Dialled",
+    "KeyForgotten",
     "NetworkEvent",
     "NodeAdded",
     "NodeGone",
@@ -245,6 +246,13 @@ class SetRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyForgotten:
+    """A person lets another key have a node id."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChanged:
     """Another policy is in force."""
 
@@ -268,5 +276,6 @@ NetworkEvent: TypeAlias = (
     | SetChanged
     | SetGone
     | SetRefused
+    | KeyForgotten
     | PolicyChanged
 )

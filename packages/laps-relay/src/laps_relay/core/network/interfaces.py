@@ -85,7 +85,7 @@ class NetworkSettings:
     plaintext_names: bool = True
     """Offer the feature PLAINTEXT_NAMES: announces carry names, so that clients can discover."""
     signed_nodes: bool = False
-    """Offer the feature SIGNED_NODES."""
+    """Use the feature SIGNED_NODES, and refuse relays that do not."""
 
     # Time
 

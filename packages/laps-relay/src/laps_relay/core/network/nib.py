@@ -50,6 +50,7 @@ from laps_relay.core.network.interfaces import (
 from laps_relay.core.network.node_records import Changes, Fault, PeerRecord, Report
 from laps_relay.core.network.node_table import NodeTable
 from laps_relay.core.network.plausibility import Direction, declared, light_rtt_us
+from laps_relay.core.network.suspicions import Retractions
 from laps_relay.core.timers import Timers, earliest
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -77,6 +78,7 @@ class Nib:
         "_node",
         "_now",
         "_place",
+        "_retracted",
         "_settings",
         "_table",
     )
@@ -98,6 +100,7 @@ class Nib:
         self._exports = Exports(local, self._table, settings, policy)
         self._imports = Imports(self._table, policy, self)
         self._lost: dict[NodeId, str] = {}
+        self._retracted = Retractions(settings.convergence)
         self._due: Timers[NodeId] = Timers()
         """Peers whose measured sRTT waits for the end of the interval."""
 
@@ -180,6 +183,7 @@ class Nib:
         record = self._table.peers.get(peer)
         if record is None or record.out is None:
             return
+        self._retracted.add(now, peer, record.out.sent)
         record.out = None
         record.forwards = False
         record.signed = False
@@ -354,7 +358,12 @@ class Nib:
         """What to advertise and what to withdraw; from now on the peer was told."""
         self._settle(now)
         record = self._table.peers.get(peer)
-        return ((), ()) if record is None else self._exports.flush(record)
+        if record is None:
+            return (), ()
+        advertise, withdraw = self._exports.flush(record)
+        if withdraw:
+            self._retracted.add(now, peer, withdraw)
+        return advertise, withdraw
 
     def resend(self, peer: NodeId) -> None:
         """The next flush gives everything; until then what was told still holds."""
@@ -371,6 +380,10 @@ class Nib:
     def clocks(self) -> tuple[Timers[Any], ...]:
         """Its timers, for who asks several parts together."""
         return (self._due, *self._exports.clocks)
+
+    def may_believe(self, now: float, peer: NodeId, node: NodeId) -> bool:
+        """Whether a peer was told of a node, or may not have heard yet that it is told no more."""
+        return self.advertised_to(peer, node) or self._retracted.recent(now, peer, node)
 
     def poll_timeout(self) -> float | None:
         """When a damped change of a metric is due: ``pending`` says more then."""

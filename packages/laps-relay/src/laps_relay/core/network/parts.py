@@ -49,6 +49,7 @@ from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.sharding import Sharding, rendezvous
 from laps_relay.core.network.steering import Steering
+from laps_relay.core.network.suspicions import Lies
 from laps_relay.core.network.ways import Ways
 from laps_relay.core.network.withheld import Withheld
 from laps_relay.core.peer_plane.plane import PeerPlane
@@ -110,6 +111,7 @@ class NetworkParts:
         "_guests",
         "_hasher",
         "_interests",
+        "_lies",
         "_links",
         "_local",
         "_news",
@@ -168,6 +170,7 @@ class NetworkParts:
         self._own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
         node = self._own.node_id
         self._links = Links()
+        self._lies = Lies()
         self._sharding = Sharding(node)
         self._nib = Nib(self._own.info, settings, order=order, policy=policy)
         self._plane = PeerPlane(None, set_linger=settings.set_linger)
@@ -180,9 +183,8 @@ class NetworkParts:
         self._set_log = SetLog()
         self._assigned: int | None = None
         """The key for which ways were last asked: that of the set of ours that comes next."""
-        self._server: ControlServer | None = None
-        if settings.relay_type is RelayType.CONTROL:
-            self._server = ControlServer(node, self)
+        serves = settings.relay_type is RelayType.CONTROL
+        self._server = ControlServer(node, self) if serves else None
         self._servers = Servers(self._nib, settings.hold)
         self.announces: AnnounceTable = FloodTable(
             AnnounceEntries(node), settings, exports=self._exports_announce

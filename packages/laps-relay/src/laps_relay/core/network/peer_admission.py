@@ -195,10 +195,16 @@ class Admission:
             del self._idle[oldest], self._nodes[oldest]
 
     def forget(self, node: NodeId) -> bool:
-        """Let go of the key of a node that has no connection: a person says that it changed."""
-        if node not in self._idle:
+        """Let go of the key of a node that has no session: a person says that it changed.
+
+        Handshakes with it may be under way: we dial it, and it is refused, again and again.
+        """
+        known = self._nodes.get(node)
+        if known is None or not known.key:
             return False
-        del self._idle[node], self._nodes[node]
+        known.key = None
+        if node in self._idle:
+            del self._idle[node], self._nodes[node]
         return True
 
     def control_of(self, node: NodeId) -> int | None:

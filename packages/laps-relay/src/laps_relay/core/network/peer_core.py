@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from laps_relay.core.network.interfaces import Dial, Identity, NetworkSettings, Policy
@@ -28,6 +28,7 @@ from laps_relay.core.network.peer_events import (
     PeerUp,
 )
 from laps_relay.core.network.peer_offer import features_of, settings_of
+from laps_relay.core.network.signed_nodes import check_peer, judge_nodes
 from laps_relay.core.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode, NotAuthorizedError, PeeringError
@@ -287,8 +288,11 @@ class PeerCore:
                 if peer.role is Role.DIALLER:
                     peer.reopen_at = max(now, peer.reopened + REOPEN_INTERVAL)
                     self._reopen(now, peer)
-            case NodesAdvertised() if not self._believes(peer, event):
-                return
+            case NodesAdvertised():
+                believed = self._believed(peer, event)
+                if believed is None:
+                    return
+                event = believed
         self._events.append((peer.number, event))
 
     def _answer(self, now: float, peer: PeerRecord, question: AuthenticationRequired) -> None:
@@ -305,6 +309,7 @@ class PeerCore:
             if self._leaving is not None:
                 wire.refuse(now, CloseCode.DRAINED, "going away", redirect=self._leaving)
                 return
+            check_peer(self._authenticator, self.settings, question)
             ruling = self._admission.judge(number, local, peer.role, question)
             for other in ruling.superseded:
                 self._supersede(now, other)
@@ -400,13 +405,13 @@ class PeerCore:
             peer.wire.open_control_stream(now, peer.next_stream)
             peer.next_stream += _STREAM_STEP
 
-    def _believes(self, peer: PeerRecord, event: NodesAdvertised) -> bool:
-        """With SIGNED_NODES every node says itself what is said of it (laps-2, 5.1)."""
+    def _believed(self, peer: PeerRecord, event: NodesAdvertised) -> NodesAdvertised | None:
+        """What of it may be told; with SIGNED_NODES each node says itself what is said of it."""
         if peer.up is None or Feature.SIGNED_NODES not in peer.up.features:
-            return True
-        for info in event.nodes:
-            if refusal := self._authenticator.verify_node(info):
-                reason = f"node {info.node.node_id}: {refusal.reason} ({refusal.rule})"
-                self.close(self._now, peer.number, CloseCode.BAD_NODE, reason)
-                return False
-        return True
+            return event
+        found = judge_nodes(self._authenticator, event.nodes)
+        if found.lie:
+            self.close(self._now, peer.number, CloseCode.BAD_NODE, found.lie)
+            return None
+        self._events += ((peer.number, each) for each in found.unproved)
+        return event if not found.unproved else replace(event, nodes=found.nodes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from laps_relay.core.network.interfaces import Dial, Refusal
 from laps_wire.nodeid import NodeId
@@ -18,13 +18,18 @@ from laps_wire.peering.laps2 import Direction, Evidence, Mode, NodeInfo, NodeSel
 from laps_wire.peering.session import Event, Role
 
 __all__ = [
+    "NOT_NOW",
     "NodeIdConflict",
+    "NodeUnproved",
     "PeerAuthenticator",
     "PeerDown",
     "PeerEvent",
     "PeerRefused",
     "PeerUp",
 ]
+
+NOT_NOW: Final = "validity"
+"""The rule of a refusal that is about time alone: it was proved once, and nobody has lied."""
 
 
 class PeerAuthenticator(Protocol):
@@ -56,7 +61,10 @@ class PeerAuthenticator(Protocol):
         """What we say of ourselves, signed if there is a key (laps-2, 4.2)."""
 
     def verify_node(self, info: NodeInfo) -> Refusal | None:
-        """Why what a node says of itself is not proved to be its own; None: it is."""
+        """Why what a node says of itself is not proved to be its own; None: it is.
+
+        With the rule ``NOT_NOW`` it was signed by who it should be, whose certificate has ended.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,5 +134,13 @@ class NodeIdConflict:
     shown: bytes
 
 
-PeerEvent: TypeAlias = Event | PeerUp | PeerDown | PeerRefused | NodeIdConflict
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUnproved:
+    """What a node says of itself is not proved any more; it was left out, and its sender stays."""
+
+    node: NodeId
+    reason: str
+
+
+PeerEvent: TypeAlias = Event | PeerUp | PeerDown | PeerRefused | NodeIdConflict | NodeUnproved
 """What ``Peers`` tells of a session."""

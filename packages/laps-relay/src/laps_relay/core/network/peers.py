@@ -26,6 +26,7 @@ from laps_relay.core.network.interfaces import Dial, Policy
 from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore, PeerRecord
 from laps_relay.core.network.peer_events import (
     NodeIdConflict,
+    NodeUnproved,
     PeerAuthenticator,
     PeerDown,
     PeerEvent,
@@ -41,6 +42,7 @@ from laps_wire.peering.session import PeeringSession, Role, State, Transmit
 
 __all__ = [
     "NodeIdConflict",
+    "NodeUnproved",
     "PeerAuthenticator",
     "PeerDown",
     "PeerEvent",
@@ -173,7 +175,9 @@ class Peers(PeerCore):
                 self.close(now, session, CloseCode.POLICY, f"{refusal.reason} ({refusal.rule})")
 
     def forget_key(self, node: NodeId) -> bool:
-        """Let another key have the id of a node that has no connection."""
+        """Let another key have the id of a node that has no session."""
+        if any(self._is_up(peer) and peer.node == node for peer in self._peers.values()):
+            return False
         return self._admission.forget(node)
 
     def signed(self, node: NodeSelf) -> NodeInfo:

@@ -300,6 +300,13 @@ class NetworkRelay(NetworkTables):
         self._events.append(events.PolicyChanged())
         self._settle(now)
 
+    def forget_key(self, node: NodeId) -> bool:
+        """Let another key have the id of a node that has no session; False: there is nothing."""
+        if not self._peers.forget_key(node):
+            return False
+        self._events.append(events.KeyForgotten(node=node))
+        return True
+
     def set_plan(self, now: float, plan: Plan) -> None:
         """Another plan from now on: a preference, which policy is asked about every time anew."""
         self._steering.set_plan(plan)

@@ -18,6 +18,7 @@ from laps_relay.core.network.location import estimate, nearest
 from laps_relay.core.network.parts import Due, GuestWire
 from laps_relay.core.network.peers import (
     NodeIdConflict,
+    NodeUnproved,
     PeerDown,
     PeerEvent,
     PeerRefused,
@@ -58,13 +59,16 @@ class NetworkSessions(NetworkTold):
 
     def _event(self, now: float, session: int, event: PeerEvent) -> None:
         match event:  # most of all a peer tells something
-            case PeerUp() | PeerDown() | PeerRefused() | NodeIdConflict():
+            case PeerUp() | PeerDown() | PeerRefused() | NodeIdConflict() | NodeUnproved():
                 self._session_event(now, session, event)
             case _:
                 self._said(now, session, event)
 
     def _session_event(
-        self, now: float, session: int, event: PeerUp | PeerDown | PeerRefused | NodeIdConflict
+        self,
+        now: float,
+        session: int,
+        event: PeerUp | PeerDown | PeerRefused | NodeIdConflict | NodeUnproved,
     ) -> None:
         match event:
             case PeerUp():
@@ -85,6 +89,13 @@ class NetworkSessions(NetworkTold):
                 )
             case NodeIdConflict():
                 self._suspect(event.node, event.node, "another key holds this node id")
+            case NodeUnproved():
+                link = self._links.get(session)
+                if link is not None and link.node is not None:
+                    # Told, but no fault of the peer's.
+                    self._events.append(
+                        events.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
+                    )
         self._dialler.observe(now, session, event)
 
     def _said(self, now: float, session: int, event: Event) -> None:
@@ -172,6 +183,7 @@ class NetworkSessions(NetworkTold):
         self._timers.cancel((Due.IDLE, session))
         self._timers.cancel((Due.RESYNC, session))
         self._recent.forget(session)
+        self._lies.forget(session)
         if down.code in FAULTS and not down.by_peer:
             self._events.append(
                 events.PeerFaulted(

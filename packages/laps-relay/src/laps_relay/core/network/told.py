@@ -22,12 +22,13 @@ from laps_relay.core.network.entries import hide_name
 from laps_relay.core.network.floods import Verdict
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
+from laps_relay.core.network.node_records import Fault
 from laps_relay.core.network.parts import Due, NetworkParts
 from laps_relay.core.network.probing import BadAnswer
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
-from laps_wire.peering.errors import StreamCode
+from laps_wire.peering.errors import BadNodeError, SnsViolationError, StreamCode
 from laps_wire.peering.laps2 import (
     Bases,
     Feature,
@@ -48,6 +49,8 @@ REFILL_TIME: Final = 1.0
 SYNC_PAUSE: Final = 1.0
 """A peer is told everything again at most so often, in seconds."""
 
+_LIES: Final = frozenset({Fault.BAD_PATH, Fault.BAD_NODE})
+"""What no honest relay says, because it would not believe it."""
 _NO_DATA: Final = "data on a session, or in a direction, that carries none"
 
 
@@ -64,6 +67,8 @@ class NetworkTold(NetworkParts):
             case wire.NodesAdvertised():
                 for report in self._nib.advertised(now, peer, event.nodes):
                     self._suspect(report.node, report.peer, report.reason)
+                    if report.fault in _LIES and self._lies.add(now, session):
+                        raise BadNodeError(f"again and again: {report.reason}")
             case wire.NodesWithdrawn():
                 self._nib.withdrawn(now, peer, event.nodes)
                 self._withheld.moved()
@@ -84,7 +89,7 @@ class NetworkTold(NetworkParts):
             case wire.SyncEnded():
                 self._sync(now, link, peer, event.bases, began=False)
             case wire.SnsAdvertised() | wire.SnsWithdrawn() | wire.SnsRefusedByPeer():
-                self._set_told(now, session, event)
+                self._set_told(now, session, peer, event)
             case wire.DataDropped():
                 self._plane.discard(now, session, [each.item for each in event.dropped])
             case wire.Draining():
@@ -226,12 +231,14 @@ class NetworkTold(NetworkParts):
         self,
         now: float,
         session: int,
+        peer: NodeId,
         event: wire.SnsAdvertised | wire.SnsWithdrawn | wire.SnsRefusedByPeer,
     ) -> None:
         match event:
             case wire.SnsAdvertised():
                 self._set_changed(session, event.sns_id, event.targets, incoming=True)
                 self._sets.advertised(now, session, event)
+                self._check_targets(now, session, peer, event.targets)
             case wire.SnsWithdrawn():
                 gone = self._set_log.gone(session, event.sns_id, incoming=True)
                 if gone is not None:
@@ -239,6 +246,16 @@ class NetworkTold(NetworkParts):
                 self._sets.withdrawn(now, session, event)
             case wire.SnsRefusedByPeer():
                 self._sets.refused(now, session, event)
+
+    def _check_targets(
+        self, now: float, session: int, peer: NodeId, targets: Iterable[NodeId]
+    ) -> None:
+        """They are refused one by one; a peer that names strangers all the time has to go."""
+        for target in targets:
+            if target != self._own.node_id and not self._nib.may_believe(now, peer, target):
+                if self._lies.add(now, session):
+                    raise SnsViolationError(f"again and again: {target} was not advertised to it")
+                return
 
     def refuse_sns(
         self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]

@@ -105,6 +105,8 @@ class AuthenticationRequired:
     """To verify: what the peer shows."""
     transcript: bytes = b""
     """To verify: what the signature in the evidence must be over; empty if the flavour has none."""
+    features: frozenset[int] = frozenset()
+    """To verify: the features that both sides named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,7 @@ class Laps2Handshake:
             direction=message.direction,
             evidence=message.evidence,
             transcript=self._listener_transcript(message),
+            features=frozenset(challenge.features),
         )
 
     # The listener
@@ -190,6 +191,7 @@ class Laps2Handshake:
             transcript=laps2.dialler_transcript(
                 connect, challenge, message, self._config.spki_hash
             ),
+            features=frozenset(challenge.features),
         )
 
     def respond(
