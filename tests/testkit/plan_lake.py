@@ -31,16 +31,19 @@ def observed_world(
     *,
     spoil: Callable[[str, str, int, float], float] = lambda _a, _b, _window, rtt: rtt,
     claim: Callable[[str, float], float] = lambda _relay, bps: bps,
+    lose: Callable[[str, float], float] = lambda _relay, share: share,
     windows: int = 12,
 ) -> Observed:
     """An hour of honest measurements with some noise; ``spoil`` and ``claim`` change what is said.
 
     ``spoil`` has the measuring end, the other end, the window and the truth; ``claim`` the relay
-    and the bits a second that it sent to its clients.
+    and the bits a second that it sent to its clients; ``lose`` the relay and the share that its
+    packets lost on a link.
     """
     dice = np.random.default_rng(world.seed)
     names = [relay.node for relay in world.relays]
     rtt: dict[tuple[str, str], dict[int, float]] = {}
+    loss: dict[tuple[str, str], dict[int, float]] = {}
     for a, one in enumerate(names):
         noise = np.exp(0.02 * dice.standard_normal((windows, len(names))))
         for b, other in enumerate(names):
@@ -50,6 +53,9 @@ def observed_world(
                         one, other, w, float(world.rtt_ms[a, b] * noise[w, b])
                     )
                     for w in range(windows)
+                }
+                loss[one, other] = {
+                    at: lose(one, float(world.loss[a, b])) for at in rtt[one, other]
                 }
     hops = []
     for track in demand:
@@ -72,6 +78,7 @@ def observed_world(
             for relay in world.relays
         ],
         rtt_ms=rtt,
+        loss=loss,
         hops=hops,
     )
 
@@ -118,7 +125,7 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
                 "relay": a,
                 "peer": b,
                 "rtt_p50_us": round(value * 1000),
-                "loss": 0.001,
+                "loss": seen.loss[a, b][at],
             }
             for (a, b), values in seen.rtt_ms.items()
             for at, value in values.items()

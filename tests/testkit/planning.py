@@ -66,6 +66,7 @@ def random_network(dice: np.random.Generator, *, edges: int = 14, vias: int = 6)
     holes = np.triu(dice.random((count, count)) < 0.03, 1)
     table[holes | holes.T] = np.inf
     same = region[:, None] == region[None, :]
+    loss = np.triu(2e-3 * np.exp(1.5 * dice.standard_normal((count, count))), 1)
     price = np.where(same, 0.2, 1.0) * dice.uniform(0.5, 3, size=count)[:, None]
     np.fill_diagonal(price, 0.0)
     return Network(
@@ -82,7 +83,7 @@ def random_network(dice: np.random.Generator, *, edges: int = 14, vias: int = 6)
             for number in range(count)
         ),
         rtt_ms=table,
-        loss=np.zeros((count, count)),
+        loss=np.minimum(loss + loss.T, 1.0),
         price=price,
         capacity_bps=dice.uniform(5e6, 200e6, size=(count, count)),
         load_bps=np.zeros((count, count)),
@@ -127,6 +128,9 @@ def random_policy(dice: np.random.Generator) -> Policy:
         gold = replace(gold, allow_countries=COUNTRIES[:4])
     if dice.random() < 0.3:
         silver = replace(silver, via_regions=REGIONS[:3])
+    if dice.random() < 0.5:
+        gold = replace(gold, limit_loss_ppm=8000)
+        silver = replace(silver, limit_loss_ppm=int(dice.integers(1000, 20_000)))
     return Policy(
         hard=HardConstraints(
             max_fanout=int(dice.integers(1, 4)),

@@ -61,6 +61,7 @@ def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[Tra
     pairs = np.triu_indices(len(world.relays), 1)
     error = np.abs(found.network.rtt_ms[pairs] / world.rtt_ms[pairs] - 1)
     assert np.median(error) < 0.02
+    assert (found.network.loss == world.loss).all()
     assert found.suspects == ()
     assert not found.predicted  # an hour is no history
     assert sorted(track.key for track in found.tracks) == sorted(
@@ -74,7 +75,7 @@ def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[Tra
         assert set(track.viewers) == set(item.viewers)
 
 
-@pytest.mark.parametrize("kind", ["near", "far", "crowd", "records"])
+@pytest.mark.parametrize("kind", ["near", "far", "crowd", "records", "lossy", "lossless"])
 def test_one_percent_of_poison_costs_at_most_five_percent(
     world: Backbone, demand: list[TrackDemand], kind: str
 ) -> None:
@@ -85,20 +86,25 @@ def test_one_percent_of_poison_costs_at_most_five_percent(
         "near": lambda a, _b, _w, rtt: 0.05 * rtt if a == liar else rtt,
         "far": lambda a, _b, _w, rtt: 20 * rtt if a == liar else rtt,
         "crowd": lambda _a, _b, _w, rtt: rtt,
+        "lossy": lambda _a, _b, _w, rtt: rtt,
+        "lossless": lambda _a, _b, _w, rtt: rtt,
         "records": lambda _a, _b, _w, rtt: rtt * 0.01 if dice.random() < 0.01 else rtt,
     }[kind]
 
     def claim(relay: str, bps: float) -> float:
         return 1e6 * bps if kind == "crowd" and relay == liar else bps
 
+    def lose(relay: str, share: float) -> float:
+        return {"lossy": 0.5, "lossless": 0.0}.get(kind, share) if relay == liar else share
+
     known = facts(demand)
     honest = observed_world(world, demand)
     truth = assemble(honest, SETTINGS, known)
-    true = replace(truth.network, rtt_ms=world.rtt_ms)
+    true = replace(truth.network, rtt_ms=world.rtt_ms, loss=world.loss)
     tracks = tracks_of(demand)
     clean = objective(true, tracks, honest, known)
     poisoned = objective(
-        true, tracks, observed_world(world, demand, spoil=spoil, claim=claim), known
+        true, tracks, observed_world(world, demand, spoil=spoil, claim=claim, lose=lose), known
     )
     assert poisoned <= 1.05 * clean
     if kind in ("near", "far"):
@@ -191,3 +197,32 @@ def test_a_daily_pattern_is_forecast_if_that_is_better(world: Backbone) -> None:
     found = assemble(replace(seen, rtt_ms=history), Settings())
     assert found.predicted
     assert found.prediction.error < found.prediction.last_error
+    assert not found.loss_predicted  # an hour of it is no history
+
+
+def test_loss_is_forecast_like_round_trips_and_an_end_that_lies_is_not_believed() -> None:
+    tiny = make_world(1, edges=4, vias=2)
+    seen = observed_world(tiny, [])
+    dice = np.random.default_rng(2)
+    history = {
+        pair: {
+            END_US - back * 300_000_000: max(
+                0.0, 0.01 * (1 + np.sin(back / 288 * 6.283)) + 0.004 * dice.standard_normal()
+            )
+            for back in range(5 * 288)
+        }
+        for pair in seen.rtt_ms
+    }
+    found = assemble(replace(seen, loss=history), Settings())
+    assert found.loss_predicted
+    assert found.loss_prediction.error < found.loss_prediction.last_error
+    # The pattern is at 1 % now, and noise is larger than what the forecast is off by.
+    assert np.abs(found.network.loss[np.triu_indices(6, 1)] - 0.01).max() < 0.005
+    liar = tiny.relays[0].node
+    spoiled = observed_world(tiny, [], lose=lambda relay, share: 0.9 if relay == liar else share)
+    assert (assemble(spoiled, Settings()).network.loss == tiny.loss).all()
+    # Without a witness there is nothing better, and what is no share is nothing.
+    lone = {pair: values for pair, values in spoiled.loss.items() if pair[0] == liar}
+    assert (assemble(replace(seen, loss=lone), Settings()).network.loss[0, 1:] == 0.9).all()
+    wild = {pair: dict.fromkeys(values, 7.0) for pair, values in seen.loss.items()}
+    assert (assemble(replace(seen, loss=wild), Settings()).network.loss == 0).all()

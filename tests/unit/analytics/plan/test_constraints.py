@@ -19,6 +19,7 @@ def test_the_example_in_the_module_is_one(tmp_path: Path) -> None:
     gold = hard.classes["gold"]
     assert (gold.slack_permille, gold.extra_us, gold.limit_us) == (1200, 25_000, 150_000)
     assert gold.disjoint
+    assert gold.limit_loss_ppm == 5000
     assert gold.allow_countries == ("DE", "FR")
     assert found.nodes["0.1:0.3"].usable is False
     assert found.links["0.1:0.3", "0.2:0.1"].countries == frozenset({"DE", "FR"})

@@ -39,6 +39,7 @@ RULES = st.builds(
     slack_permille=st.integers(1, 10_000),
     extra_us=LONG,
     limit_us=st.none() | st.integers(1, 2**40),
+    limit_loss_ppm=st.none() | st.integers(0, 1_000_000),
     deny_countries=COUNTRIES,
     allow_countries=st.none() | COUNTRIES,
     via_regions=st.none() | st.lists(WORD, max_size=3).map(tuple),
@@ -186,6 +187,7 @@ ENTRY = good()["plan"]["entries"][0]
         ("plan.expires_us", 10, r"^plan\.expires_us: not after made_us"),
         ("plan.based_on", "AB" * 32, r"^plan\.based_on: .* is not 64 hexadecimal digits"),
         ("plan.constraints.classes", [], r"^plan\.constraints\.classes: \[\] is not an object"),
+        ("plan.constraints.classes.gold.limit_loss_ppm", 1_000_001, "is outside 0 to 1000000"),
         ("plan.constraints.classes.gold.disjoint", 1, r"classes\.'gold'\.disjoint: 1 is not true"),
         (
             "plan.constraints.classes.gold.deny_countries",

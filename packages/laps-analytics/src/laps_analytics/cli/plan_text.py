@@ -40,6 +40,7 @@ def tell_plan(
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,
+        "loss_predicted": assembled.loss_predicted,
         "expires_us": plan.expires_us,
         "simulated": played.words,
     }

@@ -14,7 +14,7 @@ from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
 from laps_analytics.plan.core.predict import DAY, Backtest, backtest, forecast
-from laps_analytics.plan.core.robust import believed, liars, settle
+from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
 from laps_analytics.plan.observed import HopRow, NodeRow, Observed
 
 __all__ = ["Assembled", "assemble"]
@@ -37,7 +37,10 @@ class Assembled:
     """Relays whose measurements were not believed."""
     prediction: Backtest
     predicted: bool
-    """Whether the forecast was used; the present otherwise."""
+    """Whether the forecast of round trips was used; the present otherwise."""
+    loss_prediction: Backtest
+    loss_predicted: bool
+    """The same of loss."""
 
 
 def assemble(
@@ -50,31 +53,11 @@ def assemble(
         None if row.longitude is None or row.latitude is None else (row.longitude, row.latitude)
         for row in observed.nodes
     ]
-    series = {
-        (index[a], index[b]): _series(values, observed.at_us)
-        for (a, b), values in observed.rtt_ms.items()
-        if a in index and b in index and a != b
-    }
-    present = believed(
-        {
-            pair: found.tolist()
-            for pair, values in series.items()
-            if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
-        }
-    )
+    present, ahead, judged = _expected(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
     suspects = liars(present, places)
-    judged = backtest(_sample(series), trials=12)
-    if judged.wins:
-        ahead = {pair: forecast(series[pair]) for pair in present}
-        present |= {
-            pair: value for pair, value in ahead.items() if np.isfinite(value) and value > 0
-        }
-    rtt = settle(present, places)
-    count = len(index)
-    loss = np.zeros((count, count))
-    for (a, b), share in observed.loss.items():
-        if a in index and b in index:
-            loss[index[a], index[b]] = min(max(share, 0.0), 1.0)
+    rtt = settle(ahead, places)
+    _, lost_ahead, loss_judged = _expected(observed.loss, index, observed.at_us, 0.0, 1.0)
+    loss = settle_loss(lost_ahead, len(index), suspects)
     tracks, to_clients = _demand(observed.hops, index, facts)
     nodes = tuple(
         _node(row, settings, facts, to_clients.get(number, 0.0))
@@ -87,17 +70,52 @@ def assemble(
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
         prediction=judged,
         predicted=judged.wins,
+        loss_prediction=loss_judged,
+        loss_predicted=loss_judged.wins,
     )
 
 
-def _series(values: Mapping[int, float], end_us: int) -> Floats:
+def _expected(
+    measured: Mapping[tuple[str, str], Mapping[int, float]],
+    index: Mapping[str, int],
+    end_us: int,
+    least: float,
+    most: float,
+) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float], Backtest]:
+    """By measuring end and other end: the present, and what is expected; and how far to trust that.
+
+    A forecast that does no better than the last value is not used.
+    """
+    series = {
+        (index[a], index[b]): _series(values, end_us, least, most)
+        for (a, b), values in measured.items()
+        if a in index and b in index and a != b
+    }
+    present = believed(
+        {
+            pair: found.tolist()
+            for pair, values in series.items()
+            if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
+        }
+    )
+    judged = backtest(_sample(series), trials=12)
+    if not judged.wins:
+        return present, present, judged
+    ahead = {pair: forecast(series[pair]) for pair in present}
+    better = {
+        pair: min(max(value, least), most) for pair, value in ahead.items() if np.isfinite(value)
+    }
+    return present, present | better, judged
+
+
+def _series(values: Mapping[int, float], end_us: int, least: float, most: float) -> Floats:
     """A row of windows of five minutes that ends now; NaN where nothing was measured."""
     last = end_us // _WINDOW_US
     first = max(min(at // _WINDOW_US for at in values), last - 8 * DAY)
     found = np.full(max(last - first + 1, 1), np.nan)
     for at, value in values.items():
         slot = at // _WINDOW_US - first
-        if 0 <= slot < len(found) and np.isfinite(value) and value > 0:
+        if 0 <= slot < len(found) and least <= value <= most and np.isfinite(value):
             found[slot] = value
     return found
 

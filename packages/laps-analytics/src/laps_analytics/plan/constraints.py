@@ -21,6 +21,7 @@
     slack = 1.2                     # way over a Via <= slack x direct + extra_ms
     extra_ms = 25
     limit_ms = 150                  # longer is too long for the class
+    limit_loss = 0.005              # a Via's way loses at most this share, or no more than direct
     deny_countries = ["XX"]
     allow_countries = ["DE", "FR"]
     via_regions = ["eu-west"]
@@ -164,7 +165,7 @@ class _Reader:
 
     def rule(self, row: object, place: str) -> ClassRule:
         known = {
-            *("slack", "extra_ms", "limit_ms", "disjoint"),
+            *("slack", "extra_ms", "limit_ms", "limit_loss", "disjoint"),
             *("deny_countries", "allow_countries", "via_regions"),
         }
         plain = self.as_table(row, place)
@@ -172,7 +173,11 @@ class _Reader:
         limit = None
         if "limit_ms" in plain:
             limit = round(1000 * self.number(plain, "limit_ms", 0, place, 0.001, 1e9))
+        lossy = None
+        if "limit_loss" in plain:
+            lossy = round(1e6 * self.number(plain, "limit_loss", 0, place, 0, 1))
         return ClassRule(
+            limit_loss_ppm=lossy,
             slack_permille=round(1000 * self.number(plain, "slack", 1.3, place, 0.001, 1000)),
             extra_us=round(1000 * self.number(plain, "extra_ms", 30, place, 0, 1e9)),
             limit_us=limit,

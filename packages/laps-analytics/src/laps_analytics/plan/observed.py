@@ -54,7 +54,8 @@ class Observed:
     nodes: Sequence[NodeRow]
     rtt_ms: Mapping[tuple[str, str], Mapping[int, float]]
     """Who measured, and to whom: begin of a window of five minutes (microseconds) to its median."""
-    loss: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    loss: Mapping[tuple[str, str], Mapping[int, float]] = field(default_factory=dict)
+    """The same, as a share of the packets that were sent."""
     hops: Sequence[HopRow] = ()
 
 
@@ -75,20 +76,20 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
     first = _day(end - HISTORY_DAYS * 86_400_000_000)
     quality = _rows(lake, "link_quality_5m", [day for day in days if day >= first])
     rtt: dict[tuple[str, str], dict[int, float]] = {}
-    lost: dict[tuple[str, str], list[float]] = {}
+    lost: dict[tuple[str, str], dict[int, float]] = {}
     for row in quality:
         at, pair = _us(row["window_start"]), (row["relay"], row["peer"])
         if at > end:
             continue
         if row["rtt_p50_us"] is not None:
             rtt.setdefault(pair, {})[at] = row["rtt_p50_us"] / 1000
-        if at >= begin and row["loss"] is not None:
-            lost.setdefault(pair, []).append(row["loss"])
+        if row["loss"] is not None:
+            lost.setdefault(pair, {})[at] = row["loss"]
     return Observed(
         at_us=end,
         nodes=nodes,
         rtt_ms=rtt,
-        loss={pair: sorted(values)[len(values) // 2] for pair, values in lost.items()},
+        loss=lost,
         hops=_hops(lake, begin, end),
     )
 

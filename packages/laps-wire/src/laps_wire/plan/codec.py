@@ -106,6 +106,7 @@ def _plan_to_plain(plan: Plan) -> dict[str, Any]:
                     "slack_permille": rule.slack_permille,
                     "extra_us": rule.extra_us,
                     "limit_us": rule.limit_us,
+                    "limit_loss_ppm": rule.limit_loss_ppm,
                     "deny_countries": _list(rule.deny_countries),
                     "allow_countries": _list(rule.allow_countries),
                     "via_regions": _list(rule.via_regions),
@@ -246,11 +247,11 @@ def _constraints(plain: object, where: str) -> HardConstraints:
 
 def _rule(plain: object, where: str) -> ClassRule:
     names = (
-        *("slack_permille", "extra_us", "limit_us"),
+        *("slack_permille", "extra_us", "limit_us", "limit_loss_ppm"),
         *("deny_countries", "allow_countries", "via_regions", "disjoint"),
     )
     fields = _fields(plain, where, names)
-    limit = fields["limit_us"]
+    limit, lossy = fields["limit_us"], fields["limit_loss_ppm"]
     if not isinstance(fields["disjoint"], bool):
         raise PlanFormatError(
             f"{_show(fields['disjoint'])} is not true or false", where=f"{where}.disjoint"
@@ -263,6 +264,9 @@ def _rule(plain: object, where: str) -> ClassRule:
         slack_permille=_int(fields["slack_permille"], f"{where}.slack_permille", 1, 1_000_000),
         extra_us=_int(fields["extra_us"], f"{where}.extra_us", 0, _LONG),
         limit_us=None if limit is None else _int(limit, f"{where}.limit_us", 1, _LONG),
+        limit_loss_ppm=None
+        if lossy is None
+        else _int(lossy, f"{where}.limit_loss_ppm", 0, 1_000_000),
         deny_countries=denied,
         allow_countries=_words(fields["allow_countries"], f"{where}.allow_countries", country),
         via_regions=_words(fields["via_regions"], f"{where}.via_regions", _text_of(1)),

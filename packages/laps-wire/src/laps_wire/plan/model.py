@@ -46,6 +46,8 @@ class ClassRule:
     """... and so much more."""
     limit_us: int | None = None
     """A round trip above this is too long for the class."""
+    limit_loss_ppm: int | None = None
+    """A way that loses more packets of a million is too lossy, unless the direct one is, too."""
     deny_countries: tuple[str, ...] = ()
     """Countries that data in transit does not pass, by relay or by declared IP path."""
     allow_countries: tuple[str, ...] | None = None

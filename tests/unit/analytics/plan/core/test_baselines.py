@@ -81,7 +81,7 @@ def test_the_optimum_of_an_example_that_greedy_gets_wrong() -> None:
     inf = float("inf")
     no = np.zeros(3, dtype=bool)
     rows = [[10.0, 1.0, inf], [10.0, 1.0, inf], [10.0, inf, 1.0], [10.0, inf, 1.0]]
-    tables = [CellTable(np.array(row), 30.0, no, no, no) for row in rows]
+    tables = [CellTable(np.array(row), 30.0, no, no, no, no) for row in rows]
     legs = np.array([1.0, 5.0, 5.0])
     assert milp.optimum(tables, legs) == pytest.approx(14.0)
     assert milp.optimum(tables, np.zeros(0)) == 120.0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from laps_analytics.errors import PlanError
 from laps_analytics.plan.core.compose import Made, in_force, make, place, snapshot_hash
 from laps_analytics.plan.core.demand import Track, aggregate, cells, scaled
+from laps_analytics.plan.core.explain import explain
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE
 from laps_analytics.plan.core.rules import Policy
@@ -126,6 +127,34 @@ def test_a_link_whose_path_passes_a_country_is_not_used() -> None:
     ends = Policy(hard=HardConstraints(classes={"": ClassRule(deny_countries=("US",))}))
     (entry,) = planned(OCEAN, ends, track()).plan.entries
     assert str(entry.via) == "0.0:0.6"
+
+
+def test_a_way_that_loses_too_much_is_not_taken_and_loss_has_a_price() -> None:
+    loss = np.zeros((8, 8))
+    loss[0, 5] = 0.02
+    lossy = replace(OCEAN, loss=loss)
+    (entry,) = planned(lossy, Policy(), track()).plan.entries
+    assert str(entry.via) == "0.0:0.6"  # nobody asked
+    limit = Policy(hard=HardConstraints(classes={"": ClassRule(limit_loss_ppm=10_000)}))
+    made = planned(lossy, limit, track())
+    assert str(made.plan.entries[0].via) == "0.0:0.8"
+    assert verify(made.plan, lossy, [track()]) == []
+    bounds = {item.via: item.bound for item in explain(made.draft, 0).alternatives}
+    assert bounds["0.0:0.6"] == "loss"
+    worse = replace(OCEAN, loss=loss + 0.006)
+    made = planned(worse, limit, track())
+    assert "too lossy" in next(iter(made.draft.uncovered.values()))
+    # A direct way that loses more than the limit is worth leaving, even for one viewer relay.
+    direct = np.zeros((8, 8))
+    direct[0, 2] = 0.05
+    alone = track(viewers={2: 1000})
+    assert planned(replace(OCEAN, loss=direct), Policy(), alone).plan.entries == ()
+    (entry,) = planned(replace(OCEAN, loss=direct), limit, alone).plan.entries
+    found = figures(replace(OCEAN, loss=direct), limit, aggregate([alone]), [{2: (0, 2)}])
+    assert found.over_limit == 1.0
+    over = figures(replace(OCEAN, loss=direct), limit, aggregate([alone]), [{2: (0, 5, 2)}])
+    assert over.over_limit == 0.0
+    assert over.objective < found.objective
 
 
 def test_what_does_not_fit_goes_where_it_costs_least() -> None:

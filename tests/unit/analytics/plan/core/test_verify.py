@@ -15,13 +15,15 @@ from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints, Plan, PlanEntry
 from testkit.planning import line_network
 
-NETWORK = line_network(
+PLAIN = line_network(
     [
         *(("edge", "us", 0.0), ("via", "us", 2.0)),
         *(("edge", "eu", 80.0), ("edge", "eu", 84.0), ("edge", "eu", 88.0), ("via", "eu", 82.0)),
         *(("via", "eu", 86.0), ("via", "asia", 600.0)),
     ]
 )
+# Every link loses 0.15 %, so a way over a Via 0.3 %.
+NETWORK = replace(PLAIN, loss=np.full((8, 8), 0.0015))
 TRACK = Track(key=1, origin=0, scope="gold", rate_bps=5e6, viewers={0: 2, 2: 5, 3: 5, 4: 5})
 RULE = ClassRule(disjoint=True)
 PLAN = make(
@@ -53,6 +55,15 @@ def test_a_good_plan_has_no_faults() -> None:
     assert found(PLAN) == set()
 
 
+def test_a_way_may_lose_what_the_limit_says_or_as_much_as_the_direct_one() -> None:
+    assert found(with_rule(limit_loss_ppm=3000)) == set()
+    loss = NETWORK.loss.copy()
+    loss[0, 2:5] = 0.003
+    assert found(with_rule(limit_loss_ppm=10), replace(NETWORK, loss=loss)) == set()
+    loss[0, 4] = 0.0025
+    assert found(with_rule(limit_loss_ppm=10), replace(NETWORK, loss=loss)) == {"loss", "disjoint"}
+
+
 @pytest.mark.parametrize(
     ("plan", "constraint"),
     [
@@ -64,6 +75,7 @@ def test_a_good_plan_has_no_faults() -> None:
         (with_entry(fallback=ENTRY.via), "disjoint"),
         (with_entry(fallback=NodeId(8)), "disjoint"),
         (with_rule(slack_permille=1, extra_us=0), "latency"),
+        (with_rule(limit_loss_ppm=2990), "loss"),
         (with_rule(deny_countries=("EU",)), "country"),
         (with_rule(allow_countries=("US",)), "country"),
         (with_rule(via_regions=("asia",)), "region"),

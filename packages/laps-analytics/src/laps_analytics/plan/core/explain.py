@@ -79,6 +79,8 @@ def explain(made: Draft, number: int) -> Explanation:
             if table.banned[column]
             else "latency"
             if table.slow[column]
+            else "loss"
+            if table.lossy[column]
             else "no second way"
         )
         found.append(_alternative(names[via], _total(made, number, via, legs), total, bound))

@@ -131,11 +131,12 @@ def _why_none(table: CellTable, disjoint: bool) -> str:
         return "there is no Via"
     counts = {
         "too slow": int(table.slow.sum()),
+        "too lossy": int(table.lossy.sum()),
         "in or through a country or region that is not allowed": int(table.banned.sum()),
         "not known to reach all targets": int(table.unknown.sum()),
     }
     words = [f"{count} {what}" for what, count in counts.items() if count]
-    if disjoint and not all(table.slow | table.banned | table.unknown):
+    if disjoint and not all(table.slow | table.lossy | table.banned | table.unknown):
         words.append("no second way that shares no relay")
     return f"of {len(table.cost)} Vias " + ", ".join(words)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from laps_analytics.plan.core.network import Floats
 
-__all__ = ["KM_PER_MS", "believed", "distance_km", "liars", "settle"]
+__all__ = ["KM_PER_MS", "believed", "distance_km", "liars", "settle", "settle_loss"]
 
 KM_PER_MS: Final = 200.0
 _EARTH_KM: Final = 6371.0
@@ -26,6 +26,9 @@ _APART: Final = 1.25
 """Two ends of a link that differ by more than this factor disagree."""
 _SLACK_MS: Final = 2.0
 """Differences below this do not count: queues and clocks."""
+_LOSS_APART: Final = 5.0
+_LOSS_SLACK: Final = 0.01
+"""The same of shares that are lost. Each end sees one direction, so more may differ."""
 
 Pair = tuple[int, int]
 
@@ -49,14 +52,20 @@ def believed(measured: Mapping[Pair, Sequence[float]]) -> dict[Pair, float]:
     }
 
 
-def liars(medians: Mapping[Pair, float], places: Sequence[tuple[float, float] | None]) -> set[int]:
+def liars(
+    medians: Mapping[Pair, float],
+    places: Sequence[tuple[float, float] | None],
+    *,
+    factor: float = _APART,
+    slack: float = _SLACK_MS,
+) -> set[int]:
     """Ends that disagree with most of the others, or with the speed of light."""
     against: dict[int, int] = {}
     seen: dict[int, int] = {}
     for (a, b), value in medians.items():
         if a < b and (b, a) in medians:
             other = medians[b, a]
-            apart = max(value, other) > _APART * min(value, other) + _SLACK_MS
+            apart = max(value, other) > factor * min(value, other) + slack
             for end in (a, b):
                 seen[end] = seen.get(end, 0) + 1
                 against[end] = against.get(end, 0) + apart
@@ -80,6 +89,21 @@ def settle(medians: Mapping[Pair, float], places: Sequence[tuple[float, float] |
         # A suspect's place may be as wrong as its measurements.
         floor = 0.0 if {a, b} & suspects and honest else _floor(places, a, b)
         table[a, b] = table[b, a] = max(value, floor)
+    return table
+
+
+def settle_loss(medians: Mapping[Pair, float], count: int, suspects: set[int]) -> Floats:
+    """The table of shares that are lost; 0 where nobody has measured.
+
+    ``suspects`` are not believed anyway. Of two ends that are, the one that loses more counts.
+    """
+    table = np.zeros((count, count))
+    doubted = suspects | liars(medians, [None] * count, factor=_LOSS_APART, slack=_LOSS_SLACK)
+    for a, b in {(min(pair), max(pair)) for pair in medians if pair[0] != pair[1]}:
+        ends = {end: medians[pair] for end, pair in ((a, (a, b)), (b, (b, a))) if pair in medians}
+        honest = [value for end, value in ends.items() if end not in doubted]
+        value = max(honest) if honest else max(ends.values())
+        table[a, b] = table[b, a] = min(max(value, 0.0), 1.0)
     return table
 
 

@@ -36,7 +36,7 @@ class Weights:
     delay_price: float = 2e-5
     """Of one millisecond of round trip of one viewer, for an hour."""
     poor_price: float = 0.02
-    """Of one viewer over the limit of the class, for an hour."""
+    """Of one viewer over a limit of the class, in delay or loss, for an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,8 @@ class CellTable(NamedTuple):
     """Hub and spoke; infinite if that is not allowed."""
     slow: Bools
     """Not allowed because some target would wait too long."""
+    lossy: Bools
+    """Not allowed because some target would lose too much."""
     banned: Bools
     """Not allowed because of a country or a region."""
     unknown: Bools
@@ -146,11 +148,19 @@ class Choices:
             np.isfinite(direct), direct * rule.slack_permille / 1000 + rule.extra_us / 1000, np.inf
         )
         slow = (over > bound + 1e-9).any(axis=1) & ~unknown
+        plain_loss = network.loss[origin, targets]
+        way_loss = 1 - (1 - network.loss[origin, vias])[:, None] * (
+            1 - network.loss[np.ix_(vias, targets)]
+        )
+        lossy = np.zeros(len(vias), dtype=bool)
+        if rule.limit_loss_ppm is not None:
+            most = np.maximum(rule.limit_loss_ppm / 1e6, plain_loss)
+            lossy = (way_loss > most + 1e-9).any(axis=1) & ~unknown
         links, nodes = self.closed(group.scope)
         banned = nodes[vias] | links[origin, vias] | links[np.ix_(vias, targets)].any(axis=1)
         price = hourly_cost(group.rate_bps, network.price[np.ix_(vias, targets)].sum(axis=1))
-        cost = price + _delays(over, viewers, rule, weights)
-        cost = np.where(unknown | slow | banned, np.inf, cost)
+        cost = price + _quality(over, way_loss, viewers, rule, weights)
+        cost = np.where(unknown | slow | lossy | banned, np.inf, cost)
         if rule.disjoint and np.isfinite(cost).sum() < 2:
             # Without a second way there is no first one.
             cost = np.full_like(cost, np.inf)
@@ -159,9 +169,9 @@ class Choices:
         if known and len(targets) <= policy.hard.max_fanout:
             plain = float(
                 hourly_cost(group.rate_bps, network.price[origin, targets].sum())
-                + _delays(direct[None, :], viewers, rule, weights)[0]
+                + _quality(direct[None, :], plain_loss[None, :], viewers, rule, weights)[0]
             )
-        return CellTable(cost, plain, slow, banned, unknown)
+        return CellTable(cost, plain, slow, lossy, banned, unknown)
 
     def star(self, group: Group, cell: Cell) -> float:
         """What hub and spoke costs for a cell, whether or not it is allowed."""
@@ -169,18 +179,25 @@ class Choices:
         targets = np.array(group.targets)[members]
         viewers = np.array(group.viewers, dtype=float)[members]
         rtt = self.network.rtt_ms[group.origin, targets]
+        loss = self.network.loss[group.origin, targets]
         price = self.network.price[group.origin, targets].sum()
-        delays = _delays(rtt[None, :], viewers, self.policy.rule(group.scope), self.policy.weights)
-        return float(hourly_cost(group.rate_bps, price) + delays[0])
+        rule, weights = self.policy.rule(group.scope), self.policy.weights
+        worth = _quality(rtt[None, :], loss[None, :], viewers, rule, weights)
+        return float(hourly_cost(group.rate_bps, price) + worth[0])
 
 
-def _delays(over: Floats, viewers: Floats, rule: ClassRule, weights: Weights) -> Floats:
-    """What delay costs, by row."""
+def _quality(
+    over: Floats, loss: Floats, viewers: Floats, rule: ClassRule, weights: Weights
+) -> Floats:
+    """What delay and loss cost, by row."""
     finite = np.where(np.isfinite(over), over, 0.0)
     cost: Floats = finite @ viewers * weights.delay_price
+    poor = np.zeros(over.shape, dtype=bool)
     if rule.limit_us is not None:
-        cost = cost + (over > rule.limit_us / 1000) @ viewers * weights.poor_price
-    return cost
+        poor |= over > rule.limit_us / 1000
+    if rule.limit_loss_ppm is not None:
+        poor |= loss > rule.limit_loss_ppm / 1e6
+    return cost + poor @ viewers * weights.poor_price
 
 
 def capacities(network: Network, policy: Policy) -> tuple[Floats, Floats]:

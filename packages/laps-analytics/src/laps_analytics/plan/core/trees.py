@@ -57,7 +57,9 @@ class Figures:
     delay_p50_ms: float
     delay_p95_ms: float
     over_limit: float
-    """Share of viewers whose round trip is over the limit of their class."""
+    """Share of viewers whose round trip or loss is over the limit of their class."""
+    objective: float
+    """What a plan minimises: price, delay, and viewers over a limit."""
     hops: float
     """Mean number of links to a viewer."""
 
@@ -80,7 +82,9 @@ def figures(
     hops: list[int] = []
     poor = 0
     for group, tree in zip(groups, trees, strict=True):
-        limit = policy.rule(group.scope).limit_us
+        rule = policy.rule(group.scope)
+        limit = np.inf if rule.limit_us is None else rule.limit_us / 1000
+        most = 1.0 if rule.limit_loss_ppm is None else rule.limit_loss_ppm / 1e6
         own = regions[group.origin]
         ideal += group.rate_bps * len({regions[t] for t in group.targets} - {own})
         edges = {pair for path in tree.values() for pair in pairwise(path)}
@@ -106,7 +110,8 @@ def figures(
             delays.append(delay)
             viewers.append(heads)
             hops.append(len(path) - 1)
-            if limit is not None and delay > limit / 1000:
+            kept = float(np.prod(1 - network.loss[path[:-1], path[1:]]))
+            if delay > limit or 1 - kept > most + 1e-9:
                 poor += heads
     heads_of = np.array(viewers, dtype=float)
     total = max(1.0, float(heads_of.sum()))
@@ -119,6 +124,9 @@ def figures(
         delay_p50_ms=weighted_percentile(np.array(delays), heads_of, 0.5),
         delay_p95_ms=weighted_percentile(np.array(delays), heads_of, 0.95),
         over_limit=poor / total,
+        objective=cost
+        + float(np.array(delays) @ heads_of) * policy.weights.delay_price
+        + poor * policy.weights.poor_price,
         hops=float((np.array(hops) * heads_of).sum() / total),
     )
 

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from laps_analytics.plan.core.carried import Carried, Spot
 from laps_analytics.plan.core.demand import Track
+from laps_analytics.plan.core.forbidden import faults, passes
 from laps_analytics.plan.core.network import Network
 from laps_wire.plan import ClassRule, Plan, PlanEntry
 
 __all__ = ["LeftOut", "Violation", "check", "left_out", "verify"]
 
-_RELAY_MS = 1.0
 _TOLERANCE = 1e-6
 
 
@@ -31,7 +31,7 @@ class Violation:
     """A constraint that does not hold."""
 
     constraint: str
-    """latency, country, region, node, fan-out, capacity, budget, disjoint or time."""
+    """latency, loss, country, region, node, fan-out, capacity, budget, disjoint or time."""
     where: str
     """Which entry, relay or link."""
     text: str
@@ -145,6 +145,12 @@ class _Verifier:
                 found.setdefault(self.network.nodes[target].region, []).append(target)
         return found
 
+    def faults(
+        self, via: str, origin: int, targets: list[int], rule: ClassRule
+    ) -> list[tuple[str, str]]:
+        """What forbids a Via for some targets."""
+        return faults(self.network, self.kinds, via, origin, targets, rule)
+
     # Entries
 
     def _walk(self, track: Track) -> None:
@@ -156,7 +162,7 @@ class _Verifier:
                 continue
             where = f"{origin} > {region} ({track.scope or 'no class'})"
             rule = self.rule(track.scope)
-            for constraint, text in self._faults(str(entry.via), track.origin, targets, rule):
+            for constraint, text in self.faults(str(entry.via), track.origin, targets, rule):
                 self.say(constraint, where, text)
             if entry.scope != track.scope:
                 self.say("node", where, f"the entry is for the class {entry.scope!r}")
@@ -165,44 +171,9 @@ class _Verifier:
                     self.say("disjoint", where, "no second way")
                 continue
             second = str(entry.fallback)
-            for constraint, text in self._faults(second, track.origin, targets, rule):
+            for constraint, text in self.faults(second, track.origin, targets, rule):
                 kind = "disjoint" if rule.disjoint else constraint
                 self.say(kind, where, f"second way, {constraint}: {text}")
-
-    def _faults(
-        self, via: str, origin: int, targets: list[int], rule: ClassRule
-    ) -> list[tuple[str, str]]:
-        """What forbids a Via for some targets."""
-        network = self.network
-        if via not in network.index:
-            return [("node", f"{via} is not there")]
-        row = network.index[via]
-        node = network.nodes[row]
-        found = []
-        if not node.usable or node.kind not in self.kinds or row == origin or row in targets:
-            found.append(("node", f"{via} cannot be a Via here"))
-        if rule.via_regions is not None and node.region not in rule.via_regions:
-            found.append(("region", f"{via} stands in {node.region or 'no region'}"))
-        if not _may_pass(frozenset({node.country}), rule):
-            found.append(("country", f"{via} stands in {node.country or 'no country'}"))
-        for target in targets:
-            for a, b in ((origin, row), (row, target)):
-                if names := self._passes(a, b, rule):
-                    link = f"{network.nodes[a].id} to {network.nodes[b].id}"
-                    found.append(("country", f"{link} passes {names}"))
-            direct = float(network.rtt_ms[origin, target])
-            over = float(network.rtt_ms[origin, row] + network.rtt_ms[row, target]) + _RELAY_MS
-            most = direct * (rule.slack_permille / 1000) + rule.extra_us / 1000
-            if not over <= most + _TOLERANCE or over == float("inf"):
-                way = f"{network.nodes[target].id} over {via}"
-                found.append(("latency", f"{over:.1f} ms to {way}, at most {most:.1f}"))
-        return found
-
-    def _passes(self, a: int, b: int, rule: ClassRule) -> str:
-        """The countries that the path of a link passes, if one of them is not allowed."""
-        ends = {self.network.nodes[a].country, self.network.nodes[b].country}
-        passed = self.network.path_countries(a, b) - ends
-        return "" if not passed or _may_pass(passed, rule) else ", ".join(sorted(passed))
 
     # Loads
 
@@ -321,7 +292,7 @@ class _Verifier:
         if len(targets) > self.plan.constraints.max_fanout:
             return "fan-out"
         rule = self.rule(decision.scope)
-        if any(self._passes(decision.origin, target, rule) for target in targets):
+        if any(passes(self.network, decision.origin, target, rule) for target in targets):
             return "country"
         origin = self.name(decision.origin)
         spots: list[Spot] = [(origin,), *((origin, self.name(target)) for target in targets)]
@@ -381,7 +352,7 @@ class _Verifier:
             direct: list[Spot] = [(origin,), *((origin, self.name(target)) for target in targets)]
             return any(spot in self.full for spot in direct)
         via, rule = str(old.via), self.rule(decision.scope)
-        if self._faults(via, decision.origin, targets, rule):
+        if self.faults(via, decision.origin, targets, rule):
             return True
         if any(spot in self.full for spot, _ in self._spots(via, decision.origin, targets, 0.0)):
             return True
@@ -396,7 +367,7 @@ class _Verifier:
         return [
             node.id
             for node in self.network.nodes
-            if node.kind in self.kinds and not self._faults(node.id, origin, targets, rule)
+            if node.kind in self.kinds and not self.faults(node.id, origin, targets, rule)
         ]
 
 
@@ -413,10 +384,3 @@ def _answer(
 ) -> PlanEntry | None:
     found = answers.get((origin, region, track.key))
     return answers.get((origin, region, track.scope)) if found is None else found
-
-
-def _may_pass(countries: frozenset[str], rule: ClassRule) -> bool:
-    if any(country in rule.deny_countries for country in countries):
-        return False
-    allowed = rule.allow_countries
-    return allowed is None or all(country in allowed for country in countries)
