@@ -44,7 +44,7 @@ demo: $(VENV)/.packages  ## Show what works: a network of five relays, a moving 
 	$(BIN)/python demo/network.py
 
 test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz
-	$(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
+	LAPS_WORKERS=$${LAPS_WORKERS:-0} $(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
 	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"

@@ -8,12 +8,14 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from testkit.measuring import measuring
 
 # No deadline: machines are shared, and speed is a benchmark's business, never a test's.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", _COMMON, max_examples=60, derandomize=True)
 settings.register_profile("quick", _COMMON, max_examples=20, derandomize=True)
+settings.register_profile("few", _COMMON, max_examples=10, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("LAPS_HYPOTHESIS", "default"))
 
@@ -23,6 +25,13 @@ _MEASURING = measuring()
 # that they start: what is tested is what users have.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where pytest-xdist runs the tests in processes of their own, they are measured there."""
+    hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if _MEASURING is not None and hands_out:
+        _MEASURING.leave_to_workers()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -55,7 +55,7 @@ async def test_everything_that_can_be_drawn(browser: Browser, relay: RunningRela
                 (SVG, "image/svg+xml"),
             ):
                 feed.payload = payload
-                # Both at once: pictures go on coming, and a width is 0 while the next one is loaded.
+                # Both at once: pictures go on coming, and a width is 0 while the next one loads.
                 page.wait_for(f"{KIND} === {json.dumps(kind)} && {WIDTH} === 40")
             feed.payload = MARKUP
             page.wait_for(f"{KIND} === 'text'")

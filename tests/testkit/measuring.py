@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,10 @@ class Measuring:
         if self._examples == self._traced + 1:
             self._coverage.stop()
             self._paused = True
+
+    def leave_to_workers(self) -> None:
+        """In the process that only hands out tests and shows what became of them."""
+        self._coverage.stop()
 
     def begin(self, item: pytest.Item) -> None:
         """Before a test. To change the context writes all that was seen: not for each test."""
@@ -74,6 +79,11 @@ class Measuring:
 
         counted.counts_examples = True  # type: ignore[attr-defined]
         return counted
+
+
+def unmeasured() -> dict[str, str]:
+    """The environment for a process whose start alone would cost more to trace than it tells."""
+    return {name: value for name, value in os.environ.items() if "COV" not in name}
 
 
 def measuring() -> Measuring | None:

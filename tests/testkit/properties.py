@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from laps_wire.errors import IncompleteError, RemoteError
 
@@ -21,6 +22,11 @@ Decode = Callable[[bytes], tuple[Any, int]]
 #: What a decoder may allocate for one byte of input, and for a call; generous, but linear.
 BYTES_PER_BYTE = 600
 BYTES_PER_CALL = 64 * 1024
+
+
+def examples(of_sixty: int) -> int:
+    """How many for a property whose examples are dear: so many where others have sixty."""
+    return max(1, settings().max_examples * of_sixty // 60)
 
 
 def check_round_trip(encode: Encode, decode: Decode, message: Any, *, suffix: bytes = b"") -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from laps_sdk.transport.events import Closed, Connected, StopSending, StreamReset
 from testkit.engines import End, Link, connected
+from testkit.properties import examples
 
 CALLS = st.lists(
     st.tuples(
@@ -59,7 +60,7 @@ class Model:
 
 
 @pytest.mark.parametrize("pair", [("aioquic", "aioquic"), ("aioquic", "qh3"), ("qh3", "aioquic")])
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(calls=CALLS, seed=st.integers(0, 1000))
 def test_any_order_of_calls(
     pair: tuple[str, str], calls: list[tuple[str, bool, int, int]], seed: int

@@ -584,7 +584,7 @@ class ReassemblyMachine(RuleBasedStateMachine):
 
 
 TestReassemblyAgainstTheModel = ReassemblyMachine.TestCase
-TestReassemblyAgainstTheModel.settings = settings(max_examples=60, stateful_step_count=40)
+TestReassemblyAgainstTheModel.settings = settings(stateful_step_count=40)
 
 
 @BOTH

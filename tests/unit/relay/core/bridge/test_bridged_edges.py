@@ -9,6 +9,7 @@ from laps_relay.core.control.settings import EdgeSettings
 from testkit.bridges import NETWORK, Client, Edge, World
 from testkit.edge_net import DRAFTS, NAMESPACE, track_of
 from testkit.plane import subgroup
+from testkit.properties import examples
 from testkit.stubs import Stub
 
 TRACKS = [track_of("zero"), track_of("one")]
@@ -139,7 +140,7 @@ class Play:
         assert not self.joint.parent.client._pulls.outlets
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(STEPS, st.booleans(), st.booleans())
 def test_anything_may_come_and_go(
     steps: list[tuple[str, int, int]], lag: bool, plaintext: bool

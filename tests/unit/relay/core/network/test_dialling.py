@@ -24,6 +24,7 @@ from laps_wire.peering.laps2 import (
     Stamp,
 )
 from laps_wire.peering.session import Draining, Role
+from testkit.properties import examples
 
 N20, N30, N40 = NodeId(20), NodeId(30), NodeId(40)
 
@@ -578,7 +579,7 @@ def test_stubs_are_no_nodes() -> None:
 # Everything together
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 9), max_size=60))
 def test_in_the_end_everything_is_connected(seed: int, fate: list[int]) -> None:
     """Whatever happens first, a network that works again is connected in bounded time."""

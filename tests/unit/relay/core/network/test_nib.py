@@ -19,6 +19,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import Load, LoadClass, Location, NodeInfo, NodeSelf, RelayType
 from testkit.nib_net import NibNet, key_of, node_info
+from testkit.properties import examples
 
 WE, P, Q, R, X, Y = (NodeId(number) for number in (10, 1, 2, 3, 8, 9))
 SETTINGS = NetworkSettings()
@@ -742,9 +743,9 @@ class DampedNetwork(Network):
 
 
 TestNetwork = Network.TestCase
-TestNetwork.settings = hypothesis_settings(max_examples=24, stateful_step_count=30)
+TestNetwork.settings = hypothesis_settings(max_examples=examples(24), stateful_step_count=30)
 TestDampedNetwork = DampedNetwork.TestCase
-TestDampedNetwork.settings = hypothesis_settings(max_examples=12, stateful_step_count=30)
+TestDampedNetwork.settings = hypothesis_settings(max_examples=examples(12), stateful_step_count=30)
 
 
 def test_another_way_than_the_best_is_a_change_of_its_own() -> None:

@@ -29,6 +29,7 @@ from laps_wire.peering.session import (
     SyncRequested,
 )
 from testkit.peer_nodes import Net, Node, OpenPolicy
+from testkit.properties import examples
 
 A, B = NodeId(10), NodeId(20)
 
@@ -183,7 +184,7 @@ def test_control_that_was_lost_is_had_again() -> None:
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_whatever_overtakes_whatever_both_agree_on_one_control_connection(
     data: st.DataObject,

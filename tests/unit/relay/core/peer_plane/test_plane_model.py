@@ -19,6 +19,7 @@ from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 from testkit.peer_plane import KEY, Holder, Out, Peer, Sink
+from testkit.properties import examples
 
 INDEX = st.integers(0, 1000)
 SNS_IDS = st.sampled_from([1, 1, 2, 3])
@@ -508,4 +509,4 @@ class PeerPlaneModel(RuleBasedStateMachine):
 
 
 TestPeerPlane = PeerPlaneModel.TestCase
-TestPeerPlane.settings = settings(max_examples=30, stateful_step_count=40)
+TestPeerPlane.settings = settings(max_examples=examples(30), stateful_step_count=40)

@@ -18,6 +18,7 @@ from laps_relay.core.interfaces import CacheLimits, FetchEnded, FetchRange, Subs
 from laps_wire.moqt.data import MoqObject, ObjectDatagram
 from laps_wire.moqt.structures import Location
 from testkit.plane import D16, D18, Net, subgroup
+from testkit.properties import examples
 
 DRAFTS = st.sampled_from([D16, D18])
 INDEX = st.integers(0, 1000)
@@ -223,4 +224,4 @@ class PlaneModel(RuleBasedStateMachine):
 
 
 TestPlaneModel = PlaneModel.TestCase
-TestPlaneModel.settings = settings(stateful_step_count=25, max_examples=30)
+TestPlaneModel.settings = settings(stateful_step_count=25, max_examples=examples(30))

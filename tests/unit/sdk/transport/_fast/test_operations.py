@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from laps_sdk.transport._aioquic_fast import FastQuicConnection
+from testkit.properties import examples
 from testkit.quic_pair import Link, QuicPair
 
 SIDES = st.sampled_from(["client", "server"])
@@ -185,6 +186,4 @@ class Conversation(RuleBasedStateMachine):
 
 
 TestConversation = Conversation.TestCase
-TestConversation.settings = settings(
-    max_examples=settings().max_examples // 4, stateful_step_count=20
-)
+TestConversation.settings = settings(max_examples=examples(15), stateful_step_count=20)
