@@ -19,6 +19,7 @@ from laps_relay.config import Loaded, RelayConfig
 from laps_relay.core.network.load import LoadMeter
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.rows import ALL
+from laps_relay.core.network.selection import ORDERS
 from laps_relay.observe.logs import configure
 from laps_relay.peer_auth import NetworkKey, PeerKeyRing
 from laps_wire.nodeid import NodeId
@@ -350,6 +351,12 @@ def test_a_relay_that_stood_alone_joins_and_leaves(tmp_path: Path) -> None:
             await app.stop()
 
     in_loop(test)
+
+
+@pytest.mark.parametrize("name", ["hops", "delay"])
+def test_the_order_of_ways_is_configured(tmp_path: Path, name: str) -> None:
+    made = part(config(tmp_path, order=name))
+    assert made.relay._nib._table._order is ORDERS[name]
 
 
 def test_the_policy_is_read_again(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ from laps_relay.core.network.parts import GuestWire
 from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.core.network.selection import ORDERS
 from laps_relay.core.network.views import (
     AnnounceRow,
     FibRow,
@@ -171,6 +172,7 @@ class NetworkPart:
             random=random.SystemRandom(),
             policy=policy_of(network.policy, self.hasher, node_id),
             implementation=f"laps-relay {version}",
+            order=ORDERS[network.order],
         )
         self.server = PeerServer(
             PeerServerConfig(

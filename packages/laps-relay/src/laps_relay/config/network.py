@@ -206,6 +206,11 @@ class Network(Section):
     via_hold: Duration = key(
         "10s", "How long a Via must pay, or not pay, before it is injected or removed."
     )
+    order: Literal["hops", "delay"] = key(
+        "hops",
+        "Which way to a relay is best: hops, the one over fewest relays; delay, the one with the"
+        " shortest round trip. The same at all relays, or ways may never settle.",
+    )
     dynamic: bool = key(True, "Whether relays are dialled on demand.")
     limits: NetworkLimits = NetworkLimits()
 

@@ -22,7 +22,7 @@ from laps_relay.core.network.interfaces import LOCAL, Answer, NodeLookup, Refusa
 from laps_relay.core.network.plans import NO_PLAN, TablePlan
 from laps_relay.core.network.redirect import CLIENT_LABEL
 from laps_relay.core.network.relay import NetworkRelay
-from laps_relay.core.network.selection import make_order
+from laps_relay.core.network.selection import ORDERS
 from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -826,7 +826,7 @@ def test_another_order_of_ways() -> None:
     """By time alone the slow link is not taken, though it is one hop."""
     net = RelayNet()
     for number in (1, 2, 3):
-        net.add(number, order=make_order(lambda way: way.cost_us))
+        net.add(number, order=ORDERS["delay"])
     net.join(1, 2)
     net.join(2, 3)
     net.join(1, 3, delay=0.5)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from laps_relay.core.network.interfaces import Candidate
 from laps_relay.core.network.selection import (
     LOAD_WEIGHTS,
+    ORDERS,
     avoided,
     burden,
     default_order,
@@ -73,6 +74,31 @@ def test_a_longer_way_is_never_better_than_what_it_was_made_from(
     whole = way(*srtts, link=link, load=load)
     longer = way(*srtts, link, link=farther, load=load + more, peer=0)
     assert default_order(whole) < default_order(longer)
+
+
+@given(
+    st.sampled_from(sorted(ORDERS)),
+    st.lists(st.integers(0, 1000), max_size=5),
+    st.integers(0, 1000),
+    st.integers(0, 1000),
+    st.sampled_from([0, BUSY, OVERLOADED, DRAINING]),
+    st.sampled_from([0, BUSY, OVERLOADED, DRAINING]),
+)
+def test_that_holds_for_every_order_that_can_be_configured(
+    name: str, srtts: list[int], link: int, farther: int, load: int, more: int
+) -> None:
+    order = ORDERS[name]
+    whole = way(*srtts, link=link, load=load)
+    longer = way(*srtts, link, link=farther, load=load + more, peer=0)
+    assert order(whole) < order(longer)
+
+
+def test_the_orders_by_name() -> None:
+    short, fast = way(50, link=1), way(1, 1, 1)
+    assert ORDERS["hops"](short) < ORDERS["hops"](fast)
+    assert ORDERS["delay"](fast) < ORDERS["delay"](short)
+    assert ORDERS["delay"](short) < ORDERS["delay"](fast._replace(load=OVERLOADED))
+    assert ORDERS["delay"](way(2)) < ORDERS["delay"](way(1, 1))
 
 
 def test_other_criteria() -> None:

@@ -12,7 +12,7 @@ from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataKind
 from laps_wire.peering.session import SnsStanding
-from testkit.peer_plane import CONTEXT, KEY, PeerNet, Sink, head
+from testkit.peer_plane import CONTEXT, KEY, PeerNet, head
 
 
 def test_it_is_the_plane_of_the_network() -> None:
@@ -318,21 +318,12 @@ def test_a_set_that_is_gone() -> None:
     assert net.plane.counters().unknown_datagrams == 1
 
 
-# Stubs
-
-
-def test_data_without_a_set_is_for_stubs_only() -> None:
+def test_data_without_a_set_is_for_nobody() -> None:
+    """Stubs send such data, and are guests: it does not come here."""
     net = PeerNet()
     net.send(head(0) + b"a", stream=3)
     net.plane.datagram(net.now, 1, head(0, kind=DataKind.DATAGRAM))
     assert net.peer[1].stopped == [(3, StreamCode.UNKNOWN_SNS)]
-    stub = Sink()
-    net.plane.set_stub_sink(1, stub)
-    net.send(head(0) + b"b", stream=7, fin=True)
-    net.plane.datagram(net.now, 1, head(0, kind=DataKind.DATAGRAM) + b"c")
-    assert [each.data for each in stub.streams.values()] == [b"b"]
-    assert [payload for _, payload in stub.datagrams] == [b"c"]
-    net.plane.set_stub_sink(1, None)
     net.send(head(0) + b"d", stream=11, fin=True)
     assert net.plane.counters().unknown_streams == 2
     assert net.plane.counters().unknown_datagrams == 1

@@ -176,9 +176,7 @@ class Peers(PeerCore):
 
     def forget_key(self, node: NodeId) -> bool:
         """Let another key have the id of a node that has no session."""
-        if any(self._is_up(peer) and peer.node == node for peer in self._peers.values()):
-            return False
-        return self._admission.forget(node)
+        return not self.sessions_of(node) and self._admission.forget(node)
 
     def signed(self, node: NodeSelf) -> NodeInfo:
         """What we say of ourselves, signed if there is a key."""

@@ -30,6 +30,7 @@ from laps_wire.peering.laps2 import LoadClass, NodePathItem
 
 __all__ = [
     "LOAD_WEIGHTS",
+    "ORDERS",
     "Criterion",
     "avoided",
     "burden",
@@ -90,3 +91,10 @@ def make_order(*criteria: Criterion, avoid: bool = True) -> Order:
         return (*(part(candidate) for part in parts), candidate.peer)
 
     return order
+
+
+ORDERS: Final[Mapping[str, Order]] = {
+    "hops": default_order,
+    "delay": make_order(lambda way: way.cost_us, lambda way: way.hops, lambda way: way.load),
+}
+"""What ``network.order`` may name; every relay of a network must have the same one."""

@@ -49,7 +49,7 @@ def begin(
         _not_yet(state, sender, stream_id, data, fin)
         return
     sns_id = int.from_bytes(data[4:8], "big")
-    entry = sender.entries.get(sns_id) if sns_id else sender.stub
+    entry = sender.entries.get(sns_id)
     if entry is not None:
         _start(now, state, sender, stream_id, entry, data, fin)
     elif sns_id:

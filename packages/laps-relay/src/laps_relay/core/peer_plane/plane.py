@@ -70,14 +70,6 @@ class PeerPlane:
         """Data may come from and go to this session."""
         self._sessions[session] = Session(session, egress, hold)
 
-    def set_stub_sink(self, session: int, sink: DataSink | None) -> None:
-        """The peer is a Stub: its data has no set (SNS id 0) and goes here; None: it is none."""
-        sender = self._sessions[session]
-        sender.stub = None
-        if sink is not None:
-            sender.stub = Entry(Ingress(session, 0))
-            sender.stub.sink = sink
-
     def remove_session(self, now: float, session: int) -> None:
         """It is gone: its incoming streams end as if reset, its outgoing ones are forgotten."""
         gone = self._sessions.pop(session, None)
@@ -203,7 +195,7 @@ class PeerPlane:
                 self._state.unknown_kinds += 1
             return
         sns_id = int.from_bytes(data[4:8], "big")
-        entry = sender.entries.get(sns_id) if sns_id else sender.stub
+        entry = sender.entries.get(sns_id)
         if entry is not None:
             forward(now, self._state, entry, data)
         else:

@@ -103,8 +103,6 @@ class Session:
         """Outgoing streams that are not finished."""
         self.finished: dict[OutStream, Finished] = {}
         """Finished ones of which bytes waited then."""
-        self.stub: Entry | None = None
-        """Where data without a set goes, if the peer is a Stub."""
 
     def stop(self, stream_id: int, code: int) -> None:
         """Take nothing more of an incoming stream that has not ended."""
