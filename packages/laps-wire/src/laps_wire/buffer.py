@@ -243,7 +243,10 @@ class Writer:
 
     def u64(self, value: int, field: str) -> None:
         """Write an unsigned 64-bit integer."""
-        self._fixed(value, 8, field)
+        try:  # node ids and hashes: as often as all others
+            self._buffer += value.to_bytes(8, "big")
+        except OverflowError:
+            self.fail(field, f"{value} does not fit 8 unsigned byte(s)")
 
     def f64(self, value: float, field: str) -> None:  # noqa: ARG002 - every double fits
         """Write an IEEE 754 double."""

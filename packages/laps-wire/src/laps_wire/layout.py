@@ -237,18 +237,28 @@ class Prefixed:
 
     def read(self, reader: Reader, field: str) -> bytes:
         """Read them."""
-        start = reader.pos
-        size = self.length.read(reader, f"{field}.length")
-        if size > self.limit:
-            reader.fail(field, f"length {size} is over the limit of {self.limit}", offset=start)
-        return reader.take(size, field)
+        return _read_prefixed(reader, field, self.limit, self.length)
 
     def write(self, writer: Writer, value: bytes, field: str) -> None:
         """Write them."""
-        if len(value) > self.limit:
-            writer.fail(field, f"{len(value)} bytes are over the limit of {self.limit}")
-        self.length.write(writer, len(value), field)
-        writer.raw(value)
+        _write_prefixed(writer, value, field, self.limit, self.length)
+
+
+def _read_prefixed(reader: Reader, field: str, limit: int, length: FieldCodec[int]) -> bytes:
+    start = reader.pos
+    size = length.read(reader, f"{field}.length")
+    if size > limit:
+        reader.fail(field, f"length {size} is over the limit of {limit}", offset=start)
+    return reader.take(size, field)
+
+
+def _write_prefixed(
+    writer: Writer, value: bytes, field: str, limit: int, length: FieldCodec[int]
+) -> None:
+    if len(value) > limit:
+        writer.fail(field, f"{len(value)} bytes are over the limit of {limit}")
+    length.write(writer, len(value), field)
+    writer.raw(value)
 
 
 def utf8(writer: Writer, value: str, field: str) -> bytes:
@@ -280,7 +290,7 @@ class Text:
     def read(self, reader: Reader, field: str) -> str:
         """Read it."""
         start = reader.pos
-        data = Prefixed(self.limit, self.length).read(reader, field)
+        data = _read_prefixed(reader, field, self.limit, self.length)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -288,7 +298,8 @@ class Text:
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
-        Prefixed(self.limit, self.length).write(writer, utf8(writer, value, field), field)
+        data = utf8(writer, value, field)
+        _write_prefixed(writer, data, field, self.limit, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +311,12 @@ class Words:
 
     def read(self, reader: Reader, field: str) -> str:
         """Read it."""
-        return readable(Prefixed(self.limit, self.length).read(reader, field))
+        return readable(_read_prefixed(reader, field, self.limit, self.length))
 
     def write(self, writer: Writer, value: str, field: str) -> None:
         """Write it."""
-        Prefixed(self.limit, self.length).write(writer, utf8(writer, value, field), field)
+        data = utf8(writer, value, field)
+        _write_prefixed(writer, data, field, self.limit, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +355,8 @@ class Array(Generic[T]):
             reader.fail(field, f"count {count} is over the limit of {self.limit}", offset=start)
         # range() is lazy: a count that lies runs out of bytes, not of memory.
         try:
-            items = tuple([self.item.read(reader, f"[{index}]") for index in range(count)])
+            read = self.item.read
+            items = tuple([read(reader, f"[{index}]") for index in range(count)])
         except MalformedError as error:
             error.inside(field)
             raise
@@ -414,8 +427,8 @@ class Layout(Generic[M]):
         self.cls = cls
         self.table = table
         # Bound once: these run for every field of every message.
-        self._reads = tuple((name, codec.read) for name, codec in table)
-        self._writes = tuple((name, codec.write) for name, codec in table)
+        self._reads = tuple((name, _read_of(codec)) for name, codec in table)
+        self._writes = tuple((name, _write_of(codec)) for name, codec in table)
         self._values = _values_getter(names)
 
     def read(self, reader: Reader, field: str) -> M:
@@ -441,6 +454,15 @@ class Layout(Generic[M]):
                 write(writer, item, name)
         except EncodeError as error:
             raise EncodeError(f"{field}.{error}") from None
+
+
+def _read_of(codec: FieldCodec[Any]) -> Callable[[Reader, str], Any]:
+    """What reads a field, without a step in between for numbers."""
+    return _READ_UINT[codec.bits] if isinstance(codec, UInt) else codec.read
+
+
+def _write_of(codec: FieldCodec[Any]) -> Callable[[Writer, Any, str], None]:
+    return _WRITE_UINT[codec.bits] if isinstance(codec, UInt) else codec.write
 
 
 def _values_getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:

@@ -130,7 +130,7 @@ class NodeIdCodec:
 
     def read(self, reader: Reader, field: str) -> NodeId:
         """Read it."""
-        return NodeId(reader.u64(field))
+        return int.__new__(NodeId, reader.u64(field))  # 64 bits are always in range
 
     def write(self, writer: Writer, value: NodeId, field: str) -> None:
         """Write it."""

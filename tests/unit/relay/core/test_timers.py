@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.timers import Timers, earliest
+from laps_relay.core.timers import Timers, earliest, first_of
 
 
 def test_the_earliest_is_due_first() -> None:
@@ -52,6 +52,22 @@ def test_what_was_moved_or_cancelled_is_not_due_although_it_stands_first() -> No
     timers.set("c", 1.0)
     timers.cancel("c")
     assert timers.pop(9.0) is None
+
+
+def test_the_first_of_several_objects() -> None:
+    groups: list[Timers[str]] = [Timers(), Timers(), Timers()]
+    assert first_of(groups) is None
+    groups[1].set("a", 2.0)
+    groups[2].set("b", 1.0)
+    groups[0].set("c", 3.0)
+    assert first_of(groups) == first_of(reversed(groups)) == 1.0
+    # What was moved or cancelled may still stand first, and counts no more.
+    groups[2].set("b", 5.0)
+    assert first_of(groups) == first_of(reversed(groups)) == 2.0
+    groups[1].cancel("a")
+    assert first_of(groups) == first_of(reversed(groups)) == 3.0
+    groups[0].cancel("c")
+    assert first_of(groups) == 5.0
 
 
 def test_the_earliest_of_several_times() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-__all__ = ["Timers", "earliest"]
+__all__ = ["Timers", "earliest", "first_of"]
 
 
 K = TypeVar("K", bound=Hashable)
@@ -47,7 +47,10 @@ class Timers(Generic[K]):
 
     def next(self) -> float | None:
         """When the first timer is due."""
-        heap, due = self._heap, self._due
+        heap = self._heap
+        if not heap:
+            return None
+        due = self._due
         while heap:
             when, serial, key = heap[0]
             entry = due.get(key)
@@ -68,6 +71,19 @@ class Timers(Generic[K]):
         key = heappop(self._heap)[2]
         del self._due[key]
         return key
+
+
+def first_of(group: Iterable[Timers[Any]]) -> float | None:
+    """When the first timer of several objects is due: what asks all of them after every event."""
+    first: float | None = None
+    for timers in group:
+        heap = timers._heap  # noqa: SLF001 - of the same module
+        # What stands first is the earliest, moved or not.
+        if heap and (first is None or heap[0][0] < first):
+            when = timers.next()
+            if when is not None and (first is None or when < first):
+                first = when
+    return first
 
 
 def earliest(*times: float | None) -> float | None:

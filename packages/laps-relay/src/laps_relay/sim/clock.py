@@ -33,7 +33,9 @@ class Clock:
     def at(self, when: float, action: Callable[..., object], *arguments: object) -> Entry:
         """Plan an event; one in the past happens now, behind what is planned already."""
         self._serial += 1
-        entry: Entry = [max(when, self.now), self._serial, action, arguments]
+        if when < self.now:  # noqa: PLR1730 - for every event
+            when = self.now
+        entry: Entry = [when, self._serial, action, arguments]
         heappush(self._heap, entry)
         return entry
 
@@ -48,14 +50,13 @@ class Clock:
 
     def run(self, until: float) -> None:
         """Let everything happen that is planned up to ``until``, and what follows from it."""
-        heap = self._heap
+        heap, pop = self._heap, heappop
         while heap and heap[0][0] <= until:
-            when, _, action, arguments = heappop(heap)
-            if action is None:
-                continue
-            self.now = when
-            self.events += 1
-            action(*arguments)
+            when, _, action, arguments = pop(heap)
+            if action is not None:
+                self.now = when
+                self.events += 1
+                action(*arguments)
         self.now = max(self.now, until)
 
 

@@ -27,6 +27,7 @@ from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.plane.plane import Plane
+from laps_relay.core.timers import earliest
 from laps_relay.sim.ledger import BreakError, Object
 from laps_relay.sim.moqt_clients import MoqtClients
 from laps_relay.sim.tracks import HASHER
@@ -223,9 +224,10 @@ class EdgeHost:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        due = [self.relay.poll_timeout(), self.plane.poll_timeout(), self.up.poll_timeout()]
-        due += [stub.poll_timeout() for stub in self.stubs.values()]
-        return min((when for when in due if when is not None), default=None)
+        due = earliest(self.relay.poll_timeout(), self.plane.poll_timeout(), self.up.poll_timeout())
+        for stub in self.stubs.values():
+            due = earliest(due, stub.poll_timeout())
+        return due
 
     def handle_timeout(self, now: float) -> None:
         """Do what is due."""

@@ -23,7 +23,7 @@ from laps_relay.sim.storms import Storms
 from laps_relay.sim.world import Builder, World
 from laps_wire.errors import LapsError
 
-__all__ = ["Outcome", "Run", "run_seeds", "simulate", "simulate_seed"]
+__all__ = ["Outcome", "Run", "run_seeds", "simulate", "simulate_seed", "uncollected"]
 
 STEP: Final = 0.5
 """How often the network is looked at while it runs, in virtual seconds."""
@@ -232,12 +232,12 @@ def simulate_seed(
 ) -> Outcome:
     """The run of a seed on the real core; what a worker process does."""
     made = scenario(seed, relays=relays, topology=topology, kind=kind)
-    with _uncollected():
+    with uncollected():
         return simulate(made, network_relay)[0]
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Let a run make its cycles without a search for them: tables are millions of live objects."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -261,4 +261,4 @@ def run_seeds(
         return
     # Started anew, not forked: a copy of a large parent would count the parent's memory as its own.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(play, seeds, chunksize=4)
+        yield from pool.map(play, seeds, chunksize=1)

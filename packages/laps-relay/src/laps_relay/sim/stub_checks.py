@@ -73,9 +73,13 @@ class StubChecks:
             if process.is_stub:
                 continue
             tables = process.tables
+            told: set[NodeId] = set()
+            for _, node, path in tables.told():
+                told.add(node)
+                told.update(path)
             seen = {
                 "nodes": set(tables.nodes()),
-                "told": {node for _, node, path in tables.told() for node in (node, *path)},
+                "told": told,
                 "peers": set(tables.peers()),
                 "sources of subscribes": {source for source, _ in tables.subscribe_sources()},
                 "sources of announces": {source for source, _ in tables.announce_sources()},

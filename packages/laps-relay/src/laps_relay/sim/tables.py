@@ -47,12 +47,17 @@ class RelayTables:
 
     def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """What peers were told: (peer, node, relays on the way)."""
-        return [
-            (peer.node, node, [item.node_id for item in info.path])
-            for peer in self._relay._nib._table.peers.values()
-            if peer.out is not None
-            for node, info in peer.out.sent.items()
-        ]
+        paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
+        found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
+        for peer in self._relay._nib._table.peers.values():
+            if peer.out is None:
+                continue
+            for node, info in peer.out.sent.items():
+                path = paths.get(id(info))
+                if path is None:
+                    path = paths[id(info)] = [item.node_id for item in info.path]
+                found.append((peer.node, node, path))
+        return found
 
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""

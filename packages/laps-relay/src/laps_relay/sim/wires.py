@@ -337,9 +337,9 @@ class Pipe:
     # Under way
 
     def _fly(self, stream: SimOutStream | None, chunk: Chunk) -> None:
-        wire = self.wire
-        if wire.blocked.get(self.sender):
-            if chunk.kind != "datagram":
+        wire, kind = self.wire, chunk.kind
+        if wire.blocked and wire.blocked.get(self.sender):
+            if kind != "datagram":
                 self._stalled.append((stream, chunk))
             return
         self._watch(stream, chunk)
@@ -348,25 +348,31 @@ class Pipe:
         if wire.jitter:
             when += dice.random() * wire.jitter
         if wire.loss and dice.random() < wire.loss:
-            if chunk.kind == "datagram":
+            if kind == "datagram":
                 return
             when += wire.delay * RETRANSMIT
-        if chunk.kind == "data":
-            last = self._last.get(chunk.stream_id, 0.0)
-            when = max(when, last)
+        if kind == "data":
+            stream_id = chunk.stream_id
+            last = self._last.get(stream_id, 0.0)
+            if when < last:  # noqa: PLR1730 - for every chunk
+                when = last
             if chunk.fin:
-                self._last.pop(chunk.stream_id, None)
+                self._last.pop(stream_id, None)
             else:
-                self._last[chunk.stream_id] = when
+                self._last[stream_id] = when
         self.clock.at(when, self._arrived, chunk)
-        if chunk.kind == "reset" and (last := self._last.pop(chunk.stream_id, 0.0)) > when:
+        if kind == "reset" and (last := self._last.pop(chunk.stream_id, 0.0)) > when:
             self._overtaken[chunk.stream_id] = when
             self.clock.at(last, self._overtaken.pop, chunk.stream_id, None)
 
     def _arrived(self, chunk: Chunk) -> None:
         if self.closed:
             return
-        if chunk.kind == "data" and self._overtaken.get(chunk.stream_id, inf) <= self.clock.now:
+        if (
+            self._overtaken
+            and chunk.kind == "data"
+            and self._overtaken.get(chunk.stream_id, inf) <= self.clock.now
+        ):
             return  # a QUIC stack gives nobody what comes behind the reset of its stream
         self._arrive(chunk)
 

@@ -210,10 +210,9 @@ class World:
             self.control_messages += 1
             for listener in self.listeners:
                 listener(end, chunk)
-        self._digest.update(
-            b"%.6f %d %d %s" % (now, connection, chunk.stream_id, chunk.kind.encode())
-        )
-        self._digest.update(chunk.data)
+        kind = chunk.kind.encode()
+        head = b"%.6f %d %d %s" % (now, connection, chunk.stream_id, kind)
+        self._digest.update(head + chunk.data)
         if self.tracing:
             self._story.append(
                 f"{now:9.4f}  connection {connection} {chunk.kind} of stream {chunk.stream_id}: "

@@ -11,6 +11,7 @@ from laps_relay.core.network.node_table import NodeTable
 from laps_relay.core.network.selection import default_order
 from laps_relay.core.policy import OPEN_POLICY
 from laps_relay.core.policy.open_policy import OpenPolicy
+from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Load,
@@ -97,6 +98,7 @@ def test_a_large_change_of_cost_is_told_once_an_interval() -> None:
     net.table.put(net.one, node_info(9, (1, 90_000)))
     assert net.flush(net.two, 5.5) == ({}, ())
     assert net.exports.poll_timeout() == 6.0
+    assert first_of(net.exports.clocks) == 6.0
     net.table.put(net.one, node_info(9, (1, 95_000)))
     told = net.flush(net.two, 6.0)[0][9]
     assert told.path[0].srtt_us == 95_000

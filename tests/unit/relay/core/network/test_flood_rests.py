@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laps_relay.core.network.flood_records import Record
 from laps_relay.core.network.flood_rests import REST, Rests
+from laps_relay.core.timers import first_of
 from laps_wire.peering.laps2 import SubscribeInfo, SubscribeWithdrawal
 from testkit.flood_net import subscribe
 
@@ -22,6 +23,7 @@ def test_a_rest_ends_by_itself_or_when_it_is_ended() -> None:
     for record in (one, two, three):
         rests.begin(1.0, record)
     assert (len(rests), rests.poll_timeout()) == (3, 2.0)
+    assert first_of(rests.clocks) == 2.0
     rests.begin(1.25, one)
     rests.end(two)
     rests.end(two)

@@ -4,6 +4,7 @@ import pytest
 
 from laps_relay.core.network.flood_records import FloodPeer, FloodState, Verdict
 from laps_relay.core.network.flood_waiting import Waiting
+from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import SubscribeInfo, SubscribeWithdrawal
@@ -100,6 +101,7 @@ def test_it_waits_only_so_long() -> None:
     rig.heard(rig.a, subscribe(9, 1), until=30.0)
     rig.heard(rig.a, subscribe(9, 2), until=31.0)
     assert rig.waiting.poll_timeout() == 30.0
+    assert first_of(rig.waiting.clocks) == 30.0
     rig.waiting.handle_timeout(30.0)
     assert (len(rig.waiting), rig.a.early, rig.waiting.poll_timeout()) == (1, 1, 31.0)
     rig.waiting.handle_timeout(31.0)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from laps_relay.core.network.entries import SubscribeEntries
 from laps_relay.core.network.floods import FloodTable, Verdict
 from laps_relay.core.network.interfaces import NetworkSettings
+from laps_relay.core.timers import first_of
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
@@ -220,6 +221,7 @@ def test_a_withdrawal_is_remembered_for_the_convergence_time() -> None:
     assert told(made) == {2: ([], [6])}
     assert made.heard_withdrawal(1.0, 2, unsubscribe(9, 1, sequence=6)) is Verdict.REPEATED
     assert made.poll_timeout() == 30.0
+    assert first_of(made.clocks) == 30.0
     assert made.sizes() == (0, 0, 1)
     made.handle_timeout(30.0)
     assert (made.sizes(), made.poll_timeout()) == ((0, 0, 0), None)
@@ -677,9 +679,11 @@ def test_export_rules_change() -> None:
     made.heard(0.0, 1, subscribe(9, 1, sequence=5))
     assert told(made) == {2: ([5], []), 3: ([5], [])}
     assert not made.pending(2)
+    assert not made.is_behind()
     denied |= {2, 3}
     made.reconsider(2)
     assert made.pending(2)
+    assert made.is_behind()
     assert told(made) == {2: ([], [5])}
     made.reconsider()
     assert told(made) == {3: ([], [5])}

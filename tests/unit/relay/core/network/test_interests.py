@@ -3,6 +3,7 @@ from __future__ import annotations
 from laps_relay.core.network.bodies import body_for
 from laps_relay.core.network.interests import InterestCounters, Interests
 from laps_relay.core.network.interfaces import Answer
+from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceKind,
@@ -63,6 +64,7 @@ def test_an_s_relay_from_the_want_to_the_end() -> None:
     case.rig.know(1, None)
     case.interests.node_changed(0.0, NodeId(1))
     assert case.interests.poll_timeout() == 5.0
+    assert first_of(case.interests.clocks) == 5.0
     case.interests.handle_timeout(5.0)
     assert case.rig.taken()[0][0] is Answer.ENDED
     case.interests.unwant(5.0, NAME)

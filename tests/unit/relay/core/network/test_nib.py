@@ -13,6 +13,7 @@ from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup, Refu
 from laps_relay.core.network.nib import Changes, Fault, Nib
 from laps_relay.core.policy import OPEN_POLICY
 from laps_relay.core.policy.open_policy import OpenPolicy
+from laps_relay.core.timers import first_of
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
@@ -68,6 +69,11 @@ def test_we_tell_of_ourselves_and_of_others_with_ourselves_appended() -> None:
     assert not nib.advertised_to(X, Q)
     assert told(nib, X) == ({}, [])
     assert not nib.pending(0.0, X)
+    assert nib.is_behind(0.0)
+    told(nib, Q)
+    assert not nib.is_behind(0.0)
+    nib.resend(P)
+    assert nib.is_behind(0.0)
 
 
 def test_a_session_without_control_is_a_way_to_the_peer_and_nothing_more() -> None:
@@ -537,6 +543,7 @@ def test_a_link_is_measured_again_and_again_and_told_when_it_matters() -> None:
     assert told(nib, Q) == ({P: (WE,)}, [])
     nib.set_peer(0.5, P, srtt_us=30_000)
     assert nib.poll_timeout() == 1.0
+    assert first_of(nib.clocks) == 1.0
     assert told(nib, Q, 0.9) == ({}, [])
     nib.handle_timeout(1.0)
     best = nib.best(P)

@@ -8,6 +8,7 @@ import pytest
 from laps_relay.core.network.bodies import body_for
 from laps_relay.core.network.origins import Origins
 from laps_relay.core.network.pulls import Lack
+from laps_relay.core.timers import first_of
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
@@ -354,6 +355,7 @@ def test_what_has_no_way_back_for_a_moment_is_answered_when_it_has_one() -> None
     case.origins.pull_ended(0.3, KEY, "over")
     case.rig.subscribes.heard(0.4, 2, subscribe_info(1, NAME, body_for(NAME)))
     assert case.origins.poll_timeout() == 0.3 + 0.25
+    assert first_of(case.origins.clocks) == 0.3 + 0.25
     case.origins.handle_timeout(0.6)
     assert case.rig.sent() == [(2, SubscribeCode.ENDED, "over")]
     assert case.origins.poll_timeout() is None

@@ -331,7 +331,16 @@ def test_a_timer_that_comes_too_early_does_nothing() -> None:
     due = a.peers.poll_timeout()
     a.peers.handle_timeout(net.now)
     assert a.peers.poll_timeout() == due
+    assert not a.peers.has_events()
     assert a.peers.poll_events() == []
+
+
+def test_who_asks_whether_something_happened_hears_of_commands_too() -> None:
+    net, a, _, ours, _ = pair()
+    a.peers.wire(ours).close(net.now)
+    assert a.peers.has_events()
+    assert [type(event) for _, event in a.peers.poll_events()] == [PeerDown]
+    assert not a.peers.has_events()
 
 
 # Control streams

@@ -11,6 +11,7 @@ from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.probing import MAX_PROBES, BadAnswer, Prober, Reading
 from laps_relay.core.policy import OPEN_POLICY
+from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Location,
@@ -61,6 +62,7 @@ def test_each_session_is_asked_about_all_targets_but_its_peer() -> None:
         (8, U),
     ]
     assert made.poll_timeout() == 12.0
+    assert first_of(made.clocks) == 12.0
     made.remove_session(7)
     made.remove_session(8)
     made.remove_session(8)

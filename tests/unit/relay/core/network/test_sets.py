@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.network.interfaces import EgressSet, Ingress, SetIdle
+from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import SnsRefusal
@@ -483,6 +484,7 @@ def test_nothing_goes_back_to_where_it_came_from() -> None:
     assert net[2].plane.entries == {Ingress(1, 1): ((), False)}
     assert refusals(net, 2, 1) == []
     assert net[2].sets.poll_timeout() == pytest.approx(net.now + 0.04)
+    assert first_of(net[2].sets.clocks) == net[2].sets.poll_timeout()
     net.now += 0.05
     net[2].sets.handle_timeout(net.now)
     assert refusals(net, 2, 1) == [(1, SnsRefusal.NOT_ADVERTISED, (NodeId(1),))]

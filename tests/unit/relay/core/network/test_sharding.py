@@ -80,7 +80,7 @@ def test_with_control_servers_our_own_go_to_them_and_nobody_else() -> None:
     for number in (1, 2, 3):
         sharding.add_server(number, NodeId(number))
     assert sharding.active
-    assert sharding.servers == (1, 2, 3)
+    assert sharding.servers == {1, 2, 3}
     announce, subscribe = entries(100)
     replicas = sharding.replicas(subscribe.full_name_hash)
     assert [sharding.exports_announce(session, announce) for session in (1, 2, 3, 4)] == [
@@ -106,16 +106,19 @@ def test_a_server_may_have_a_new_session_before_the_old_one_is_gone() -> None:
     sharding.add_server(1, NodeId(5))
     sharding.add_server(2, NodeId(5))
     assert sharding.remove_server(1)
-    assert sharding.servers == (5,)
+    assert sharding.servers == {5}
     assert sharding.remove_server(2)
     assert not sharding.active
+    assert sharding.servers == frozenset()
 
 
 def test_for_those_who_are_apart_everything_is_flooded_and_told_to_the_servers() -> None:
     sharding = Sharding(US)
     for number in (1, 2, 3):
         sharding.add_server(number, NodeId(number))
+    assert not sharding.has_apart
     assert sharding.set_apart([NodeId(9)], [5])
+    assert sharding.has_apart
     assert not sharding.set_apart({NodeId(9)}, {5})
     ours, lonely, others = entries(100), entries(9), entries(8)
     for announce, subscribe in (ours, lonely, others):

@@ -5,6 +5,7 @@ from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.want_records import MAX_REFUSALS
 from laps_relay.core.network.wants import Wants
+from laps_relay.core.timers import first_of
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
@@ -132,6 +133,7 @@ def test_the_last_unsubscribe_waits_and_a_new_subscribe_cancels_it() -> None:
     case.wants.unwant(0.0, NAME)
     case.wants.unwant(1.0, NAME)
     assert case.wants.poll_timeout() == 5.0
+    assert first_of(case.wants.clocks) == 5.0
     case.at(4.9)
     case.want()
     assert case.rig.taken() == [YES]

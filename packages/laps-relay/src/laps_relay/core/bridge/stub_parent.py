@@ -27,7 +27,7 @@ from laps_relay.core.bridge.stub_link import PeerWire, StubLimits, StubLink
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import Egress, ForwardingPlane, OutStream
 from laps_relay.core.network.interfaces import Answer
-from laps_relay.core.timers import Timers
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.errors import StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
@@ -116,8 +116,7 @@ class StubParent:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        due = (self.client.poll_timeout(), self._timers.next())
-        return min((when for when in due if when is not None), default=None)
+        return earliest(self.client.poll_timeout(), self._timers.next())
 
     def handle_timeout(self, now: float) -> None:
         """Give up what nobody waits for any more; look again for what the Stub still wants."""

@@ -29,6 +29,7 @@ from laps_relay.core.bridge.stub_parent import answer_of
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import Egress, ForwardingPlane, OutStream
+from laps_relay.core.timers import earliest
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -246,8 +247,7 @@ class StubUplink:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        due = (self.client.poll_timeout(), self._until, self._leaving.poll_timeout())
-        return min((when for when in due if when is not None), default=None)
+        return earliest(self.client.poll_timeout(), self._until, self._leaving.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
         """Give up what no parent gives, and leave those that are not asked any more."""

@@ -17,6 +17,8 @@ can fill our table could part us from our peers. What found no room waits until 
 
 from __future__ import annotations
 
+from typing import Any
+
 from laps_relay.core.network.damping import Urgency, same_relays, significant, urgency
 from laps_relay.core.network.interfaces import NetworkSettings, Policy
 from laps_relay.core.network.node_records import AdjOut, NodeRecord, PeerRecord
@@ -93,6 +95,11 @@ class Exports:
             for node in touched:
                 self._renew(now, node)
             touched.clear()
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._due,)
 
     def poll_timeout(self) -> float | None:
         """When the next damped change is due."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from laps_relay.core.network.entries import hide_name
 from laps_relay.core.network.floods import FloodTable
-from laps_relay.core.network.links import Link
+from laps_relay.core.network.links import NO_BASES, Link
 from laps_wire.errors import EncodeError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -94,23 +94,25 @@ class Advertiser:
 
     def flush(self, now: float, link: Link, send: Callable[[Any], object]) -> None:
         """Send all differences; between SYNC_BEGIN and SYNC_END if the peer must get everything."""
-        bases, link.sync = link.sync, Bases(0)
+        bases, link.sync = link.sync, NO_BASES
         node = link.node
         if node is None:
             return
-        if bases & Bases.NODES:
-            self._nodes.resend(node)
-        if bases & Bases.ANNOUNCES:
-            self._announces.resend(link.session)
-        if bases & Bases.SUBSCRIBES:
-            self._subscribes.resend(link.session)
         if bases:
+            if bases & Bases.NODES:
+                self._nodes.resend(node)
+            if bases & Bases.ANNOUNCES:
+                self._announces.resend(link.session)
+            if bases & Bases.SUBSCRIBES:
+                self._subscribes.resend(link.session)
             send(SyncBegin(bases))
         advertise, withdraw = self._nodes.flush(now, node)
         self._put(send, "nodes", advertise)
         self._put(send, "no nodes", sorted(withdraw), MAX_TARGETS)
         for table, what in ((self._announces, "announces"), (self._subscribes, "subscribes")):
             entries, withdrawals = table.flush(link.session)
+            if not entries and not withdrawals:
+                continue
             if table is self._announces and Feature.PLAINTEXT_NAMES not in link.features:
                 entries = tuple(hide_name(entry) for entry in entries)
             self._put(send, f"no {what}", withdrawals)

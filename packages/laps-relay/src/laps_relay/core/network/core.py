@@ -36,15 +36,18 @@ from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdent
 
 __all__ = ["NetworkCore"]
 
-QUIET: Final = (
-    wire.ProbeReceived,
-    wire.ProbeAnswered,
-    wire.SnsAdvertised,
-    wire.SnsWithdrawn,
-    wire.SnsRefusedByPeer,
-    wire.DataDropped,
+PROBES: Final = (wire.ProbeReceived, wire.ProbeAnswered)
+"""Most events of a network at rest; nothing but an answer follows from them."""
+QUIET: Final = frozenset(
+    {
+        wire.SnsAdvertised,
+        wire.SnsWithdrawn,
+        wire.SnsRefusedByPeer,
+        wire.DataDropped,
+    }
 )
-"""Events of which no other peer must hear by way of the information bases."""
+"""Others of which no other peer must hear by way of the information bases."""
+_LOOK: Final = (Due.LOOK, 0)
 MAX_ROUNDS: Final = 1_000
 """Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
 
@@ -76,10 +79,13 @@ class NetworkCore(NetworkSessions):
             self._schedule(now)
 
     def _round(self, now: float) -> bool:
-        moved = False
+        moved = probed = False
         for session, event in self._peers.poll_events():
-            moved = True
-            self._news |= not isinstance(event, QUIET)
+            if type(event) in PROBES:
+                probed = True
+            else:
+                moved = True
+                self._news |= type(event) not in QUIET
             self._event(now, session, event)
         if self._nodes_changed(now) | self._interest_changed(now):
             moved = self._news = True
@@ -87,15 +93,15 @@ class NetworkCore(NetworkSessions):
         for notice in self._plane.poll_notices():
             moved = True
             self._sets.idle(now, notice)
-        return moved
+        # What probes teach moves nothing; an answer may be too much for a session, though.
+        return moved or (probed and self._peers.has_events())
 
     def _schedule(self, now: float) -> None:
         """Collect what peers must be told for the batching time, for all of them together."""
-        timer = (Due.LOOK, 0)
-        if self._timers.when(timer) is None and any(
-            self._is_behind(now, link) for link in self._links.controls()
+        if self._timers.when(_LOOK) is None and (
+            self._nib.is_behind(now) or self.announces.is_behind() or self.subscribes.is_behind()
         ):
-            self._timers.set(timer, now + self._settings.batch)
+            self._timers.set(_LOOK, now + self._settings.batch)
 
     def _due(self, now: float, kind: Due, session: int) -> None:
         """A timer of our own has run out."""
@@ -141,9 +147,10 @@ class NetworkCore(NetworkSessions):
         if changes.nodes or changes.routes or changes.alternates:
             self._nodes_moved(now, changes)
         if self._settings.relay_type is RelayType.EDGE:
-            ours = frozenset(self._sharding.servers)
-            self._servers.changed(now, changes.nodes, ours)
-            self._flood_apart(now)
+            ours = self._sharding.servers
+            if changes.nodes or self._servers.may_change(ours) or self._sharding.has_apart:
+                self._servers.changed(now, changes.nodes, ours)
+                self._flood_apart(now)
         return bool(changes.nodes or changes.routes)
 
     def _nodes_moved(self, now: float, changes: Changes) -> None:
@@ -225,6 +232,8 @@ class NetworkCore(NetworkSessions):
 
     def _interest_changed(self, now: float) -> bool:
         announces, subscribes = self.announces.take_changes(), self.subscribes.take_changes()
+        if not announces and not subscribes and self._server is None and not self._withheld.again:
+            return False
         for announce in announces:
             if announce.entry is not None:
                 heard = self.announces.heard_on(announce.identity)
@@ -295,9 +304,13 @@ class NetworkCore(NetworkSessions):
         )
 
     def _steered(self, now: float) -> bool:
-        keys, self._changed_keys = self._changed_keys, {}
-        for key in (*keys, *self._steering.reassess(now)):
-            self._lead(now, key)
+        keys: dict[int, None] = {}
+        if self._changed_keys:
+            keys, self._changed_keys = self._changed_keys, keys
+        again = self._steering.reassess(now)
+        if keys or again:
+            for key in (*keys, *again):
+                self._lead(now, key)
         wishes, servers = self._wishes, self._servers.known
         if self._settings.dynamic_peering and self._steering.wishes_due(now):
             wishes = {
@@ -305,7 +318,8 @@ class NetworkCore(NetworkSessions):
                 for node in self._steering.wishes(now)
                 if (self_part := self.node(node)) is not None
             }
-        if wishes != self._wishes or servers != self._dialled_servers:
+        others = wishes is not self._wishes and wishes != self._wishes
+        if others or servers != self._dialled_servers:
             self._wishes, self._dialled_servers = wishes, dict(servers)
             self._dialler.set_wishes(now, wishes, servers)
         for session in self._dialler.poll_unwanted():

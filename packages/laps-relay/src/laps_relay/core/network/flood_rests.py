@@ -16,7 +16,7 @@ A rest is longer than changes are collected for. What the source itself gives ne
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from laps_relay.core.network.entries import Flooded
 from laps_relay.core.network.flood_records import Record
@@ -54,6 +54,11 @@ class Rests(Generic[E, W]):
     def end(self, record: Record[E, W]) -> None:
         """Something newer is known, or its source gives it."""
         self._timers.cancel(record)
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._timers,)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`pop` has something."""

@@ -155,6 +155,9 @@ class Telling(Generic[E, W, I]):
 
     def flush(self, peer: FloodPeer[E, W]) -> tuple[tuple[E, ...], tuple[W, ...]]:
         """What a session must be told: advertise, withdraw. No identity is in both."""
+        if not peer.dirty and not peer.full and not peer.freed:
+            peer.fresh = False
+            return (), ()
         todo, peer.dirty = peer.dirty, {}
         if peer.full:
             todo.update(dict.fromkeys(self._state.records()))

@@ -9,7 +9,7 @@ waited is heard as if it came just then, from each session that gave it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from laps_relay.core.network.entries import Flooded
 from laps_relay.core.network.flood_records import Early, FloodPeer, FloodState, Verdict
@@ -113,6 +113,11 @@ class Waiting(Generic[E, W]):
         self._size -= 1
         if not waiting:
             del self._early[node]
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._timers,)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

@@ -25,7 +25,7 @@ change of paths does not make a subscribe flap that way.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from laps_relay.core.network.entries import Flooded, Kind
 from laps_relay.core.network.flood_doubts import DOUBTED, TOLD_AGAIN, Doubts
@@ -489,8 +489,10 @@ class FloodTable(Generic[E, W, I]):
 
     def take_changes(self) -> list[Change[I, E]]:
         """Usable entries that came, changed or went since the last call."""
-        taken, self._changes = self._changes, {}
         changes: list[Change[I, E]] = []
+        if not self._changes:
+            return changes
+        taken, self._changes = self._changes, {}
         for identity, previous in taken.items():
             entry = self.get(identity)
             if entry is not previous:
@@ -546,11 +548,23 @@ class FloodTable(Generic[E, W, I]):
         peer = self._state.peer(session)
         return peer.full or bool(peer.dirty)
 
+    def is_behind(self) -> bool:
+        """Whether that is so for any session."""
+        for peer in self._state.peers.values():  # noqa: SIM110 - after every event
+            if peer.dirty or peer.full:
+                return True
+        return False
+
     def flush(self, session: int) -> tuple[tuple[E, ...], tuple[W, ...]]:
         """What a session must be told now: advertise, withdraw. No identity is in both."""
         return self._telling.flush(self._state.peer(session))
 
     # Time
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._timers, *self._rests.clocks, *self._waiting.clocks)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

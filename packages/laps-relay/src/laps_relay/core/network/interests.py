@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.floods import Change
@@ -26,7 +26,7 @@ from laps_relay.core.network.origins import Origins
 from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import way_back
 from laps_relay.core.network.wants import Wants
-from laps_relay.core.timers import earliest
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -203,6 +203,11 @@ class Interests:
         )
 
     # Time
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (*self._wants.clocks, *self._origins.clocks)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

@@ -149,7 +149,10 @@ class Links:
 
     def control(self, node: NodeId) -> Link | None:
         """The connection that carries control with a node."""
-        return next((link for link in self.of(node) if link.control), None)
+        for link in self._by_node.get(node, ()):
+            if link.control and link.guest is None:
+                return link
+        return None
 
     def controls(self) -> Iterator[Link]:
         """All connections that carry control, guests left out."""

@@ -26,7 +26,7 @@ Time is told: the latest ``now`` counts where a question has none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from laps_relay.core.network import selection
 from laps_relay.core.network.adj_in import (
@@ -258,8 +258,10 @@ class Nib:
         """What a node says of itself; the path in it means nothing."""
         if node == self._node:
             return self._local
-        self._table.refresh()
-        record = self._table.records.get(node)
+        table = self._table
+        if not table.is_fresh:
+            table.refresh()
+        record = table.records.get(node)
         return None if record is None else record.told
 
     def epoch(self, node: NodeId) -> int | None:
@@ -310,11 +312,13 @@ class Nib:
 
     def take_changes(self) -> Changes:
         """What changed since the last time."""
-        self._imports.reconsider()
         table = self._table
+        if not table.is_fresh:
+            self._imports.reconsider()
         if not (table.routes or table.nodes or table.ways):
             # As after most events; what was forgotten by one peer only is no news either.
-            self._lost.clear()
+            if self._lost:
+                self._lost.clear()
             return _NOTHING
         alternates = sorted(table.ways.keys() - table.routes.keys())
         forgotten, self._lost = self._lost, {}
@@ -337,6 +341,15 @@ class Nib:
         record = self._table.peers.get(peer)
         return record is not None and record.out is not None and record.out.pending
 
+    def is_behind(self, now: float) -> bool:
+        """Whether there may be something to tell to any of them."""
+        self._settle(now)
+        for record in self._table.peers.values():
+            out = record.out
+            if out is not None and (out.dirty or out.again):
+                return True
+        return False
+
     def flush(self, now: float, peer: NodeId) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
         """What to advertise and what to withdraw; from now on the peer was told."""
         self._settle(now)
@@ -354,6 +367,11 @@ class Nib:
         record = self._table.peers.get(peer)
         return record is not None and record.out is not None and node in record.out.sent
 
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._due, *self._exports.clocks)
+
     def poll_timeout(self) -> float | None:
         """When a damped change of a metric is due: ``pending`` says more then."""
         return earliest(self._due.next(), self._exports.poll_timeout())
@@ -366,10 +384,14 @@ class Nib:
 
     def _settle(self, now: float) -> None:
         """Bring everything up to date."""
-        self._now = now = max(self._now, now)
+        if now > self._now:
+            self._now = now
+        else:
+            now = self._now
         while (peer := self._due.pop(now)) is not None:
             self._measure(now, self._table.peers[peer])
-        self._imports.reconsider()
+        if not self._table.is_fresh:
+            self._imports.reconsider()
         self._exports.settle(now)
 
     def _measure(self, now: float, record: PeerRecord) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from laps_relay.core.network.interfaces import Candidate, Order
 from laps_relay.core.network.node_records import NodeRecord, PeerRecord, Rank
-from laps_relay.core.network.selection import LOAD_WEIGHTS, burden
+from laps_relay.core.network.selection import LOAD_WEIGHTS, burden, default_order, rank_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodeSelf
 
@@ -24,6 +24,7 @@ class NodeTable:
 
     __slots__ = (
         "_order",
+        "_plain",
         "_stale",
         "_weights",
         "news",
@@ -37,6 +38,7 @@ class NodeTable:
 
     def __init__(self, order: Order) -> None:
         self._order = order
+        self._plain = order is default_order
         self._weights: dict[NodeId, int] = {}
         """Of the relays that are loaded, usually none."""
         self._stale: dict[NodeId, bool] = {}
@@ -152,6 +154,11 @@ class NodeTable:
 
     # Questions
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing has to be looked at again, neither here nor by the import policy."""
+        return not self._stale and not self.news
+
     def refresh(self) -> None:
         """Look again at everything that may have become worse."""
         while self._stale:
@@ -190,7 +197,11 @@ class NodeTable:
     # Inside
 
     def _rank(self, peer: PeerRecord, info: NodeInfo) -> Rank:
-        order = self._order(self.candidate(peer, info))
+        if self._plain and not self._weights:
+            # Of every entry that comes: the same without a candidate.
+            order = rank_of(info.path, peer.srtt_us, 0, peer.node)
+        else:
+            order = self._order(self.candidate(peer, info))
         return (0 if peer.carries else 1, -info.node.stamp.epoch, *order)
 
     def _rescan(self, node: NodeId, replaced: bool) -> None:

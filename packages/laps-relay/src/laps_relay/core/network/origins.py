@@ -16,7 +16,7 @@ over the session on which its subscribe was heard, for every stamp that it asks 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from laps_relay.core.network.bodies import bounded, bounded_reason, name_in
 from laps_relay.core.network.floods import Change
@@ -350,6 +350,11 @@ class Origins:
         elif self._host.subscribes.get(identity) is not None:
             self._unsent[identity] = response
             self._timers.set(identity, now + _AGAIN)
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._timers, self._unsaid)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

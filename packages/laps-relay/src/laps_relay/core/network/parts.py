@@ -82,6 +82,8 @@ __all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
 class Due(Enum):
     """What a timer is for; its key is (this, the session), or 0 if it is for all."""
 
+    __hash__ = object.__hash__  # asked after every event; the one of Enum hashes the name
+
     LOOK = "differences for all peers that are behind"
     FLUSH = "everything for a peer that must be told again"
     REFILL = "what others have, for peers that are new at a Via that keeps nothing"
@@ -99,6 +101,7 @@ class NetworkParts:
         "_advertiser",
         "_assigned",
         "_changed_keys",
+        "_clocks",
         "_contexts",
         "_dialled_servers",
         "_dialler",
@@ -216,8 +219,17 @@ class NetworkParts:
         self._next_feed = 1
         self._changed_keys: dict[int, None] = {}
         self._timers: Timers[tuple[Due, int]] = Timers()
-        self._settling = False
-        self._news = False
+        self._clocks = (
+            self._timers,
+            *self._prober.clocks,
+            *self._nib.clocks,
+            *self.announces.clocks,
+            *self.subscribes.clocks,
+            *self._interests.clocks,
+            *self._sets.clocks,
+        )
+        """What is looked at after every event; the same objects for ever."""
+        self._settling = self._news = False
         """Whether something has happened that peers may have to be told."""
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best way to each node, as last told to the log."""

@@ -96,6 +96,19 @@ class PeerRecord:
     reopen_at: float | None = None
 
 
+_FOR_US: Final = frozenset(
+    {
+        AuthenticationRequired,
+        Established,
+        Refused,
+        Closed,
+        ControlStreamLost,
+        NodesAdvertised,
+    }
+)
+"""Events that are not only passed on."""
+
+
 class PeerCore:
     """The state of ``Peers``, and what it does by itself."""
 
@@ -237,20 +250,25 @@ class PeerCore:
 
     def _settle(self, peer: PeerRecord) -> None:
         """Hear what a session has to tell, until it is quiet; set its timer."""
-        self._touched.pop(peer.number, None)
-        self._dirty[peer.number] = None
-        while events := peer.wire.poll_events():
+        number, wire, timers = peer.number, peer.wire, self._timers
+        self._touched.pop(number, None)
+        self._dirty[number] = None
+        while events := wire.poll_events():
             for event in events:
-                self._happened(peer, event)
-        due = None if peer.over else peer.wire.poll_timeout()
+                if type(event) in _FOR_US:
+                    self._happened(peer, event)
+                else:
+                    self._events.append((number, event))
+        due = None if peer.over else wire.poll_timeout()
         if peer.reopen_at is not None and (due is None or peer.reopen_at < due):
             due = peer.reopen_at
         if due is None or peer.over:
-            self._timers.cancel(peer.number)
-        elif due != self._timers.when(peer.number):
-            self._timers.set(peer.number, due)
+            timers.cancel(number)
+        elif due != timers.when(number):
+            timers.set(number, due)
 
     def _happened(self, peer: PeerRecord, event: Event) -> None:
+        """One of those events."""
         now = self._now
         match event:
             case AuthenticationRequired():

@@ -205,14 +205,18 @@ class Peers(PeerCore):
 
     def poll_dirty(self) -> list[int]:
         """Sessions that may have something to send; taken once."""
-        self._catch_up()
+        if self._touched:
+            self._catch_up()
+        if not self._dirty:
+            return []
         dirty = list(self._dirty)
         self._dirty.clear()
         return dirty
 
     def poll_transmit(self, session: int) -> list[Transmit]:
         """What a session wants the shell to do, in order."""
-        self._catch_up()
+        if self._touched:
+            self._catch_up()
         self._dirty.pop(session, None)
         items: list[Transmit] = []
         peer = self._peers.get(session)
@@ -221,15 +225,25 @@ class Peers(PeerCore):
                 items.append(item)
         return items
 
+    def has_events(self) -> bool:
+        """Whether :meth:`poll_events` has something."""
+        if self._touched:
+            self._catch_up()
+        return bool(self._events)
+
     def poll_events(self) -> list[tuple[int, PeerEvent]]:
         """What happened, in order, each with its session."""
-        self._catch_up()
+        if self._touched:
+            self._catch_up()
+        if not self._events:
+            return []
         events, self._events = self._events, []
         return events
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        self._catch_up()
+        if self._touched:
+            self._catch_up()
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:

@@ -12,6 +12,7 @@ nothing about round trips.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import acos, ceil, cos, radians, sin
 from typing import Final, NamedTuple
 
@@ -59,7 +60,7 @@ def direction(location: Location) -> Direction:
 
 def declared(node: NodeSelf) -> Location | None:
     """Where somebody who knows says that a node stands."""
-    return None if ESTIMATED in node.labels else node.location
+    return None if node.labels and ESTIMATED in node.labels else node.location
 
 
 def angle(a: Direction, b: Direction) -> float:
@@ -77,6 +78,7 @@ def light_rtt_us(a: Direction, b: Direction) -> int:
     return ceil(distance_km(a, b) * _US_PER_KM)
 
 
+@lru_cache(maxsize=4096)  # asked for every entry that comes, of few pairs
 def least_rtt_us(a: Direction, b: Direction) -> float:
     """The shortest round trip that is possible, with the slack taken off."""
     return (distance_km(a, b) - SLACK_KM) * _US_PER_KM

@@ -20,7 +20,7 @@ what it says of others not faster than light.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from laps_relay.core.network.adj_in import place_of
 from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup
@@ -149,6 +149,11 @@ class Prober:
             self._readings = {key: each for key, each in self._readings.items() if key[1] in wanted}
 
     # Asking
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._due,)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

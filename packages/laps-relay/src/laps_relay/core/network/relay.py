@@ -38,7 +38,7 @@ from laps_relay.core.network.interfaces import (
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.plans import Plan
 from laps_relay.core.network.tables import NetworkTables
-from laps_relay.core.timers import earliest
+from laps_relay.core.timers import earliest, first_of
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -385,16 +385,10 @@ class NetworkRelay(NetworkTables):
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
         return earliest(
-            self._timers.next(),
             self._peers.poll_timeout(),
-            self._nib.poll_timeout(),
-            self.announces.poll_timeout(),
-            self.subscribes.poll_timeout(),
-            self._interests.poll_timeout(),
+            first_of(self._clocks),
             self._steering.poll_timeout(),
-            self._sets.poll_timeout(),
             self._plane.poll_timeout(),
-            self._prober.poll_timeout(),
             self._dialler.poll_timeout(),
         )
 
@@ -410,6 +404,9 @@ class NetworkRelay(NetworkTables):
         for session, probe in self._prober.handle_timeout(now):
             self._send(now, session, probe)
         self._settle(now)
+        follows = self._peers.has_events()
         while (due := self._timers.pop(now)) is not None:
+            follows = True
             self._due(now, *due)
-        self._settle(now)
+        if follows:
+            self._settle(now)

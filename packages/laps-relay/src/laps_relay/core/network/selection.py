@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 
 from laps_relay.core.network.interfaces import Candidate, Order
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import LoadClass
+from laps_wire.peering.laps2 import LoadClass, NodePathItem
 
 __all__ = [
     "LOAD_WEIGHTS",
@@ -35,6 +35,7 @@ __all__ = [
     "burden",
     "default_order",
     "make_order",
+    "rank_of",
 ]
 
 # At most 16 relays are on a way: a sum of one class never reaches the weight of the next one.
@@ -64,12 +65,17 @@ def avoided(candidate: Candidate) -> int:
 
 def default_order(candidate: Candidate) -> tuple[int, ...]:
     """The order of laps-2, 5.1."""
-    path = candidate.info.path
-    cost = candidate.link_srtt_us
+    return rank_of(candidate.info.path, candidate.link_srtt_us, candidate.load, candidate.peer)
+
+
+def rank_of(
+    path: tuple[NodePathItem, ...], link_srtt_us: int, load: int, peer: NodeId
+) -> tuple[int, ...]:
+    """The same for a way that is no candidate yet."""
+    cost = link_srtt_us
     for item in path:
         cost += item.srtt_us
-    load = candidate.load
-    return load >> _AVOID_SHIFT, len(path), cost, load, candidate.peer
+    return load >> _AVOID_SHIFT, len(path), cost, load, peer
 
 
 def make_order(*criteria: Criterion, avoid: bool = True) -> Order:

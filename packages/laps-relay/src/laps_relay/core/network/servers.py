@@ -71,6 +71,12 @@ class Servers:
             else:
                 self._apart.pop(node, None)
 
+    def may_change(self, ours: frozenset[NodeId]) -> bool:
+        """Whether time, peers or our sessions may change something, though no node did."""
+        if ours is not self._ours and ours != self._ours:
+            return True
+        return bool(self._apart) or self.due is not None
+
     def _is_apart(self, node: NodeId) -> bool:
         info = self._nodes.info(node)
         if info is None or info.node.relay_type is not RelayType.EDGE:

@@ -30,7 +30,7 @@ from laps_wire.errors import RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Feature, RelayType
-from laps_wire.peering.session import SnsStanding
+from laps_wire.peering.session import Draining, Event, SnsStanding
 
 __all__ = ["FAULTS", "NetworkSessions"]
 
@@ -57,6 +57,15 @@ class NetworkSessions(NetworkTold):
     __slots__ = ()
 
     def _event(self, now: float, session: int, event: PeerEvent) -> None:
+        match event:  # most of all a peer tells something
+            case PeerUp() | PeerDown() | PeerRefused() | NodeIdConflict():
+                self._session_event(now, session, event)
+            case _:
+                self._said(now, session, event)
+
+    def _session_event(
+        self, now: float, session: int, event: PeerUp | PeerDown | PeerRefused | NodeIdConflict
+    ) -> None:
         match event:
             case PeerUp():
                 self._up(now, session, event)
@@ -76,18 +85,22 @@ class NetworkSessions(NetworkTold):
                 )
             case NodeIdConflict():
                 self._suspect(event.node, event.node, "another key holds this node id")
-            case _:
-                link = self._links.get(session)
-                if link is None or link.node is None:
-                    return
-                try:
-                    if link.guest is not None:
-                        link.guest.event(now, event)
-                    else:
-                        self._told(now, link, link.node, event)
-                except RemoteError as error:
-                    self._fault(now, link, error)
         self._dialler.observe(now, session, event)
+
+    def _said(self, now: float, session: int, event: Event) -> None:
+        """Something that a peer tells."""
+        link = self._links.get(session)
+        if link is None or link.node is None:
+            return
+        try:
+            if link.guest is not None:
+                link.guest.event(now, event)
+            else:
+                self._told(now, link, link.node, event)
+        except RemoteError as error:
+            self._fault(now, link, error)
+        if isinstance(event, Draining):
+            self._dialler.observe(now, session, event)
 
     def _up(self, now: float, session: int, up: PeerUp) -> None:
         link = self._links.by_session[session]

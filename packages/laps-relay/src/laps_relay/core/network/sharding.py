@@ -53,7 +53,7 @@ def _best(key: int, seeds: Mapping[NodeId, int], count: int) -> tuple[NodeId, ..
 class Sharding:
     """The control servers that a relay has sessions with. With none of them entries are flooded."""
 
-    __slots__ = ("_apart", "_leading", "_local", "_seeds", "_servers")
+    __slots__ = ("_apart", "_leading", "_local", "_seeds", "_servers", "servers")
 
     def __init__(self, local: NodeId) -> None:
         self._local = local
@@ -62,16 +62,13 @@ class Sharding:
         """Sessions that lead to those who are apart."""
         self._servers: dict[int, NodeId] = {}
         self._seeds: dict[NodeId, int] = {}
+        self.servers: frozenset[NodeId] = frozenset()
+        """Who they are."""
 
     @property
     def active(self) -> bool:
         """Whether there are any."""
         return bool(self._servers)
-
-    @property
-    def servers(self) -> tuple[NodeId, ...]:
-        """Who they are, lowest first."""
-        return tuple(sorted(self._seeds))
 
     def add_server(self, session: int, node: NodeId) -> None:
         """A control session with a control server is up (feature SHARDED_SUBSCRIBES).
@@ -80,6 +77,7 @@ class Sharding:
         """
         self._servers[session] = node
         self._seeds[node] = mixed(node)
+        self.servers = frozenset(self._seeds)
 
     def remove_server(self, session: int) -> bool:
         """A session has ended; whether it was one with a control server. Then as above."""
@@ -88,6 +86,7 @@ class Sharding:
             return False
         if node not in self._servers.values():
             del self._seeds[node]
+            self.servers = frozenset(self._seeds)
         return True
 
     def set_apart(self, nodes: Iterable[NodeId], sessions: Iterable[int]) -> bool:
@@ -95,6 +94,11 @@ class Sharding:
         before = self._apart, self._leading
         self._apart, self._leading = frozenset(nodes), frozenset(sessions)
         return before != (self._apart, self._leading)
+
+    @property
+    def has_apart(self) -> bool:
+        """Whether anybody is."""
+        return bool(self._apart or self._leading)
 
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key; none without control servers."""

@@ -228,10 +228,14 @@ class Steering:
 
     def reassess(self, now: float) -> list[int]:
         """Keys whose assignment changes by what has happened or is due; assign them again."""
-        keys = list(self._dirty)
-        self._dirty.clear()
+        keys = []
+        if self._dirty:
+            keys = list(self._dirty)
+            self._dirty.clear()
         while (due := self._timers.pop(now)) is not None:
             keys.append(due)
+        if not keys:
+            return keys
         return [
             key
             for key in sorted(set(keys))

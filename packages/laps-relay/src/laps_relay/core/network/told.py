@@ -58,7 +58,9 @@ class NetworkTold(NetworkParts):
 
     def _told(self, now: float, link: Link, peer: NodeId, event: wire.Event) -> None:
         session = link.session
-        match event:
+        match event:  # what comes most often first
+            case wire.ProbeReceived() | wire.ProbeAnswered():
+                self._probed(now, session, event)
             case wire.NodesAdvertised():
                 for report in self._nib.advertised(now, peer, event.nodes):
                     self._suspect(report.node, report.peer, report.reason)
@@ -85,8 +87,6 @@ class NetworkTold(NetworkParts):
                 self._set_told(now, session, event)
             case wire.DataDropped():
                 self._plane.discard(now, session, [each.item for each in event.dropped])
-            case wire.ProbeReceived() | wire.ProbeAnswered():
-                self._probed(now, session, event)
             case wire.Draining():
                 link.leaving = True
                 self._events.append(

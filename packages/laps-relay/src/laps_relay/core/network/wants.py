@@ -22,7 +22,7 @@ when policy leaves us no way to any of those who serve it: then their own word m
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from laps_relay.core.network.bodies import without_tokens
 from laps_relay.core.network.discovery import Discovery
@@ -468,6 +468,11 @@ class Wants:
             self._cut.update(want.accepted)
             want.refusals[node] = NO_WAY
             self._doubt(now, want)
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (self._timers,)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""

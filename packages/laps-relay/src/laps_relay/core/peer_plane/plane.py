@@ -240,8 +240,11 @@ class PeerPlane:
 
     def poll_notices(self) -> list[SetIdle]:
         """What the control plane must know; taken once."""
-        taken = self._state.notices[:]
-        self._state.notices.clear()
+        notices = self._state.notices
+        if not notices:
+            return []
+        taken = notices[:]
+        notices.clear()
         return taken
 
     def poll_timeout(self) -> float | None:

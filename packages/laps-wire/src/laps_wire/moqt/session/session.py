@@ -151,5 +151,7 @@ class Session(Commands):
 
     def poll_events(self) -> list[Event]:
         """What happened, in order; taken once."""
+        if not self._core.events:
+            return []
         events, self._core.events = self._core.events, []
         return events

@@ -108,6 +108,8 @@ class Streams:
 
     def drain(self) -> list[Action]:
         """Take all actions, in order."""
+        if not self._actions and not self._over:
+            return []
         actions, self._actions = self._actions, []
         # Refs in these actions must resolve while the shell works on them: forget those before.
         named = {action.stream for action in actions if not isinstance(action, CloseSession)}

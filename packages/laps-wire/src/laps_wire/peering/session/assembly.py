@@ -45,7 +45,11 @@ class Assembler(Generic[M]):
 
     def feed(self, data: bytes) -> None:
         """More bytes came in."""
-        self._pending += data
+        if self._needed == 1 and not self._pending and self._pos == len(self._data):
+            # Nothing waits, as almost always: what came is read where it is.
+            self._data, self._pos, self._needed = bytes(data), 0, 0
+        else:
+            self._pending += data
 
     def next(self) -> M | None:
         """The next whole message; ``None`` if more bytes are needed."""

@@ -25,7 +25,13 @@ from laps_wire.peering.session.latching import ControlStreams, Role
 from laps_wire.peering.session.outbox import Outbox
 from laps_wire.peering.session.rights import Rights
 from laps_wire.peering.session.sns import SnsRejection
-from laps_wire.peering.session.state import HANDSHAKE_STATES, Kind, State, StateMachine
+from laps_wire.peering.session.state import (
+    ESTABLISHED_STATES,
+    HANDSHAKE_STATES,
+    Kind,
+    State,
+    StateMachine,
+)
 
 __all__ = [
     "KEEPALIVES_PER_HOLD",
@@ -48,6 +54,9 @@ NO_DATA_EXPECTED: Final = "data from the side that sends no data"
 REFUSAL_SECONDS: Final = 1.0
 """How long a listener that refused waits for the dialler to close (docs/spec/laps-2.md, 4.1)."""
 
+_VERIFYING: Final = State.VERIFYING
+_TIMED_STATES: Final = HANDSHAKE_STATES | {State.REFUSED}
+"""States that the clock ends if nothing else does."""
 _REPEATED: Final = frozenset({Kind.SYNC, Kind.SNS})
 """What the session sends anew by itself, or has the application send, after every move."""
 
@@ -122,17 +131,28 @@ class SessionCore:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called; ``None``: not for now."""
-        if self.state in HANDSHAKE_STATES or self.state is State.REFUSED:
+        state = self._machine.state
+        if state in _TIMED_STATES:
             return self._deadline
-        if not self._machine.established:
+        agreement = self._agreement
+        if agreement is None or state not in ESTABLISHED_STATES:
             return None
-        times = [self._drain_deadline, self._sets.unknown.deadline]
-        if hold := self._hold_seconds:
-            times += [self._heard + hold, self._spoke + hold / KEEPALIVES_PER_HOLD]
-        return min((time for time in times if time is not None), default=None)
+        # Asked after every message.
+        first = self._sets.unknown.deadline
+        drained = self._drain_deadline
+        if drained is not None and (first is None or drained < first):
+            first = drained
+        if hold := agreement.hold_seconds:
+            silent, speak = self._heard + hold, self._spoke + hold / KEEPALIVES_PER_HOLD
+            due = min(speak, silent)
+            if first is None or due < first:
+                first = due
+        return first
 
     def poll_events(self) -> tuple[Event, ...]:
         """Everything that has happened since the last time."""
+        if not self._events:
+            return ()
         happened = tuple(self._events)
         self._events.clear()
         return happened
@@ -144,8 +164,10 @@ class SessionCore:
 
         Otherwise a message that came in "before" another one would let the hold time run out.
         """
-        self._now = max(self._now, now)
-        return self._now
+        if now <= self._now:
+            return self._now
+        self._now = now
+        return now
 
     # Inside: control streams
 
@@ -174,7 +196,7 @@ class SessionCore:
     @property
     def _is_early(self) -> bool:
         """Whether a listener speaks that our application has not accepted yet."""
-        return self.state is State.VERIFYING and self._config.role is Role.DIALLER
+        return self._machine.state is _VERIFYING and self._config.role is Role.DIALLER
 
     # Inside, for bases and sets
 
@@ -263,8 +285,8 @@ class SessionCore:
     def _put(self, kind: Kind, data: bytes) -> None:
         """Send an encoded message; the caller has made sure that the state allows it."""
         self._machine.sent(kind)
-        self._spoke = self._now
-        self._step()
+        self._spoke = now = self._now
+        self._deadline = now + self._config.handshake_seconds  # of the next step, if it is one
         self._outbox.put(self._streams.sending, data, repeated=kind in _REPEATED)
         if self._outbox.waiting_bytes > MAX_WAITING_BYTES:
             self._fail(OverloadedError("no control stream to send on"))

@@ -8,9 +8,9 @@ where it fills its tables, and needs more for that than a session knows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from laps_wire.errors import RemoteError
 from laps_wire.nodeid import NodeId
@@ -349,12 +349,11 @@ Event: TypeAlias = (
 # To the transport
 
 
-@dataclass(frozen=True, slots=True)
-class StreamData:
-    """Bytes to be written to a bidirectional stream."""
+class StreamData(NamedTuple):
+    """Bytes to be written to a bidirectional stream; there is one for every message."""
 
     stream_id: int
-    data: bytes = field(repr=False)
+    data: bytes
     alone: bool = False
     """Whether these bytes must leave before any others are written to the stream."""
 

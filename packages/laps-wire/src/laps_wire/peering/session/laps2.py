@@ -103,14 +103,16 @@ class Laps2Flavour:
 
     def event(self, now: float, message: Any) -> events.Event | None:
         """What to tell the application."""
+        make = _EVENTS.get(type(message))
+        if make is not None:
+            return make(message)
         if isinstance(message, laps2.Drain):
             return events.Draining(
                 deadline=now + message.deadline_ms / 1000,
                 reason=message.reason,
                 alternates=message.alternates,
             )
-        make = _EVENTS.get(type(message))
-        return None if make is None else make(message)
+        return None
 
     # The session's own messages
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.peering.errors import LimitExceededError
@@ -76,9 +76,8 @@ class Ending(Enum):
     """The peer's half: we no longer read it (STOP_SENDING)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received(Generic[M]):
-    """A control message was received on the latched stream."""
+class Received(NamedTuple, Generic[M]):
+    """A control message was received on the latched stream; there is one for every message."""
 
     message: M
 
@@ -213,7 +212,15 @@ class ControlStreams(Generic[M]):
         """Bytes came in on a bidirectional stream, perhaps its last ones."""
         self._check(stream_id)
         if stream_id == self.reading:
-            yield from self._read(data, fin=fin)
+            # Bytes of the latched stream, as almost always.
+            if self._ended:
+                return
+            partial = self._partial
+            partial.feed(data)
+            while (message := partial.next()) is not None:
+                yield Received(message)
+            if fin:
+                yield from self._end(finished=not self._partial)
         elif stream_id < self._newest or stream_id in self._stale or self._is_foreign(stream_id):
             yield from self._abandon(stream_id, ended=fin)
         else:
@@ -256,15 +263,6 @@ class ControlStreams(Generic[M]):
 
     def _is_foreign(self, stream_id: int) -> bool:
         return self._fixed and stream_id != 0
-
-    def _read(self, data: bytes, *, fin: bool) -> Iterator[LatchItem[M]]:
-        """Bytes of the latched stream."""
-        if self._ended:
-            return
-        self._partial.feed(data)
-        yield from self._messages()
-        if fin:
-            yield from self._end(finished=not self._partial)
 
     def _messages(self) -> Iterator[Received[M]]:
         """Every whole message of the latched stream."""

@@ -83,7 +83,7 @@ class Outbox:
         if not self._queue:
             return None
         item, _ = self._queue.popleft()
-        if self._single or not isinstance(item, StreamData):
+        if not self._queue or self._single or not isinstance(item, StreamData):
             return item
         pieces, size = [item.data], len(item.data)
         while self._queue:

@@ -44,6 +44,9 @@ __all__ = ["MAX_EARLY_BYTES", "SessionReceiver"]
 MAX_EARLY_BYTES: Final = 1_048_576
 """How much a dialler keeps of what an unverified listener sends; more closes the session."""
 
+_IGNORED: Final = Kind.IGNORED
+_SYNCHRONISES: Final = (events.SyncRequested, events.SyncBegan, events.SyncEnded)
+
 
 class SessionReceiver(SessionCore):
     """Everything that the transport and time can do to a session."""
@@ -99,12 +102,17 @@ class SessionReceiver(SessionCore):
     def _handle(self, now: float, items: Iterator[LatchItem[Any]]) -> None:
         """Let things happen, in order; the first fault of the peer ends the session."""
         self._clock(now)
-        if self._machine.is_deaf():
+        machine = self._machine
+        if machine.is_deaf():
             return
         try:
             for item in items:
-                self._happened(item)
-                if self._machine.is_deaf():
+                if type(item) is Received:
+                    self._heard = self._now
+                    self._received(item.message)
+                else:
+                    self._happened(item)
+                if machine.is_deaf():
                     return
         except PeeringError as error:
             # Before a session is established a listener says no in a message.
@@ -116,10 +124,8 @@ class SessionReceiver(SessionCore):
             self._fail(error)
 
     def _happened(self, item: LatchItem[Any]) -> None:
+        """Anything but a message."""
         match item:
-            case Received(message):
-                self._heard = self._now
-                self._received(message)
             case StreamEnding(stream_id, ending):
                 self._outbox.end(stream_id, ending, StreamCode.LATCHED)
             case Lost(stream_id):
@@ -131,16 +137,17 @@ class SessionReceiver(SessionCore):
                 self._moved()
 
     def _received(self, message: Any) -> None:
-        kind = self._flavour.kind(message) or Kind.IGNORED
+        kind = self._flavour.kind(message) or _IGNORED
+        machine = self._machine
         if self._is_early:
             if self._early_bytes > MAX_EARLY_BYTES:
                 raise LimitExceededError("too much before the listener was verified")
             self._early.append(message)
             return
-        self._machine.received(kind)
-        if kind is Kind.IGNORED:
+        machine.received(kind)
+        if kind is _IGNORED:
             return
-        if self._machine.established:
+        if machine.established:
             self._received_in_session(kind, message)
         else:
             self._received_in_handshake(kind, message)
@@ -180,13 +187,10 @@ class SessionReceiver(SessionCore):
             self._effects(self._sets.receive(message))
         else:
             event = self._flavour.event(self._now, message)
-            match event:
-                case events.SyncRequested() | events.SyncBegan() | events.SyncEnded():
-                    self._synchronise(event)
-                case None:
-                    pass
-                case _:
-                    self._emit(event)
+            if isinstance(event, _SYNCHRONISES):
+                self._synchronise(event)
+            elif event is not None:
+                self._events.append(event)
 
     # Inside, for bases
 

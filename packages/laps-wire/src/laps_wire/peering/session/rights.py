@@ -23,7 +23,7 @@ data between the two is forwarded by track and needs no sets (seed 000, Stub).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from laps_wire.peering.errors import ModeRefusedError
@@ -75,6 +75,17 @@ class Rights:
     direction: Direction
     local_type: RelayType
     peer_type: RelayType
+    _sending: dict[Kind, str] = field(init=False, repr=False, compare=False)
+    _receiving: dict[Kind, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Judge every kind once: this is asked for every message."""
+        ours, theirs = self.local_type, self.peer_type
+        sending = {kind: self._against(kind, self.role, ours, theirs) for kind in Kind}
+        object.__setattr__(self, "_sending", sending)
+        other = _other(self.role)
+        receiving = {kind: self._against(kind, other, theirs, ours) for kind in Kind}
+        object.__setattr__(self, "_receiving", receiving)
 
     @property
     def sends_data(self) -> bool:
@@ -88,11 +99,11 @@ class Rights:
 
     def against_sending(self, kind: Kind) -> str:
         """Why we may not send this; empty if we may."""
-        return self._against(kind, self.role, self.local_type, self.peer_type)
+        return self._sending[kind]
 
     def against_receiving(self, kind: Kind) -> str:
         """Why the peer may not send this; empty if it may."""
-        return self._against(kind, _other(self.role), self.peer_type, self.local_type)
+        return self._receiving[kind]
 
     def bases_sent(self) -> Bases:
         """The bases that we may send."""

@@ -64,6 +64,8 @@ _SENDABLE: Final = frozenset(
     }
 )
 
+_SYNCHRONISES: Final = frozenset({Kind.SYNC_REQUEST, Kind.SYNC})
+
 
 class PeeringSession(SessionReceiver):
     """One side of one session, dialler or listener, in either flavour."""
@@ -165,9 +167,12 @@ class PeeringSession(SessionReceiver):
         kind = self._flavour.kind(message)
         if kind not in _SENDABLE:
             raise StateError(f"{type(message).__name__} is not sent with send")
-        self._check_can_send(kind)
+        if not self._machine.can_send(kind):
+            self._check_can_send(kind)
         self._check_may_send(kind)
-        begun = self._check_bases(self._flavour.event(now, message))
+        begun = self._sync_sent
+        if kind in _SYNCHRONISES:
+            begun = self._check_bases(self._flavour.event(now, message))
         data = self._encode(message)
         self._clock(now)
         self._sync_sent = begun

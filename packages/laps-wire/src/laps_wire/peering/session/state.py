@@ -79,6 +79,9 @@ __all__ = [
 class Shape(Enum):
     """How a session is established."""
 
+    # Looked up for every message: by identity, as members are compared, and not by their names.
+    __hash__ = object.__hash__
+
     PROVED = "proved"
     """Four messages, each side proves who it is (``laps-2``)."""
     PLAIN = "plain"
@@ -88,6 +91,9 @@ class Shape(Enum):
 @unique
 class State(Enum):
     """Where one side of a session is."""
+
+    # Looked up for every message: by identity, as members are compared, and not by their names.
+    __hash__ = object.__hash__
 
     IDLE = "idle"
     """Dialler: the connection is there, nothing was sent."""
@@ -117,6 +123,9 @@ class State(Enum):
 class Kind(Enum):
     """What a control message is, whatever its bytes are."""
 
+    # Looked up for every message: by identity, as members are compared, and not by their names.
+    __hash__ = object.__hash__
+
     CONNECT = "CONNECT"
     CHALLENGE = "CHALLENGE"
     PROOF = "PROOF"
@@ -144,6 +153,9 @@ class Kind(Enum):
 class Way(Enum):
     """Which way a message went, seen from this side."""
 
+    # Looked up for every message: by identity, as members are compared, and not by their names.
+    __hash__ = object.__hash__
+
     SENT = "sent"
     RECEIVED = "received"
     INSIDE = "inside"
@@ -168,6 +180,8 @@ ESTABLISHED_STATES: Final = frozenset(
     {State.ESTABLISHED, State.DRAINING, State.PEER_DRAINING, State.BOTH_DRAINING}
 )
 """States in which information and data flow."""
+
+_DEAF_STATES: Final = frozenset({State.REFUSED, State.CLOSED})
 
 _SESSION_KINDS: Final = (
     Kind.KEEPALIVE,
@@ -266,7 +280,7 @@ class StateMachine:
 
     def is_deaf(self) -> bool:
         """Whether nothing that is received matters any more."""
-        return self.state in (State.REFUSED, State.CLOSED)
+        return self.state in _DEAF_STATES
 
     def can_send(self, kind: Kind) -> bool:
         """Whether a message of this kind may be sent now."""
