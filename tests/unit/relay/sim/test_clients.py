@@ -10,7 +10,7 @@ from laps_relay.core.network.interfaces import Answer, Ingress
 from laps_relay.sim.clients import NO_DATA, Clients, Publication, Style
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
-from laps_relay.sim.ledger import BreakError, Group, Ledger, encode_object
+from laps_relay.sim.ledger import BreakError, GivenUp, Group, Ledger, encode_object
 from laps_relay.sim.tracks import track
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -44,6 +44,7 @@ class FakeFeed:
     def __init__(self) -> None:
         self.streams: list[list[tuple[bytes, bool]]] = []
         self.datagrams: list[bytes] = []
+        self.deadlines: list[float | None] = []
 
     def open_stream(
         self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
@@ -58,6 +59,11 @@ class FakeFeed:
             def write(self, data: bytes, fin: bool = False) -> None:
                 written.append((data, fin))
 
+            def set_deadline(self, deadline: float | None) -> None:
+                deadlines.append(deadline)
+
+        deadlines = self.deadlines
+        deadlines.append(deadline)
         return cast("OutStream", Stream())
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
@@ -81,7 +87,7 @@ class Desk:
         """A group that somebody else published."""
         flow = self.ledger.flows.begin("z", KEY, "")
         group = Group(flow, 1, 0.0, False)
-        group.sent = 3
+        group.sent, group.whole = 3, True
         flow.groups[1] = group
         return flow.number
 
@@ -170,6 +176,35 @@ def test_a_want_has_its_track_from_the_answer_to_the_end(desk: Desk) -> None:
     )
     desk.clients.gone()
     assert desk.ledger.intervals[1].end == 2.0
+
+
+def test_a_ttl_is_a_deadline_in_the_first_relay_too(desk: Desk) -> None:
+    pulled(desk, Style(period=1.0, objects=2, gap=0.1, ttl_ms=300))
+    desk.clock.run(1.5)
+    assert desk.feed.deadlines == pytest.approx([1.3, 1.3, 1.4])
+
+
+def test_an_end_that_comes_too_soon_and_a_reset_without_a_reason_are_seen(desk: Desk) -> None:
+    flow = desk.published()
+    desk.clients.subscribe(KEY, NAME)
+    one = encode_object(flow, 1, 0, 0.0)
+    desk.clients.stream_opened(1.0, 4, desk.header(), one, False)
+    with pytest.raises(BreakError, match="cut short: a stream of 1/1 ended at a with 1 objects"):
+        desk.clients.stream_data(1.0, 4, b"", True)
+    desk.clients.stream_opened(1.0, 8, desk.header(), b"", False)
+    with pytest.raises(BreakError, match="inside an object"):
+        desk.clients.stream_data(1.0, 8, b"", True)
+    group = desk.ledger.group(flow, 1, 1.0)
+    group.got.clear()
+    group.began = 1.0
+    desk.clients.stream_opened(1.0, 12, desk.header(), one, False)
+    with pytest.raises(BreakError, match="reset: a stream of 1/1 was reset at a with 0x7"):
+        desk.clients.stream_reset(1.0, 12, 7)
+    group.got.clear()
+    desk.clients.stream_opened(1.0, 16, desk.header(), one, False)
+    group.given_up = (GivenUp("a", frozenset({"a"}), 7),)
+    desk.clients.stream_reset(1.0, 16, 7)
+    assert desk.clients.open_streams == 0
 
 
 def test_streams_are_read_in_pieces(desk: Desk) -> None:

@@ -7,6 +7,7 @@ import pytest
 from laps_relay.sim.ledger import (
     FLIGHT,
     BreakError,
+    GivenUp,
     Group,
     Interval,
     Ledger,
@@ -41,6 +42,58 @@ def test_objects_say_what_they_are() -> None:
     assert read_object(data[:26]) is None
     with pytest.raises(BreakError, match="nobody published"):
         read_object(bytes(40))
+
+
+def test_an_object_says_what_it_is_before_it_is_whole() -> None:
+    data = encode_object(3, 4, 5, 1.5, padding=70)
+    assert read_object(data[:40]) is None
+    assert read_object(data[:40], whole=False) == read_object(data)
+    assert read_object(data[:20], whole=False) is None
+
+
+def test_only_what_was_given_up_on_the_way_may_be_missing(ledger: Ledger) -> None:
+    group = ledger.group(1, 1, 10.0)
+    late = 10.5 + FLIGHT
+
+    def excused(*given_up: GivenUp) -> bool:
+        group.given_up = given_up
+        try:
+            ledger.settle(late)
+        except BreakError as error:
+            return error.rule != "lost"
+        return True
+
+    assert not excused()
+    assert excused(GivenUp("x", frozenset({"b"}), 1))
+    assert excused(GivenUp("x", None, 1))
+    assert not excused(GivenUp("x", frozenset({"c"}), 1))
+    ledger.crossed(11.0, "x", "y", item(), True)
+    ledger.crossed(11.0, "y", "b", item(), True)
+    assert excused(GivenUp("x", frozenset(), 1))  # it went on from there
+    assert not excused(GivenUp("z", frozenset(), 1))
+    assert group.explained("b", (GivenUp("b", frozenset(), 3),), code=3)
+    assert not group.explained("b", (GivenUp("b", frozenset(), 3),), code=4)
+    assert group.explained("b", (GivenUp("b", frozenset(), None),), code=4)
+    ledger.waiting = lambda: {group: (GivenUp("b", frozenset(), 0),)}
+    assert excused()
+    assert ledger.given_up > 0
+
+
+def test_what_is_given_up_behind_its_header_explains_one_group_that_nobody_saw(
+    ledger: Ledger,
+) -> None:
+    flow = ledger.flows.all[1]
+    second = Group(flow, 2, 10.2, False)
+    second.sent, second.ended, second.whole = 2, 10.6, True
+    flow.groups[2] = second
+    ledger.unnamed.append((10.7, 77, GivenUp("x", frozenset({"b"}), 1)))
+    with pytest.raises(BreakError, match="1/2"):
+        ledger.settle(11.0 + FLIGHT)
+    ledger.unnamed.append((10.8, 77, GivenUp("x", frozenset({"b"}), 1)))
+    ledger.settle(11.0 + FLIGHT)
+    ledger.delivered(11.0, "b", 77, item(group=2))
+    with pytest.raises(BreakError, match="missed 1 of 2 objects of 1/2"):
+        ledger.settle(11.0 + FLIGHT)  # of this one more came than a header
 
 
 def test_an_object_comes_once(ledger: Ledger) -> None:

@@ -38,6 +38,7 @@ delay_ms = 40
 jitter_ms = 2
 loss = 0.01
 bandwidth_kbps = 1000
+bandwidth_back_kbps = 200
 """
 
 
@@ -53,7 +54,13 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     light, given = topology.links
     assert 0.04 < light.delay < 0.06  # 7 700 km of cable with a detour
     assert given == LinkSpec(
-        a="lon", b="sea", delay=0.04, jitter=0.002, loss=0.01, bandwidth=125_000
+        a="lon",
+        b="sea",
+        delay=0.04,
+        jitter=0.002,
+        loss=0.01,
+        bandwidth=125_000,
+        bandwidth_back=25_000,
     )
 
 

@@ -3,14 +3,18 @@ from __future__ import annotations
 import random
 
 from laps_relay.sim.clock import Clock
-from laps_relay.sim.wires import Chunk, Pipe, SimOutStream, Wire
+from laps_relay.sim.queues import MAX_DATAGRAMS, Waiting
+from laps_relay.sim.wires import Cause, Chunk, Pipe, SimOutStream, Wire
 
 
 class Line:
     """A pipe and what comes out of it."""
 
-    def __init__(self, wire: Wire, seed: int = 1) -> None:
-        self.clock = Clock()
+    def __init__(
+        self, wire: Wire, seed: int = 1, *, clock: Clock | None = None, limit: int = 256 * 1024
+    ) -> None:
+        self.clock = clock or Clock()
+        self.judged: list[tuple[str, object]] = []
         self.got: list[tuple[float, Chunk]] = []
         self.gone: list[tuple[int, int]] = []
         self.seen: list[Chunk] = []
@@ -22,8 +26,24 @@ class Line:
             lambda chunk: self.got.append((self.clock.now, chunk)),
             lambda stream, lost: self.gone.append((stream.stream_id, lost)),
             lambda _, chunk: self.seen.append(chunk),
+            connection=7,
+            limit=limit,
+            judge=self,
         )
         self._next = 2
+
+    # QueueJudge
+
+    def sends(self, pipe: Pipe, stream: SimOutStream | None, item: Waiting) -> None:
+        self.judged.append(("sends", item.since))
+
+    def drops(self, pipe: Pipe, stream: SimOutStream, cause: Cause, code: int) -> None:
+        assert pipe is self.pipe
+        assert stream.waiting
+        self.judged.append((cause.name, code))
+
+    def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
+        self.judged.append(("datagram", item.chunk.data))
 
     def stream(
         self, priority: int = 0, *, droppable: bool = False, deadline: float | None = None
@@ -72,7 +92,7 @@ def test_loss_is_a_delay_on_streams_and_a_loss_of_datagrams() -> None:
 
 
 def test_bandwidth_takes_time_and_the_urgent_goes_first() -> None:
-    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
     low, high = line.stream(200), line.stream(1)
     for number in range(3):
         low.write(b"l%d" % number + bytes(60))
@@ -87,7 +107,7 @@ def test_bandwidth_takes_time_and_the_urgent_goes_first() -> None:
 
 
 def test_a_full_queue_gives_up_what_may_be_given_up() -> None:
-    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}), limit=100_000)
     kept, dropped = line.stream(5), line.stream(7, droppable=True)
     for _ in range(40):
         kept.write(bytes(4096))
@@ -101,7 +121,7 @@ def test_a_full_queue_gives_up_what_may_be_given_up() -> None:
 
 
 def test_what_is_too_old_is_not_sent() -> None:
-    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
     line.stream(1).write(bytes(2000), fin=True)
     late = line.stream(5)
     late.set_deadline(1.0)
@@ -112,7 +132,7 @@ def test_what_is_too_old_is_not_sent() -> None:
 
 
 def test_a_reset_stream_sends_nothing_of_what_waited() -> None:
-    line = Line(Wire(("a", "b"), 0.0, bandwidth=1000.0))
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
     line.stream(1).write(bytes(1000), fin=True)
     stream = line.stream(5)
     stream.write(b"never")
@@ -172,3 +192,107 @@ def test_a_slow_receiver_is_slow_in_one_direction() -> None:
     assert wire.rate("a") == 10.0
     assert wire.rate("b") is None
     assert wire.srtt_us == 20_000
+    wire.bandwidth.update(a=5.0, b=20.0)
+    assert wire.rate("a") == 5.0
+    assert wire.rate("b") == 20.0
+
+
+def test_two_connections_share_one_bandwidth() -> None:
+    wire = Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0})
+    clock = Clock()
+    one, other = Line(wire, clock=clock), Line(wire, clock=clock)
+    for line in (one, other):
+        stream = line.stream()
+        for _ in range(5):
+            stream.write(bytes(60))
+    clock.run(0.55)  # six packets of 60 bytes and 40 around them
+    assert (len(one.got), len(other.got)) == (4, 2)  # the first two before the other came
+    clock.run(10.0)
+    assert (len(one.got), len(other.got)) == (5, 5)
+    assert round(one.got[-1][0], 6) == 0.7
+    assert round(other.got[-1][0], 6) == 0.9
+
+
+def test_a_large_chunk_goes_packet_by_packet_and_ends_with_the_last() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
+    stream, urgent = line.stream(5), line.stream(1)
+    stream.write(bytes(2500), fin=True)
+    urgent.write(b"now")
+    sizes = [(len(chunk.data), chunk.fin) for _, chunk in line.got] if line.run() else []
+    assert sizes == [(1200, False), (3, False), (1200, False), (100, True)]
+
+
+def test_an_end_without_data_waits_behind_the_data() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
+    stream = line.stream()
+    for data in (b"one", b"two", b""):
+        stream.write(data, fin=not data)
+    assert line.run() == [b"one", b"two", b""]
+    assert line.got[-1][1].fin
+
+
+def test_datagrams_take_turns_with_streams_and_have_a_deadline() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
+    stream = line.stream()
+    for number in range(3):
+        stream.write(b"s%d" % number + bytes(58))
+        line.pipe.send(None, Chunk("datagram", 0, b"d%d" % number + bytes(58)), 0.25)
+    line.pipe.send(None, Chunk("data", 0, b"control"))
+    order = [data[:2] for data in line.run()]
+    assert order == [b"s0", b"co", b"d0", b"s1", b"s2"]
+    assert [what for what, _ in line.judged].count("datagram") == 2
+
+
+def test_more_datagrams_than_may_wait_drop_the_oldest() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
+    for number in range(MAX_DATAGRAMS + 2):
+        line.pipe.send(None, Chunk("datagram", 0, b"%d" % number))
+    assert line.judged[1:] == [("datagram", b"1")]  # the first one is on the wire
+
+
+def test_what_is_written_too_late_is_given_up_at_once() -> None:
+    line = Line(Wire(("a", "b"), 0.0))
+    stream = line.stream(deadline=1.0)
+    line.clock.run(1.0)
+    stream.write(b"late", fin=True)
+    assert line.gone == [(stream.stream_id, 4)]
+    assert stream.closed
+    assert not line.judged  # nothing of it waited
+
+
+def test_a_deadline_that_is_put_off_holds_from_then_on() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
+    line.stream(1).write(bytes(4000), fin=True)
+    late = line.stream(5, deadline=1.0)
+    late.write(b"x", fin=True)
+    late.set_deadline(2.0)
+    line.clock.run(1.5)
+    assert not line.gone
+    line.clock.run(2.0)
+    assert line.gone == [(late.stream_id, 1)]
+    assert line.judged[-1] == ("EXPIRED", 9)
+
+
+def test_what_waits_is_lost_with_the_connection_and_the_judge_hears_of_it() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}))
+    stream = line.stream()
+    stream.write(bytes(100))
+    stream.write(bytes(100))
+    line.pipe.send(None, Chunk("datagram", 0, b"d"))
+    line.pipe.close()
+    line.pipe.close()
+    assert [what for what, _ in line.judged] == ["sends", "CLOSED", "datagram"]
+    assert stream.queued == 0
+    assert line.run() == []  # also what was under way
+
+
+def test_who_is_least_urgent_and_waits_longest_is_shed() -> None:
+    line = Line(Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0}), limit=3000)
+    streams = [line.stream(priority, droppable=True) for priority in (1, 9, 9, 5)]
+    for stream in streams:
+        stream.write(bytes(1000))
+    streams[0].write(bytes(1000))
+    assert [stream.closed for stream in streams] == [False, True, False, False]
+    assert line.judged[-1] == ("SHED", 9)
+    assert line.pipe.backlog.droppable == 3000
+    assert line.pipe.receiver == "b"

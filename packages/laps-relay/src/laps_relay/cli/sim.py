@@ -40,8 +40,8 @@ Kind = Annotated[
     str | None,
     typer.Option(
         "--kind",
-        help="Only planned changes, faults, or networks in which Vias are injected: planned, "
-        "faults, steering.",
+        help="Only planned changes, faults, networks in which Vias are injected, or narrow links: "
+        "planned, faults, steering, narrow.",
     ),
 ]
 

@@ -18,15 +18,16 @@ after withdrawal     all tables are empty; a Via that does not reflect was so be
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
-from laps_relay.core.network.events import SubscribeGone
+from laps_relay.core.network.events import SetGone, SubscribeGone
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.probing import MAX_PROBES
 from laps_relay.sim.clients import Want
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
-from laps_relay.sim.ledger import BreakError
+from laps_relay.sim.ledger import FLIGHT, BreakError
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.routes import Routes
@@ -48,6 +49,7 @@ class Checks:
 
     __slots__ = (
         "_deeds",
+        "_ended",
         "_loops",
         "_sources",
         "_walked",
@@ -68,7 +70,11 @@ class Checks:
         self.stubs = StubChecks(world)
         self.steering = SteeringChecks(world, deeds)
         self.made = 0
+        self._ended: dict[tuple[str, int, int], float] = {}
+        """When sets of relays on connections were withdrawn."""
         world.watch(self.subscribe_gone)
+        if world.scenario.offered:
+            world.watch(self.set_gone)
 
     def _fail(self, rule: str, text: str) -> BreakError:
         return BreakError(rule, text, self._world.clock.now)
@@ -99,6 +105,12 @@ class Checks:
             raise self._fail(
                 "unsubscribed", f"{process.contact} lost the subscribe of {source.contact} too soon"
             )
+
+    def set_gone(self, process: RelayProcess, event: object) -> None:
+        """Remember when a set ended: the peer may not have heard of it."""
+        if isinstance(event, SetGone) and not event.incoming and event.session in process.ends:
+            connection = process.ends[event.session].connection
+            self._ended[process.contact, connection, event.sns_id] = self._world.clock.now
 
     def loops(self) -> None:
         """Follow every next hop: who comes back to itself, and for how long already."""
@@ -320,12 +332,23 @@ class Checks:
                     continue
                 place = (flow.connection, flow.peer, flow.set_id)
                 if place not in sent:
+                    if self._still_busy(flow.connection, flow.peer, flow.set_id):
+                        continue
                     raise self._fail("sets", f"{own} serves a set that nobody sends: {flow}")
                 out = sent.pop(place)
                 if out.targets != flow.targets:
                     raise self._fail("sets", f"{own} serves {flow}, sent is {out}")
         for (_, own, _), out in sent.items():
             raise self._fail("sets", f"{own} sends a set that nobody serves: {out}")
+
+    def _still_busy(self, connection: int, peer: NodeId, set_id: int) -> bool:
+        """Whether a set that has ended still has data in a queue: on narrow links it may."""
+        sender, now = self._sources[peer], self._world.clock.now
+        if not self._world.scenario.offered:
+            return False
+        ended = self._ended.get((sender.contact, connection, set_id), -math.inf)
+        lives = sender.tables.targets(connection, set_id) is not None
+        return lives or now - ended < FLIGHT
 
     def chatter(self, since: float, before: int) -> None:
         """At rest relays keep their sessions alive, and have nothing else to say."""

@@ -15,6 +15,7 @@ from laps_relay.core.network.interfaces import Answer, Feed
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import (
+    FLIGHT,
     OBJECT,
     BreakError,
     Flow,
@@ -54,6 +55,10 @@ class Style(NamedTuple):
     ttl_ms: int = 0
     padding: int = 0
     priority: int = 128
+
+    def deadline(self, now: float) -> float | None:
+        """Until when what is written now may wait in the first relay."""
+        return now + self.ttl_ms / 1000 if self.ttl_ms else None
 
 
 class Publication:
@@ -219,7 +224,9 @@ class Clients:
             flow.groups[group.number] = group
             stream = None
             if not style.datagrams:
-                stream = feed.open_stream(now, priority=style.priority, ttl_ms=style.ttl_ms)
+                stream = feed.open_stream(
+                    now, priority=style.priority, ttl_ms=style.ttl_ms, deadline=style.deadline(now)
+                )
             self._object(group, feed, stream, style)
 
     def _object(self, group: Group, feed: Feed, stream: OutStream | None, style: Style) -> None:
@@ -233,6 +240,7 @@ class Clients:
         group.whole = group.sent >= style.objects
         self._ledger.published += 1
         if stream is not None:
+            stream.set_deadline(style.deadline(now))
             stream.write(data, group.whole)
         else:
             feed.send_datagram(now, data, priority=style.priority, ttl_ms=style.ttl_ms)
@@ -315,7 +323,7 @@ class Clients:
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
     ) -> None:
         """A stream for our clients."""
-        self._known(now, header.track)
+        self._known(now, header.track, data)
         self._incoming[stream] = _Incoming(header.track)
         self.stream_data(now, stream, data, fin)
 
@@ -340,24 +348,32 @@ class Clients:
         del incoming.buffer[:pos]
         if fin:
             del self._incoming[stream]
-            if incoming.buffer:
+            if incoming.buffer or incoming.of is None:
                 raise BreakError("payload", f"{self.contact}: a stream ends inside an object", now)
+            self._ledger.ended(now, self.contact, incoming.of, incoming.next)
 
-    def stream_reset(self, now: float, stream: int, code: int) -> None:  # noqa: ARG002
+    def stream_reset(self, now: float, stream: int, code: int) -> None:
         """It was abandoned."""
-        self._incoming.pop(stream, None)
+        incoming = self._incoming.pop(stream, None)
+        want = None if incoming is None else self.wants.get(incoming.key)
+        if incoming is not None and incoming.of is not None and want is not None:
+            self._ledger.reset(now, self.contact, incoming.of, code, since=want.since)
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
         """An object."""
-        self._known(now, header.track)
+        self._known(now, header.track, payload)
         item = read_object(payload)
         if item is None or item.size != len(payload) or len(payload) < OBJECT.size:
             raise BreakError("payload", f"{self.contact}: a datagram is not one object", now)
         self._ledger.delivered(now, self.contact, header.track, item)
 
-    def _known(self, now: float, key: int) -> None:
+    def _known(self, now: float, key: int, data: bytes) -> None:
+        """It is wanted, or was when it was sent; on narrow links that may be long ago."""
         if key in self.wants:
             return
+        item = read_object(data, whole=False)
+        if item is not None:
+            now = min(now, self._ledger.group(item.flow, item.group, now).began + FLIGHT)
         left = self.past.get(key)
         if left is None:
             raise BreakError("not wanted", f"{self.contact} got {key:#x}, which nobody wanted", now)

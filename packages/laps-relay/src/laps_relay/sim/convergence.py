@@ -15,7 +15,8 @@ diameter's bound are counted: :attr:`Convergence.late`.
 The time that a dead session takes to be noticed is before that: the change is the moment in which
 a relay notices. Batching counts once for each relay that passes the news on, because each collects
 for that long what it has to say. The one-way delay is the longest of all links that are up, with
-its jitter, and with a retransmission where packets are lost.
+its jitter, with a retransmission where packets are lost, and with the packets before it where the
+bandwidth is limited.
 
 What else keeps news from passing puts the moment off: relays that stand still, blocked or slow
 links, peers that lie, sessions that only one side still believes in or that have lost their
@@ -30,6 +31,7 @@ from laps_relay.core.network.events import PeerAdded, PeerGone
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.oracle import Graph, Oracle
 from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.queues import PACKET
 from laps_relay.sim.routes import Routes
 from laps_relay.sim.wires import RETRANSMIT, Wire
 from laps_relay.sim.world import World
@@ -41,6 +43,9 @@ __all__ = ["Convergence"]
 
 AGAIN: Final = 0.1
 """How often to look whether what keeps news from passing is over."""
+
+AHEAD: Final = 2.5
+"""Packets that news may wait for where the bandwidth is limited."""
 
 
 class Convergence:
@@ -191,7 +196,15 @@ class Convergence:
 def bound_of(hops: int, wires: list[Wire], batch: float) -> float:
     """How long news may take to be known everywhere, so many hops away, and acted on."""
     delay = max(
-        (wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter for wire in wires),
+        (
+            wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter + _before(wire)
+            for wire in wires
+        ),
         default=0.0,
     )
     return hops * (delay + batch) + 2 * batch
+
+
+def _before(wire: Wire) -> float:
+    """What news wait for on a narrow wire: the packet that is being sent, and other news."""
+    return max(((AHEAD * PACKET) / rate for rate in wire.bandwidth.values()), default=0.0)

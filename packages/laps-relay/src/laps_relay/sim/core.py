@@ -165,6 +165,9 @@ class Tables(Protocol):
     def flows(self) -> Sequence[Flow]:
         """The FIB."""
 
+    def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
+        """Whom a set on a connection is for; None if it is not known any more."""
+
     def sizes(self) -> Mapping[str, int]:
         """Entries of all tables that must be empty when nobody publishes or subscribes."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from itertools import product
+from typing import Final
 
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
+from laps_relay.sim.narrow_kind import offered_by
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import used_via
@@ -17,6 +19,10 @@ from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass
 
 __all__ = ["Deeds"]
+
+DATAGRAM_PADDING: Final = 1000
+SLOW: Final = 0.1
+"""Of what one publisher sends, a slow receiver takes this part."""
 
 
 class Deeds:
@@ -74,7 +80,8 @@ class Deeds:
         self._publish_as(deed, AnnounceKind.NAMESPACE, self._world.scenario.style)
 
     def _publish_datagrams(self, deed: Deed) -> None:
-        style = self._world.scenario.style._replace(datagrams=True)
+        style = self._world.scenario.style
+        style = style._replace(datagrams=True, padding=min(style.padding, DATAGRAM_PADDING))
         self._publish_as(deed, AnnounceKind.TRACK, style)
 
     def _publish_as(self, deed: Deed, kind: AnnounceKind, style: Style) -> None:
@@ -83,6 +90,9 @@ class Deeds:
         if kind is AnnounceKind.NAMESPACE:
             name = FullTrackName(name.namespace, b"")
         others = self._publications.setdefault(deed.text, [])
+        manners = self._world.scenario.manners
+        priority, ttl_ms = manners[list(self._publications).index(deed.text) % len(manners)]
+        style = style._replace(priority=priority, ttl_ms=ttl_ms)
         publication = Publication(kind, name, deed.text, style, len(others))
         others.append((contact, publication))
         process = self._world.processes[contact]
@@ -308,13 +318,16 @@ class Deeds:
             self._world.clock.after(deed.value, process.resume)
 
     def _slow(self, deed: Deed) -> None:
-        """A receiver takes a few kilobytes a second for a while."""
+        """A receiver takes a tenth of what one publisher sends, for a while."""
         one, other = deed.who
-        wire = self._world.network.wire(one, other)
-        self._exempt(deed)
+        world = self._world
+        wire = world.network.wire(one, other)
+        if not world.scenario.offered:
+            self._exempt(deed)
         if wire is not None:
-            wire.slow[one] = 4000.0
-            self._world.clock.after(deed.value, wire.slow.pop, one, None)
+            wire.slow[one] = SLOW * offered_by(world.scenario.style)
+            world.disturbed()
+            world.clock.after(deed.value, wire.slow.pop, one, None)
 
     def _hostile(self, deed: Deed) -> None:
         victim, other = deed.who

@@ -22,16 +22,19 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from laps_relay.sim.groups import Flow, Flows, GivenUp, Group, Interval
 from laps_wire.errors import LapsError
 
 __all__ = [
     "OBJECT",
     "BreakError",
     "Delivery",
+    "Flow",
     "Flows",
+    "GivenUp",
     "Group",
     "Interval",
     "Ledger",
@@ -83,8 +86,8 @@ def encode_object(flow: int, group: int, number: int, now: float, padding: int =
     return OBJECT.pack(_MAGIC, padding, flow, group, number, now) + bytes(padding)
 
 
-def read_object(data: bytes | bytearray, pos: int = 0) -> Object | None:
-    """The object at ``pos``; None if it is not complete."""
+def read_object(data: bytes | bytearray, pos: int = 0, *, whole: bool = True) -> Object | None:
+    """The object at ``pos``; None if it is not complete, or not even its beginning."""
     if len(data) - pos < OBJECT.size:
         return None
     magic, padding, flow, group, number, time = OBJECT.unpack_from(data, pos)
@@ -93,84 +96,9 @@ def read_object(data: bytes | bytearray, pos: int = 0) -> Object | None:
             "payload", f"bytes that nobody published: {bytes(data[pos : pos + 8])!r}", 0.0
         )
     size = OBJECT.size + padding
-    if len(data) - pos < size:
+    if whole and len(data) - pos < size:
         return None
     return Object(flow, group, number, time, size)
-
-
-class Interval:
-    """How long a relay has had a track: from the answer to the end of its interest."""
-
-    __slots__ = ("contact", "end", "key", "start")
-
-    def __init__(self, contact: str, key: int, start: float) -> None:
-        self.contact = contact
-        self.key = key
-        self.start = start
-        self.end: float | None = None
-
-
-class Group:
-    """One stream's worth of objects, or of datagrams."""
-
-    __slots__ = (
-        "began",
-        "came",
-        "datagrams",
-        "ended",
-        "flow",
-        "got",
-        "links",
-        "number",
-        "sent",
-        "whole",
-    )
-
-    def __init__(self, flow: Flow, number: int, began: float, datagrams: bool) -> None:
-        self.flow = flow
-        self.number = number
-        self.began = began
-        self.ended = began
-        self.datagrams = datagrams
-        self.sent = 0
-        """Objects."""
-        self.whole = False
-        """Whether its publisher finished it."""
-        self.got: dict[str, int] = {}
-        """By contact of the receiver: a bit for each object."""
-        self.links: dict[tuple[str, str, int, int], int] = {}
-        """Where it went, and how often: sender, receiver, object (datagrams) or 0, o-relay if it
-        may have several."""
-        self.came: dict[tuple[str, int], int] = {}
-        """How often it was sent to a relay: receiver, object or 0."""
-
-
-class Flow:
-    """One publication of one track by one life of a publisher."""
-
-    __slots__ = ("contact", "groups", "key", "number", "scope")
-
-    def __init__(self, number: int, contact: str, key: int, scope: str) -> None:
-        self.number = number
-        self.contact = contact
-        self.key = key
-        self.scope = scope
-        self.groups: dict[int, Group] = {}
-
-
-class Flows:
-    """All flows, by number."""
-
-    __slots__ = ("all",)
-
-    def __init__(self) -> None:
-        self.all: dict[int, Flow] = {}
-
-    def begin(self, contact: str, key: int, scope: str) -> Flow:
-        """A new flow."""
-        flow = Flow(len(self.all) + 1, contact, key, scope)
-        self.all[flow.number] = flow
-        return flow
 
 
 class Ledger:
@@ -181,13 +109,17 @@ class Ledger:
         "_exempt",
         "crossings",
         "deliveries",
+        "flight",
         "flows",
+        "given_up",
         "intervals",
         "loops",
         "lossy",
         "lost",
         "moved",
         "published",
+        "unnamed",
+        "waiting",
     )
 
     def __init__(self) -> None:
@@ -207,6 +139,14 @@ class Ledger:
         """What policy rules out, and from when to when."""
         self.lossy = False
         """Whether links lose packets: datagrams are gone then."""
+        self.flight = FLIGHT
+        """The longest that an object may be under way in this network."""
+        self.given_up = 0
+        """Objects that did not come because something on their way was given up, or still waits."""
+        self.unnamed: list[tuple[float, int, GivenUp]] = []
+        """What was given up behind its header, of nobody knows which group: when, key, for whom."""
+        self.waiting: Callable[[], dict[Group, tuple[GivenUp, ...]]] = dict
+        """What waits in queues now, and for whom."""
 
     # Windows
 
@@ -216,7 +156,7 @@ class Ledger:
         ``pairs``: for which publishers and subscribers; None: for all.
         """
         if pairs is None or pairs:
-            self._exempt.append((start - FLIGHT, end, pairs))
+            self._exempt.append((start - self.flight, end, pairs))
 
     def exempted(self, start: float, end: float, pair: Pair | None = None) -> bool:
         """Whether something unplanned went on at any time between, for a pair or for anybody."""
@@ -296,17 +236,49 @@ class Ledger:
                 raise BreakError(
                     "copied", f"{sender} got {name} {came} times, {receiver} more often", now
                 )
-            if group.began > self.moved + FLIGHT and not self.exempted(now, now):
+            if group.began > self.moved + self.flight and not self.exempted(now, now):
                 raise BreakError("link twice", f"{name} crossed {sender} -> {receiver} twice", now)
             self.loops += 1
         group.links[link] = sent + 1
         group.came[receiver, number] = group.came.get((receiver, number), 0) + 1
         return group
 
+    def ended(self, now: float, contact: str, item: tuple[int, int], came: int) -> None:
+        """A stream came to its end at a receiver: that is the publisher's, with all before it."""
+        group = self.group(*item, now)
+        if not group.whole or came != group.sent:
+            raise BreakError(
+                "cut short",
+                f"a stream of {item[0]}/{item[1]} ended at {contact} with {came} objects, "
+                f"published were {group.sent}{'' if group.whole else ' so far'}",
+                now,
+            )
+
+    def reset(
+        self, now: float, contact: str, item: tuple[int, int], code: int, *, since: float
+    ) -> None:
+        """A stream was reset at a receiver: because it was given up on its way, with that code.
+
+        ``since``: who wants the track only since then may have left it before.
+        """
+        group = self.group(*item, now)
+        if group.began < since:
+            return
+        pair = (group.flow.contact, contact)
+        if not group.explained(contact, code=code) and not self.exempted(group.began, now, pair):
+            raise BreakError(
+                "reset",
+                f"a stream of {item[0]}/{item[1]} was reset at {contact} with {code:#x}, and "
+                "nobody on its way gave it up so",
+                now,
+            )
+
     # What must have arrived
 
     def missing(self, until: float) -> Iterator[tuple[Group, Interval, int, bool]]:
         """Groups that a receiver should have and has not; how many objects, and if that is bad."""
+        waiting = self.waiting()
+        spent: set[tuple[int, str]] = set()
         by_key: dict[int, list[Interval]] = {}
         for interval in self.intervals:
             by_key.setdefault(interval.key, []).append(interval)
@@ -321,7 +293,7 @@ class Ledger:
                 # target gets it from where the change came first (laps-2, 6.1).
                 grace = max(grace, OVERTAKEN)
             for group in flow.groups.values():
-                late = group.ended + FLIGHT
+                late = group.ended + self.flight
                 if late > until or (group.datagrams and self.lossy):
                     continue
                 for interval in by_key.get(flow.key, ()):
@@ -335,8 +307,31 @@ class Ledger:
                         pair = (flow.contact, interval.contact)
                         if self.barred(group.began, group.ended, (*pair, flow.key)):
                             continue
+                        if group.explained(
+                            interval.contact, waiting.get(group, ())
+                        ) or self._unnamed(group, interval.contact, spent):
+                            self.given_up += group.sent - got
+                            continue
                         excused = self.exempted(group.began, group.ended, pair)
                         yield group, interval, group.sent - got, not excused
+
+    def _unnamed(self, group: Group, contact: str, spent: set[tuple[int, str]]) -> bool:
+        """Whether nothing of a group came, because it was given up behind its header.
+
+        Each that was given up explains one group to each receiver.
+        """
+        if group.got.get(contact):
+            return False
+        for number, (when, key, whom) in enumerate(self.unnamed):
+            if (
+                key == group.flow.key
+                and group.began <= when <= group.ended + self.flight
+                and (whom.targets is None or contact in whom.targets)
+                and (number, contact) not in spent
+            ):
+                spent.add((number, contact))
+                return True
+        return False
 
     def settle(self, until: float) -> None:
         """Check that nothing is missing of what ended before; count what may be."""

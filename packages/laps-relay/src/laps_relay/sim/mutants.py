@@ -31,6 +31,8 @@ from laps_relay.core.network.wants import Wants
 from laps_relay.core.network.ways import Ways
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.sim.build import network_relay
+from laps_relay.sim.narrow_kind import NARROW
+from laps_relay.sim.narrow_mutants import priority_ignored, ttl_ignored
 from laps_relay.sim.runner import Outcome, simulate, simulate_seed, uncollected
 from laps_relay.sim.scenario import scenario
 from laps_relay.sim.steering_kind import STEERING
@@ -282,6 +284,9 @@ def _early_data_dropped(patch: Patch) -> None:
 _PLANNED: Final = "planned"
 _FAULTS: Final = "faults"
 _BUSY: Final = "busy"
+_NARROW: Final = tuple(
+    (seed, 8, shape, NARROW) for seed in range(1, 30) for shape in ("random", "tree")
+)
 
 
 _STEERED: Final = tuple((seed, 8, "regions", STEERING) for seed in range(1, 10))
@@ -430,5 +435,15 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="data that comes before its set does not wait",
         patch=_early_data_dropped,
         seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
+    ),
+    "ttl-ignored": Mutant(
+        what="what has waited too long is sent nevertheless",
+        patch=ttl_ignored,
+        seen=_NARROW,
+    ),
+    "priority-ignored": Mutant(
+        what="all streams are as urgent as each other",
+        patch=priority_ignored,
+        seen=_NARROW,
     ),
 }

@@ -25,7 +25,8 @@ from typing import Final, Protocol
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.interfaces import Dial
 from laps_relay.sim.clock import Clock
-from laps_relay.sim.wires import Chunk, Pipe, SimOutStream, Wire
+from laps_relay.sim.queues import QUEUE_BYTES
+from laps_relay.sim.wires import Cause, Chunk, Pipe, QueueJudge, SimOutStream, Wire
 from laps_wire.peering.session import Role
 
 __all__ = ["CONNECT_TIMEOUT", "IDLE_CODE", "End", "Host", "Network"]
@@ -129,11 +130,11 @@ class End:
             self._mark = len(self._streams)
         return stream
 
-    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:  # noqa: ARG002
-        """Send a datagram; it is sent at once, or never."""
+    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
+        """Send a datagram; it waits its turn, until its deadline."""
         if not self.open or len(data) > DATAGRAM_BYTES:
             return False
-        self.pipe.send(None, Chunk("datagram", 0, bytes(data)))
+        self.pipe.send(None, Chunk("datagram", 0, bytes(data)), deadline)
         return True
 
     def stop_sending(self, stream_id: int, code: int) -> None:
@@ -144,11 +145,11 @@ class End:
     def stopped(self, stream_id: int, code: int) -> None:
         """The other side asked for that: the stream is reset, and the relay is told."""
         stream = self._streams.pop(stream_id, None)
-        if stream is None or (stream.closed and not stream.queued):
+        if stream is None or (stream.closed and not stream.waiting):
             return
         lost = stream.queued
         stream.closed = True
-        self.pipe.abandon(stream, code)
+        self.pipe.abandon(stream, code, Cause.STOPPED)
         self.host.stream_gone(self, stream, lost, True)
 
 
@@ -164,6 +165,8 @@ class Network:
         "_wires",
         "default",
         "idle",
+        "judge",
+        "queue",
         "up",
     )
 
@@ -179,6 +182,10 @@ class Network:
         self._dice = dice
         self._watch = watch
         self.idle = idle
+        self.queue = QUEUE_BYTES
+        """Bytes that a connection keeps for a slow peer."""
+        self.judge: QueueJudge | None = None
+        """Who looks at what waits, and at what is given up."""
         self._hosts: dict[str, Host] = {}
         self._wires: dict[tuple[str, str], Wire] = {}
         self.default: Callable[[str, str], Wire | None] = lambda *_: None
@@ -242,6 +249,9 @@ class Network:
                 lambda chunk, other=other: self._arrive(other, chunk),  # type: ignore[misc]
                 lambda stream, lost, end=end: self._dropped(end, stream, lost),  # type: ignore[misc]
                 lambda stream, chunk, end=end: self._watch(end, stream, chunk),  # type: ignore[misc]
+                connection=self._number,
+                limit=self.queue,
+                judge=self.judge,
             )
         self.up[self._number] = (near, far)
         # The listener's side exists when the dialler's first bytes come: planned before them.
@@ -330,7 +340,7 @@ class Network:
 
     def _end(self, end: End) -> None:
         end.open = False
-        end.pipe.closed = True
+        end.pipe.close()
         if not end.other.open:
             self.up.pop(end.connection, None)
 

@@ -13,7 +13,6 @@ from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.edge_host import EdgeHost
-from laps_relay.sim.ledger import FLIGHT
 from laps_relay.sim.net import End
 from laps_relay.sim.topology import RelaySpec
 from laps_relay.sim.wires import Chunk, SimOutStream
@@ -115,8 +114,8 @@ class RelayProcess:
             self.clients = Clients(self._world.clock, self._world.ledger, self.contact, self.call)
         else:
             self.clients = self.edge.clients
-        settings = self._world.scenario.settings
-        self.clients.stays = settings.unsubscribe_delay + settings.set_linger + FLIGHT
+        settings, flight = self._world.scenario.settings, self._world.ledger.flight
+        self.clients.stays = settings.unsubscribe_delay + settings.set_linger + flight
         self.core, self.tables = self._world.build(self)
         self._world.note(self.contact, "starts, life", self.life)
         self.pump()

@@ -16,7 +16,7 @@ from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
 from laps_relay.sim.convergence import Convergence
 from laps_relay.sim.deeds import Deeds
-from laps_relay.sim.ledger import FLIGHT, BreakError
+from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.messages import shared_messages
 from laps_relay.sim.scenario import LARGE, Scenario, scenario
 from laps_relay.sim.storms import Storms
@@ -118,7 +118,7 @@ class Run:
         # Proof: what is published now must reach everybody, and nothing excuses a gap any more.
         self._run_to(max(world.clock.now, world.ledger.mended + 0.01))
         proof, said = world.clock.now, world.control_messages
-        self._run_to(proof + 2.5 * made.style.period + FLIGHT + 0.5)
+        self._run_to(proof + 2.5 * made.style.period + made.flight + 0.5)
         world.ledger.settle(world.clock.now)
         self.checks.chatter(proof, said)
         self.checks.at_rest()
@@ -129,7 +129,7 @@ class Run:
         self.deeds.unsubscribe_all()
         if made.seed % 2:
             # Publishers stay a little, and find that nobody listens.
-            stays = settings.unsubscribe_delay + settings.set_linger + FLIGHT
+            stays = settings.unsubscribe_delay + settings.set_linger + made.flight
             self._run_to(world.clock.now + stays + made.style.period)
             self.checks.nobody_listens()
         self.deeds.unpublish_all()
@@ -138,7 +138,7 @@ class Run:
             asked *= 2  # a parent begins to wait when its Stub has waited
         # A relay remembers its own withdrawals the longest.
         linger = settings.set_linger + asked + settings.hold + 2 * settings.convergence
-        self._run_to(world.clock.now + FLIGHT + linger + 2.0)
+        self._run_to(world.clock.now + made.flight + linger + 2.0)
         self.checks.empty()
         self._stubs_go()
 

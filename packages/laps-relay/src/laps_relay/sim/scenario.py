@@ -4,7 +4,7 @@
 
     0 s      boot            relays start, dial, converge
     1 s      clients         publishers and subscribers come
-    6 s      changes         planned ones (nothing may be lost), or faults, or both; clients churn
+    6 s      changes         planned ones (nothing may be lost), or faults; clients churn
              heal            everything that was broken is mended
              rest            the tables must equal the oracle; every want is answered
              proof           groups that everybody must get
@@ -23,7 +23,10 @@ from laps_relay.sim.backbones import backbone
 from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
+from laps_relay.sim.ledger import FLIGHT
+from laps_relay.sim.narrow_kind import NARROW, with_narrow, with_teeth
 from laps_relay.sim.policies import with_policies
+from laps_relay.sim.queues import QUEUE_BYTES
 from laps_relay.sim.shapes import generate, with_control_servers
 from laps_relay.sim.steering_kind import STEERING, with_steering
 from laps_relay.sim.stubs import STUBS, with_stubs
@@ -37,6 +40,9 @@ PLANNED: Final = ("insert", "drain", "slower", "policy")
 FAULTS: Final = (
     "cut", "half", "crash", "pause", "slow", "double", "liar", "garbage", "reflector", "flood",
 )  # fmt: skip
+
+NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
+"""Without drains: what waits in a queue for longer than a relay drains is lost with it."""
 
 SETTINGS: Final = NetworkSettings(
     hold=24.0,
@@ -68,6 +74,8 @@ ON_BYTES: Final = 8
 """Every so many seeds one runs on real bytes."""
 STEERED: Final = 6
 """Every so many seeds one is of the kind ``steering``."""
+NARROWED: Final = 10
+"""Every so many seeds one is of the kind ``narrow``."""
 STUBBED: Final = 15
 """Every so many seeds one has Stubs."""
 DEFAULT_STYLE: Final = Style()
@@ -99,6 +107,14 @@ class Scenario:
     """Whether control messages are bytes, or are handed over as they are (faster)."""
     parallel: int = 1
     """Connections for each configured link."""
+    queue: int = QUEUE_BYTES
+    """Bytes that a connection keeps for a slow peer."""
+    manners: tuple[tuple[int, int], ...] = ((128, 0),)
+    """Priority and ttl in milliseconds of tracks, in turn."""
+    offered: float = 0.0
+    """Bytes a second of all publishers together, if links are narrow."""
+    flight: float = FLIGHT
+    """The longest an object may be under way through all relays."""
     settle: float = 8.0
     """After the last deed, until everything must be at rest."""
 
@@ -141,6 +157,8 @@ def scenario(
     if shape == "ring" and size > 20:
         shape = "chord"
     servers = draw.choice((0, 0, 0, 0, 2, 3))
+    if free and seed % NARROWED == NARROWED - 3:
+        drawn = NARROW
     made = _topology(topology or shape, size, dice)
     if servers and relays is None:
         made = with_control_servers(made, servers)
@@ -190,8 +208,9 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
     when = 6.0
     changes: list[Deed] = []
     count = draw.randint(3, 5) if len(topology.relays) <= LARGE else 2
+    verbs = {"faults": FAULTS, NARROW: NARROWING}.get(kind, PLANNED)
     for number in range(count):
-        verb = draw.choice(FAULTS if kind == "faults" else PLANNED)
+        verb = draw.choice(verbs)
         if verb == "policy" and number < count - 1:
             # It is the last one: a class that may not pass a relay may have no way that
             # neighbours tell, when the next change comes.
@@ -207,6 +226,10 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
         deeds=tuple(sorted((*deeds, *changes, *churn), key=lambda deed: deed.when)),
         healed=healed,
     )
+    if kind == NARROW:
+        made = with_narrow(made, Dice(seed).of(NARROW))
+    elif kind == "faults":
+        made = with_teeth(made, Dice(seed).of(NARROW))
     return with_policies(made, Dice(seed).of("policies"), 6.0, when)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from laps_relay.core.network.interfaces import LOCAL
+from laps_relay.core.network.interfaces import LOCAL, EgressSet
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.sim.core import Flow, SetOut
 from laps_wire.nodeid import NodeId
@@ -97,6 +97,14 @@ class RelayTables:
                 )
             )
         return found
+
+    def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
+        """Whom a set on a connection is for, also one that only streams under way still use."""
+        for session, end in self._process.ends.items():
+            if end.connection == connection:
+                found = self._relay._sets._egress.get(EgressSet(session, sns_id))
+                return None if found is None else found.targets
+        return None
 
     def _connection(self, session: int) -> int:
         end = self._process.ends.get(session)

@@ -18,6 +18,7 @@ A topology is data: names, types, places and links. It comes from a generator
     jitter_ms = 0.5
     loss = 0.001
     bandwidth_kbps = 10000
+    bandwidth_back_kbps = 2000   # from b to a, if that is another one
 
 The same in JSON is an object with the lists ``relay`` and ``link``.
 """
@@ -84,7 +85,9 @@ class LinkSpec:
     jitter: float = 0.0
     loss: float = 0.0
     bandwidth: float | None = None
-    """Bytes a second in each direction; None: no limit."""
+    """Bytes a second from ``a`` to ``b``; None: no limit."""
+    bandwidth_back: float | None = None
+    """The same from ``b`` to ``a``; None: as much as there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +186,8 @@ def _relay(file: Path, number: int, entry: Mapping[str, Any]) -> RelaySpec:
 
 
 def _link(file: Path, entry: Mapping[str, Any], relays: Mapping[str, RelaySpec]) -> LinkSpec:
-    known = {"a", "b", "delay_ms", "jitter_ms", "loss", "bandwidth_kbps", "countries"}
+    known = {"a", "b", "delay_ms", "jitter_ms", "loss", "bandwidth_kbps", "bandwidth_back_kbps"}
+    known.add("countries")
     _no_others(file, "link", entry, known)
     try:
         a, b = str(entry["a"]), str(entry["b"])
@@ -196,14 +200,18 @@ def _link(file: Path, entry: Mapping[str, Any], relays: Mapping[str, RelaySpec])
         if len(ends) != 2 or ends[0] is None or ends[1] is None:
             raise TopologyError(f"{file}: link {a} - {b}: give delay_ms, or two locations")
         delay = light_delay(ends[0], ends[1])
-    bandwidth = entry.get("bandwidth_kbps")
+
+    def rate(key: str) -> float | None:
+        return float(entry[key]) * 125 if key in entry else None
+
     return LinkSpec(
         a=a,
         b=b,
         delay=delay,
         jitter=float(entry.get("jitter_ms", 0)) / 1000,
         loss=float(entry.get("loss", 0)),
-        bandwidth=None if bandwidth is None else float(bandwidth) * 125,
+        bandwidth=rate("bandwidth_kbps"),
+        bandwidth_back=rate("bandwidth_back_kbps"),
     )
 
 

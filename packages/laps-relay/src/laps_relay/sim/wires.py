@@ -3,12 +3,13 @@
 ::
 
     sender                 Pipe                                       receiver
-    OutStream.write --> [queue, if the bandwidth is limited] --> ~~~ delay, jitter ~~~> in order
-    control bytes   -->  by priority, with deadlines              loss: later (streams)  inside
-    datagrams       -->                                           or never (datagrams)   a stream
+    OutStream.write --> [Backlog, if the bandwidth is limited] --> ~~~ delay, jitter ~~~> in order
+    control bytes   -->  by priority, with deadlines                loss: later (streams)  inside
+    datagrams       -->                                             or never (datagrams)   a stream
 
-A :class:`Wire` is what lies between two relays, whatever connections they have: delay, jitter,
-loss, bandwidth, and whether anything gets through in each direction. While a direction is blocked,
+A :class:`Wire` is what lies between two relays, whatever connections they have: delay, jitter and
+loss, and for each direction a bandwidth that all connections share
+(:mod:`laps_relay.sim.queues`), and whether anything gets through. While a direction is blocked,
 what is sent waits, as QUIC would send it again; whoever hears nothing for the idle time gives the
 connection up (:mod:`laps_relay.sim.net`).
 
@@ -18,20 +19,18 @@ Streams are not ordered among each other: each chunk draws its own delay.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from enum import Enum
 from math import inf
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from laps_relay.sim.clock import Clock
+from laps_relay.sim.queues import QUEUE_BYTES, Backlog, Lane, Waiting
 
-__all__ = ["RETRANSMIT", "Chunk", "Pipe", "SimOutStream", "Wire"]
+__all__ = ["RETRANSMIT", "Cause", "Chunk", "Pipe", "QueueJudge", "SimOutStream", "Wire"]
 
-CONTROL: Final = -1
-"""Priority of control streams: before all data."""
-QUEUE_BYTES: Final = 256 * 1024
-"""What a sender keeps for a slow peer; droppable streams are given up beyond it."""
 RETRANSMIT: Final = 3.0
 """A chunk that was lost arrives later by this many one-way delays."""
 
@@ -44,11 +43,14 @@ class Wire:
     delay: float
     jitter: float = 0.0
     loss: float = 0.0
-    bandwidth: float | None = None
+    bandwidth: dict[str, float] = field(default_factory=dict)
+    """Bytes a second, by contact of the sender; who is not there has no limit."""
     blocked: dict[str, bool] = field(default_factory=dict)
     """By the contact of the sender."""
     slow: dict[str, float] = field(default_factory=dict)
     """Receivers that take only so many bytes a second, by contact of the *sender*."""
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    """Who uses the bandwidth now, by contact of the sender."""
 
     @property
     def srtt_us(self) -> int:
@@ -57,7 +59,8 @@ class Wire:
 
     def rate(self, sender: str) -> float | None:
         """Bytes a second in one direction; None: no limit."""
-        return self.slow.get(sender, self.bandwidth)
+        rates = [each[sender] for each in (self.bandwidth, self.slow) if sender in each]
+        return min(rates, default=None)
 
 
 class Chunk(NamedTuple):
@@ -74,11 +77,35 @@ class Chunk(NamedTuple):
 Arrive: TypeAlias = "Callable[[Chunk], None]"
 
 
+class Cause(Enum):
+    """Why what waited of a stream is not sent."""
+
+    SHED = "too much waits"
+    EXPIRED = "it waited too long"
+    RESET = "the relay reset it"
+    STOPPED = "the peer wants no more of it"
+    CLOSED = "the connection ended"
+
+
+class QueueJudge(Protocol):
+    """Who looks at what queues do."""
+
+    def sends(self, pipe: Pipe, stream: SimOutStream | None, item: Waiting) -> None:
+        """Something that waited is sent now: data of a stream, or a datagram."""
+
+    def drops(self, pipe: Pipe, stream: SimOutStream, cause: Cause, code: int) -> None:
+        """What waits of a stream is given up; it still waits."""
+
+    def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
+        """A datagram is given up."""
+
+
 class SimOutStream:
     """The sending half of a stream (``OutStream``)."""
 
     __slots__ = (
         "_pipe",
+        "ahead",
         "closed",
         "deadline",
         "drop_code",
@@ -87,7 +114,10 @@ class SimOutStream:
         "priority",
         "queued",
         "seen",
+        "stands",
         "stream_id",
+        "timer",
+        "waiting",
     )
 
     def __init__(
@@ -109,7 +139,15 @@ class SimOutStream:
         self.queued = 0
         self.opened = pipe.clock.now
         self.seen: Any = None
-        """What whoever watches the pipe keeps for this stream."""
+        """What whoever watches the pipe keeps for this stream ..."""
+        self.ahead: Any = None
+        """... and who judges what waits."""
+        self.waiting: deque[Waiting] = deque()
+        """What is not sent yet."""
+        self.stands = 0
+        """Its place among those that are as urgent."""
+        self.timer = False
+        """Whether somebody looks when its deadline is over."""
 
     def write(self, data: bytes, fin: bool = False) -> None:
         """Send bytes, in order."""
@@ -122,7 +160,7 @@ class SimOutStream:
 
     def reset(self, code: int) -> None:
         """Abandon it: what is queued is not sent."""
-        if not self.closed or self.queued:
+        if not self.closed or self.waiting:
             self.closed = True
             self._pipe.abandon(self, code)
 
@@ -133,6 +171,8 @@ class SimOutStream:
     def set_deadline(self, deadline: float | None) -> None:
         """What has not been sent by then is given up."""
         self.deadline = deadline
+        if self.waiting:
+            self._pipe.look_at(self)
 
 
 class Pipe:
@@ -140,19 +180,18 @@ class Pipe:
 
     __slots__ = (
         "_arrive",
-        "_busy",
         "_dice",
         "_gone",
         "_last",
         "_overtaken",
-        "_queue",
-        "_serial",
         "_stalled",
-        "_waiting",
         "_watch",
+        "backlog",
         "clock",
         "closed",
-        "queued",
+        "connection",
+        "judge",
+        "lane",
         "sender",
         "wire",
     )
@@ -166,12 +205,18 @@ class Pipe:
         arrive: Arrive,
         gone: Callable[[SimOutStream, int], None],
         watch: Callable[[SimOutStream | None, Chunk], None],
+        *,
+        connection: int = 0,
+        limit: int = QUEUE_BYTES,
+        judge: QueueJudge | None = None,
     ) -> None:
         self.clock = clock
         self.wire = wire
         self.sender = sender
+        self.connection = connection
+        self.judge = judge
         self.closed = False
-        self.queued = 0
+        self.backlog = Backlog(limit)
         self._dice = dice
         self._arrive = arrive
         self._gone = gone
@@ -181,88 +226,113 @@ class Pipe:
         self._overtaken: dict[int, float] = {}
         """Streams whose data is under way when their reset arrives, and when that is."""
         self._stalled: list[tuple[SimOutStream | None, Chunk]] = []
-        self._queue: list[tuple[int, int, SimOutStream | None, Chunk]] = []
-        self._waiting: dict[int, SimOutStream] = {}
-        """Streams with something in the queue."""
-        self._serial = 0
-        self._busy = False
+        self.lane = wire.lanes.setdefault(sender, Lane(clock))
+
+    @property
+    def receiver(self) -> str:
+        """The contact at the other end."""
+        one, other = self.wire.ends
+        return other if self.sender == one else one
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes a second that the wire takes now."""
+        return self.wire.rate(self.sender)
 
     # Sending
 
-    def send(self, stream: SimOutStream | None, chunk: Chunk) -> None:
-        """Queue a chunk of a stream, or of the control stream, or a datagram."""
+    def send(
+        self, stream: SimOutStream | None, chunk: Chunk, deadline: float | None = None
+    ) -> None:
+        """Send a chunk of a stream, or of the control stream, or a datagram; or let it wait."""
         if self.closed:
             return
-        if self.wire.rate(self.sender) is None and not self._queue and not self._busy:
+        wire, backlog = self.wire, self.backlog
+        now = self.clock.now
+        if stream is not None:
+            deadline = stream.deadline
+            if deadline is not None and deadline <= now:
+                self._drop(stream, Cause.EXPIRED, len(chunk.data))
+                return
+        if not backlog and (not (wire.bandwidth or wire.slow) or self.rate is None):
             self._fly(stream, chunk)
             return
-        self._serial += 1
-        priority = CONTROL if stream is None else stream.priority
-        heappush(self._queue, (priority, self._serial, stream, chunk))
-        size = len(chunk.data)
-        self.queued += size
         if stream is not None:
-            stream.queued += size
-            self._waiting[stream.stream_id] = stream
-            if self.queued > QUEUE_BYTES:
-                self._shed()
-        if not self._busy:
-            self._next()
+            backlog.put(stream, chunk, now)
+            self.look_at(stream)
+            while (worst := backlog.worst()) is not None:
+                self._drop(worst, Cause.SHED)
+        elif chunk.kind == "datagram":
+            oldest = backlog.put_datagram(chunk, now, deadline)
+            if oldest is not None:
+                self._drop_datagram(oldest)
+        else:
+            backlog.control.append(Waiting(chunk, now))
+        self.lane.want(self)
 
-    def abandon(self, stream: SimOutStream, code: int) -> None:
+    def abandon(self, stream: SimOutStream, code: int, cause: Cause = Cause.RESET) -> None:
         """Reset a stream: drop what is queued of it."""
-        self._forget(stream)
+        if stream.waiting and self.judge is not None:
+            self.judge.drops(self, stream, cause, code)
+        self._forget(stream, code)
+
+    def look_at(self, stream: SimOutStream) -> None:
+        """Something of a stream waits: give it up when its deadline is over."""
+        if stream.deadline is not None and not stream.timer:
+            stream.timer = True
+            self.clock.at(stream.deadline, self._due, stream)
+
+    def _due(self, stream: SimOutStream) -> None:
+        stream.timer = False
+        if self.closed or not stream.waiting or stream.deadline is None:
+            return
+        if stream.deadline > self.clock.now:
+            self.look_at(stream)
+        else:
+            self._drop(stream, Cause.EXPIRED)
+
+    def _drop(self, stream: SimOutStream, cause: Cause, unqueued: int = 0) -> None:
+        if stream.waiting and self.judge is not None:
+            self.judge.drops(self, stream, cause, stream.drop_code)
+        lost = stream.queued + unqueued
+        stream.closed = True
+        self._forget(stream, stream.drop_code)
+        self._gone(stream, lost)
+
+    def _forget(self, stream: SimOutStream, code: int) -> None:
+        self.backlog.forget(stream)
         if not self.closed:
             self._fly(stream, Chunk("reset", stream.stream_id, code=code))
 
-    def _forget(self, stream: SimOutStream) -> None:
-        if stream.queued:
-            # Its entries stay in the heap, without a stream that counts them.
-            self.queued -= stream.queued
-            stream.queued = 0
-        self._waiting.pop(stream.stream_id, None)
+    def _drop_datagram(self, item: Waiting) -> None:
+        if self.judge is not None:
+            self.judge.drops_datagram(self, item)
 
-    def _shed(self) -> None:
-        """The peer is too slow: give up the least urgent stream that may be."""
-        worst: SimOutStream | None = None
-        for stream in self._waiting.values():
-            if stream.droppable and (worst is None or stream.priority >= worst.priority):
-                worst = stream
-        if worst is not None:
-            self._drop(worst)
+    def send_next(self) -> int | None:
+        """Put the most urgent packet on the wire; None if nothing waits."""
+        while not self.closed and (found := self.backlog.take()) is not None:
+            stream, item = found
+            is_datagram = item.chunk.kind == "datagram"
+            if is_datagram and item.deadline is not None and item.deadline <= self.clock.now:
+                self._drop_datagram(item)
+                continue
+            if self.judge is not None and (stream is not None or is_datagram):
+                self.judge.sends(self, stream, item)
+            self._fly(stream, item.chunk)
+            return len(item.chunk.data)
+        return None
 
-    def _drop(self, stream: SimOutStream) -> None:
-        lost = stream.queued
-        stream.closed = True
-        self.abandon(stream, stream.drop_code)
-        self._gone(stream, lost)
-
-    def _next(self) -> None:
-        """Put the most urgent chunk on the wire."""
-        while self._queue:
-            _, _, stream, chunk = heappop(self._queue)
-            size = len(chunk.data)
-            if stream is not None:
-                if stream.stream_id not in self._waiting:
-                    continue  # it was reset meanwhile
-                if stream.deadline is not None and stream.deadline <= self.clock.now:
-                    self._drop(stream)
-                    continue
-                stream.queued -= size
-                if not stream.queued:
-                    del self._waiting[stream.stream_id]
-            self.queued -= size
-            rate = self.wire.rate(self.sender)
-            self._fly(stream, chunk)
-            if rate is not None:
-                self._busy = True
-                self.clock.after((size + 40) / rate, self._sent)
-                return
-
-    def _sent(self) -> None:
-        self._busy = False
-        if not self.closed:
-            self._next()
+    def close(self) -> None:
+        """The connection is over: nothing more is sent."""
+        if self.closed:
+            return
+        if self.judge is not None:
+            for stream in self.backlog.streams.values():
+                self.judge.drops(self, stream, Cause.CLOSED, 0)
+            for item in self.backlog.datagrams:
+                self.judge.drops_datagram(self, item)
+        self.closed = True
+        self.backlog.clear()
 
     # Under way
 
@@ -316,6 +386,6 @@ class Pipe:
                     continue
                 if stream.deadline is not None and stream.deadline <= self.clock.now:
                     expired[stream.stream_id] = None
-                    self._drop(stream)
+                    self._drop(stream, Cause.EXPIRED)
                     continue
             self._fly(stream, chunk)

@@ -11,10 +11,10 @@ from laps_relay.core.network.interfaces import Policy
 from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.drops import Drops, Seen, identify
 from laps_relay.sim.edge_host import EdgeHost
 from laps_relay.sim.keys import fingerprint_of
-from laps_relay.sim.ledger import BreakError, Ledger, read_object
-from laps_relay.sim.moqt_clients import read_framed
+from laps_relay.sim.ledger import BreakError, Ledger
 from laps_relay.sim.net import End, Network
 from laps_relay.sim.policies import rule_policy
 from laps_relay.sim.process import RelayProcess
@@ -26,8 +26,6 @@ from laps_relay.sim.wires import Chunk, SimOutStream, Wire
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.peering.laps2.data import decode_data_header
-from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
 
 __all__ = ["Builder", "World"]
 
@@ -55,6 +53,7 @@ class World:
         "clock",
         "control_messages",
         "dice",
+        "drops",
         "ending",
         "holders",
         "hostiles",
@@ -85,6 +84,10 @@ class World:
             self.clock, self.dice.of("links"), idle=scenario.idle, watch=self._crossing
         )
         self.network.default = self._default_wire
+        self.network.queue = scenario.queue
+        self.network.judge = self.drops = Drops(self)
+        self.ledger.flight = scenario.flight
+        self.ledger.waiting = self.drops.waiting
         self.processes: dict[str, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
         """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
@@ -248,24 +251,19 @@ class World:
         """A chunk goes over a link: it must be allowed there, and new."""
         if chunk.kind == "datagram":
             data = chunk.data
-        elif stream is None or chunk.kind != "data" or stream.seen is True:
+        elif stream is None or chunk.kind != "data" or isinstance(stream.seen, Seen):
             return
         else:  # header and first object may come in pieces
             data = (stream.seen or b"") + chunk.data
             stream.seen = data
         if end.host.contact in self.hostiles:
             return
-        if len(data) < DATA_HEADER_BYTES:
-            return
-        header = decode_data_header(data)
-        if self.moqt:
-            item = read_framed(data[header.size :], datagram=stream is None)
-        else:
-            item = read_object(data, header.size)
-        if item is None:
+        seen = identify(data, framed=self.moqt, datagram=stream is None)
+        if seen is None:
             return
         if stream is not None:
-            stream.seen = True
+            stream.seen = seen
+        header, item = seen
         sender, receiver = end.host.contact, end.other.host.contact
         now = self.clock.now
         # What a Stub publishes may go through two of its parents while it moves.
@@ -379,4 +377,7 @@ class World:
 
 def _wire(link: LinkSpec) -> Wire:
     ends = (link.a, link.b) if link.a < link.b else (link.b, link.a)
-    return Wire(ends, link.delay, link.jitter, link.loss, link.bandwidth)
+    back = link.bandwidth if link.bandwidth_back is None else link.bandwidth_back
+    rates = {link.a: link.bandwidth, link.b: back}
+    bandwidth = {sender: rate for sender, rate in rates.items() if rate is not None}
+    return Wire(ends, link.delay, link.jitter, link.loss, bandwidth)
