@@ -2,7 +2,8 @@
 
 Each test file is a context of its own, so that a module can be held to its own test file. Of a
 property the first examples are traced, and what follows runs at full speed: they go where the first
-ones went, or they show what coverage is not there to show.
+ones went, or they show what coverage is not there to show. A test that is marked ``untraced`` runs
+at full speed from its beginning.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ class Measuring:
         """One more example of the property that runs begins here."""
         self._examples += 1
         if self._examples == self._traced + 1:
-            self._coverage.stop()
-            self._paused = True
+            self._pause()
 
     def leave_to_workers(self) -> None:
         """In the process that only hands out tests and shows what became of them."""
@@ -48,6 +48,8 @@ class Measuring:
         if file != self._context:
             self._coverage.switch_context(file)
             self._context = file
+        if item.get_closest_marker("untraced"):
+            self._pause()
         self._examples = 0
         self._count_examples_of(getattr(item, "obj", None))
 
@@ -56,6 +58,11 @@ class Measuring:
         if self._paused:
             self._coverage.start()
             self._paused = False
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._coverage.stop()
+            self._paused = True
 
     def _count_examples_of(self, test: object) -> None:
         handle = getattr(test, "hypothesis", None)

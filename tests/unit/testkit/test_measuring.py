@@ -28,8 +28,15 @@ class Coverage:
         self.told.append((name, len(self.examples)))
 
 
-def item(test: object = None, file: str = "tests/test_it.py") -> pytest.Item:
-    return cast("pytest.Item", SimpleNamespace(nodeid=f"{file}::test", obj=test))
+def item(test: object = None, *marks: str, file: str = "tests/test_it.py") -> pytest.Item:
+    return cast(
+        "pytest.Item",
+        SimpleNamespace(
+            nodeid=f"{file}::test",
+            obj=test,
+            get_closest_marker=dict.fromkeys(marks, True).get,
+        ),
+    )
 
 
 def property_of(seen: list[Any]) -> Any:
@@ -69,6 +76,16 @@ def test_the_first_examples_are_traced_and_the_same_as_ever() -> None:
         ("stop", 16),
         ("start", 24),
     ]
+
+
+def test_what_is_marked_is_not_traced_at_all() -> None:
+    coverage = Coverage()
+    measuring = Measuring(coverage, traced=4)
+    test = property_of(coverage.examples)
+    measuring.begin(item(test, "untraced"))
+    test()
+    measuring.end()
+    assert coverage.told == [("tests/test_it.py", 0), ("stop", 0), ("start", 12)]
 
 
 def test_state_machines_count(monkeypatch: pytest.MonkeyPatch) -> None:

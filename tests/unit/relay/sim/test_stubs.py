@@ -53,6 +53,7 @@ def test_another_policy_comes_when_parents_have_gone_and_come_back() -> None:
     assert made.healed > policy.when
 
 
+@pytest.mark.untraced  # a whole run, as the one of publishers that stay
 def test_objects_come_from_stubs_and_to_them_and_nothing_is_lost_when_parents_drain() -> None:
     outcome, run = simulate(with_stubs(2), network_relay)
     assert outcome.problem == ""
@@ -130,6 +131,7 @@ def test_sessions_that_are_missing_are_seen() -> None:
     assert run.world.place(run.world.processes["stub-1"]) is None
 
 
+@pytest.mark.untraced  # a whole run, as the one of publishers that stay
 def test_a_parent_that_is_no_transit_still_serves_its_stubs() -> None:
     made = scenario(7, relays=8, topology="random+stubs")
     assert any(deed.verb == "policy" for deed in made.deeds)
