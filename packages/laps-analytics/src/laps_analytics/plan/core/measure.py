@@ -10,8 +10,10 @@ A plan is worse only if the whole interval is, and there are runs enough that it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -23,6 +25,8 @@ _NEAR: Final = 3
 _DEMAND: Final = 0.3
 """How much demand of a pair may differ, as a share."""
 _HOUR_US: Final = 3_600_000_000
+_EXACT: Final = 60
+"""With more runs than this the sum of ranks is as good as normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,9 @@ def matched(
 
 def _cut(count: int, tail: float) -> int:
     """How many of the smallest means of pairs are outside of the interval, and of the largest."""
+    if count > _EXACT:
+        mean, square = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
+        return int(NormalDist(mean, math.sqrt(square)).inv_cdf(tail))
     # Of all signs of the ranks 1 to count, how many have each sum of the positive ones.
     share = np.zeros(count * (count + 1) // 2 + 1)
     share[0] = 1.0
