@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -180,8 +180,14 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
     return lake
 
 
-def add_experience(lake: Lake, *, plan: str, after_ms: int) -> None:
-    """Three weeks of viewers, with a plan that was accepted two days before the end."""
+def add_experience(
+    lake: Lake, *, plan: str, after_ms: int, regions: Mapping[str, int] | None = None
+) -> None:
+    """Three weeks of viewers, with a plan that was accepted two days before the end.
+
+    ``regions`` are those where it did something else.
+    """
+    other = regions or {}
     accepted = END - timedelta(days=2)
     hours = [END - timedelta(hours=hour + 1) for hour in range(21 * 24)]
     rows = [
@@ -192,7 +198,9 @@ def add_experience(lake: Lake, *, plan: str, after_ms: int) -> None:
             "tenant": "",
             "class": "gold",
             "reports": 100,
-            "latency_p95_ms": 300 + number % 7 + (after_ms if at >= accepted else 0),
+            "latency_p95_ms": 300
+            + number % 7
+            + (other.get(region, after_ms) if at >= accepted else 0),
             "stall_ratio": 0.01,
         }
         for number, at in enumerate(hours)

@@ -204,6 +204,24 @@ def test_a_plan_is_measured_and_going_back_is_only_proposed(place: Place, tmp_pa
         assert "startup" in shown
 
 
+def test_a_region_that_got_worse_is_named_though_the_whole_is_not_worse(
+    place: Place, tmp_path: Path
+) -> None:
+    lake = Lake.open(tmp_path / "mixed", create=True)
+    add_experience(lake, plan="laps", after_ms=-40, regions={"us-east": +40})
+    found = place.json("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
+    assert found["metrics"]["latency"]["all"]["word"] == "unclear"
+    assert found["metrics"]["latency"]["eu-west"]["word"] == "better"
+    assert found["worse"] == {"us-east": ["latency"]}
+    assert found["revert"] is True
+    shown = place.run("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
+    entries = read_plan(Path(place.path("first.json"))).plan.entries
+    count = sum(1 for entry in entries if entry.region == "us-east")
+    assert (
+        f"proposal: latency got worse in us-east: give up the {count} entries of version 1" in shown
+    )
+
+
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int = 0) -> Path:
     """A program in the place of ``laps-relay``."""
     program = folder / "laps-relay"

@@ -12,7 +12,9 @@ def test_in_a_small_world_the_plan_is_legal_cheaper_and_no_slower() -> None:
     assert plan["wan"] < 0.7
     assert plan["p50/HIER"] < 0.7
     assert plan["over"] <= rows["star"]["over"]
-    assert 1 - 1e-6 <= plan["by_optimum"] < 1.02
+    assert 1 - 1e-6 <= plan["by_optimum"] < 1.1
+    assert rows["MILP bound"]["objective"] == 1.0
+    assert 1 - 1e-6 <= plan["objective"] < 1.1
     assert plan["changes_budget_20"] <= plan["changes"]
     assert min(row["fibre"] for row in rows.values()) >= 1.0
 

@@ -12,7 +12,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.cli.common import AsJson, LakeFolder
-from laps_analytics.cli.plan_text import explained, tell_entries, tell_plan
+from laps_analytics.cli.plan_text import explained, proposals, tell_entries, tell_plan
 from laps_analytics.errors import PlanError, UsageError
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.lake import Lake
@@ -155,12 +155,16 @@ def measure(
     lake: LakeFolder,
     as_json: AsJson = False,
 ) -> None:
-    """Compare times that are alike before and after a plan; proposes to go back if it is worse."""
+    """Compare hours that are alike before and after a plan; proposes to go back if it is worse."""
     document = read_plan(plan).plan
     place_ = Lake.open(lake)
     at = accepted_at(place_, document.id, document.version)
     found = before_and_after(place_, at)
-    revert = any(by_region["all"].revert for by_region in found.values())
+    worse: dict[str, list[str]] = {}
+    for metric, by_region in found.items():
+        for region, verdict in by_region.items():
+            if verdict.revert:
+                worse.setdefault(region, []).append(metric)
     if as_json:
         plain = {
             metric: {
@@ -170,15 +174,16 @@ def measure(
             }
             for metric, by_region in found.items()
         }
-        typer.echo(json.dumps({"at_us": at, "revert": revert, "metrics": plain}))
+        facts = {"at_us": at, "revert": bool(worse), "worse": worse, "metrics": plain}
+        typer.echo(json.dumps(facts))
         return
     for metric, by_region in found.items():
         for region, verdict in by_region.items():
             span = f"[{verdict.low:+.4g}, {verdict.high:+.4g}]" if verdict.pairs else ""
             change = f"{verdict.change:+.4g}" if verdict.pairs else "-"
             typer.echo(f"{metric:8} {region:16} {verdict.word:8} {change:>10} {span}")
-    if revert:
-        typer.echo(f"proposal: drop version {document.version}, or make the one before it again")
+    for line in proposals(document, worse):
+        typer.echo(line)
 
 
 def show_explanation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -20,7 +20,7 @@ from laps_analytics.plan.core.verify import LeftOut
 from laps_analytics.plan.rehearsal import Rehearsal
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["explained", "tell_entries", "tell_plan"]
+__all__ = ["explained", "proposals", "tell_entries", "tell_plan"]
 
 
 def tell_plan(
@@ -111,3 +111,15 @@ def explained(item: Explanation) -> list[str]:
             more = "" if other.extra is None else f" ({other.extra:+.1%})"
             lines.append(f"  {other.via}: {other.cost:.3g}{more}")
     return lines
+
+
+def proposals(plan: Plan, worse: Mapping[str, Sequence[str]]) -> list[str]:
+    """What to go back on: by region (or "all"), what got worse. Nobody does it by himself."""
+    if "all" in worse:
+        return [f"proposal: drop version {plan.version}, or make the one before it again"]
+    return [
+        f"proposal: {', '.join(metrics)} got worse in {region}: give up the"
+        f" {sum(1 for entry in plan.entries if entry.region == region)} entries of version"
+        f" {plan.version} towards it"
+        for region, metrics in sorted(worse.items())
+    ]

@@ -39,7 +39,11 @@ def accepted_at(lake: Lake, plan_id: str, version: int) -> int:
 def before_and_after(
     lake: Lake, at_us: int, *, days: int = 14, settle_us: int = 60_000_000
 ) -> dict[str, dict[str, Verdict]]:
-    """By metric and region (and "all"): hours before a moment against those after it."""
+    """By metric and region (and "all"): hours before a moment against those after it.
+
+    With many regions one of them would look worse by chance, so the more there are, the surer a
+    verdict about one of them has to be (Bonferroni).
+    """
     begin = at_us - days * 24 * _HOUR_US
     rows = [
         row
@@ -53,12 +57,14 @@ def before_and_after(
             if row[column] is not None and row["reports"]:
                 by_region["all"].append(row)
                 by_region.setdefault(row["region"] or "(none)", []).append(row)
+        regions = max(1, len(by_region) - 1)
         found[metric] = {
             region: matched(
                 _windows([row for row in part if _us(row["window_start"]) < at_us], column),
                 _windows(
                     [row for row in part if _us(row["window_start"]) >= at_us + settle_us], column
                 ),
+                level=0.95 if region == "all" else 1 - 0.05 / regions,
             )
             for region, part in sorted(by_region.items())
         }
@@ -66,10 +72,11 @@ def before_and_after(
 
 
 def _windows(rows: Sequence[Mapping[str, Any]], column: str) -> list[Window]:
-    """Minutes, each with all its reports: the mean of the value, weighed by them."""
+    """Hours, each with all reports of its minutes: the mean of the value, weighed by them."""
     sums: dict[int, list[float]] = {}
     for row in rows:
-        part = sums.setdefault(_us(row["window_start"]), [0.0, 0.0])
+        hour = _us(row["window_start"]) // _HOUR_US * _HOUR_US
+        part = sums.setdefault(hour, [0.0, 0.0])
         part[0] += row["reports"]
         part[1] += row["reports"] * float(row[column])
     return [Window(at, part[0], part[1] / part[0]) for at, part in sorted(sums.items())]

@@ -18,15 +18,34 @@ from typing import Any
 import numpy as np
 
 from laps_analytics.errors import PlanError
-from laps_analytics.plan.core.network import Floats
-from laps_analytics.plan.core.place import Draft
-from laps_analytics.plan.core.rules import UNSERVED, CellTable
+from laps_analytics.plan.core.demand import Group
+from laps_analytics.plan.core.network import Floats, Network
+from laps_analytics.plan.core.place import DIRECT, Draft, draft
+from laps_analytics.plan.core.rules import UNSERVED, CellTable, Policy
 
-__all__ = ["audit", "optimum"]
+__all__ = ["audit", "exact", "optimum"]
 
 
 def optimum(tables: Sequence[CellTable], legs: Floats) -> float:
     """The least cost of a group; cells that cannot be served cost :data:`UNSERVED` each."""
+    return _solved(tables, legs)[0]
+
+
+def exact(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
+    """The optimum of every group as a draft: what no plan can beat, and capacity may not carry."""
+    found = draft(network, policy, groups)
+    for group, numbers in _by_group(found).items():
+        legs = found.choices.first_legs(groups[group])
+        _, columns = _solved([found.tables[number] for number in numbers], legs)
+        for number, column in zip(numbers, columns, strict=True):
+            found.via[number] = (
+                DIRECT if column == DIRECT else int(found.choices.candidates[column])
+            )
+    return found
+
+
+def _solved(tables: Sequence[CellTable], legs: Floats) -> tuple[float, list[int]]:
+    """The least cost of a group, and the candidate's column for each cell."""
     highspy = _highs()
     cost = np.stack([table.cost for table in tables]) if len(legs) else np.zeros((len(tables), 0))
     direct = np.array([min(table.direct, UNSERVED) for table in tables])
@@ -35,27 +54,36 @@ def optimum(tables: Sequence[CellTable], legs: Floats) -> float:
     stuck = (direct >= UNSERVED) & ~np.isfinite(cost).any(axis=1)
     rows = np.flatnonzero(~stuck)
     fixed = float(UNSERVED * stuck.sum())
+    chosen = [DIRECT] * len(tables)
     if not len(usable) or not len(rows):
-        return fixed + float(direct[rows].sum())
+        return fixed + float(direct[rows].sum()), chosen
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("mip_rel_gap", 1e-7)
     opened = {int(v): solver.addBinary(obj=float(legs[v])) for v in usable}
+    shares: list[tuple[int, int, Any]] = []
     for row in rows:
         terms = []
         if direct[row] < UNSERVED:
             terms.append(solver.addVariable(lb=0, ub=1, obj=float(direct[row])))
+            shares.append((int(row), DIRECT, terms[-1]))
         for v in usable:
             if np.isfinite(cost[row, v]):
                 share = solver.addVariable(lb=0, ub=1, obj=float(cost[row, v]))
                 solver.addConstr(share <= opened[int(v)])
                 terms.append(share)
+                shares.append((int(row), int(v), share))
         solver.addConstr(sum(terms[1:], terms[0]) == 1)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         raise PlanError(f"HiGHS found no optimum: {solver.getModelStatus()}")
-    return fixed + float(solver.getInfo().objective_function_value)
+    largest = [0.0] * len(tables)
+    for at, column, value in shares:
+        part = float(solver.variableValue(value))
+        if part > largest[at]:
+            largest[at], chosen[at] = part, column
+    return fixed + float(solver.getInfo().objective_function_value), chosen
 
 
 def audit(made: Draft, *, largest: int = 2000) -> dict[int, tuple[float, float]]:
@@ -63,11 +91,8 @@ def audit(made: Draft, *, largest: int = 2000) -> dict[int, tuple[float, float]]
 
     ``largest`` is how many choices a group may have, regions times Vias.
     """
-    by_group: dict[int, list[int]] = {}
-    for number, cell in enumerate(made.cells):
-        by_group.setdefault(cell.group, []).append(number)
     found = {}
-    for group, numbers in by_group.items():
+    for group, numbers in _by_group(made).items():
         legs = made.choices.first_legs(made.groups[group])
         if len(numbers) * len(legs) > largest:
             continue
@@ -75,6 +100,13 @@ def audit(made: Draft, *, largest: int = 2000) -> dict[int, tuple[float, float]]
         columns = {made.column(made.via[number]) for number in numbers} - {None}
         ours += sum(float(legs[column]) for column in columns if column is not None)
         found[group] = (ours, optimum([made.tables[number] for number in numbers], legs))
+    return found
+
+
+def _by_group(made: Draft) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for number, cell in enumerate(made.cells):
+        found.setdefault(cell.group, []).append(number)
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import pandas as pd
 
@@ -16,6 +17,8 @@ from laps_analytics.report.gold import Gold
 from laps_analytics.report.kll import quantiles
 
 __all__ = ["Gain", "measure"]
+
+_WINDOW_US: Final = 300_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ def measure(gold: Gold, before_us: tuple[int, int], after_us: tuple[int, int]) -
         verdict = ""
         if by_window:
             series = [_windows(part, figure) for part in parts]
-            verdict = matched(series[0], series[1]).word
+            # Unlike a real one, this world draws each window anew, so that each is a witness.
+            verdict = matched(series[0], series[1], block_us=_WINDOW_US, run=1).word
         found.append(Gain(what, values[0], values[1], unit, verdict))
     return found
 

@@ -13,9 +13,15 @@ from laps_analytics.plan.core.network import Network, Node
 from laps_analytics.plan.core.rules import Policy, Weights
 from laps_analytics.world.backbone import Backbone
 from laps_analytics.world.demand import TrackDemand
+from laps_analytics.world.geography import REGIONS
 from laps_wire.plan import ClassRule, HardConstraints
 
-__all__ = ["WORLD_POLICY", "network_of", "tracks_of"]
+__all__ = ["WORLD_POLICY", "WORLD_SHARE", "network_of", "tracks_of"]
+
+_DENSE: Final = tuple(
+    sorted(region for region in REGIONS if not region.startswith(("africa", "me", "oceania")))
+)
+"""Where silver's Vias may stand."""
 
 WORLD_POLICY: Final = Policy(
     hard=HardConstraints(
@@ -23,19 +29,38 @@ WORLD_POLICY: Final = Policy(
         headroom_permille=800,
         classes={
             "gold": ClassRule(
-                slack_permille=1200, extra_us=25_000, limit_us=150_000, disjoint=True
+                slack_permille=1200,
+                extra_us=25_000,
+                limit_us=150_000,
+                limit_loss_ppm=5_000,
+                deny_countries=("AT", "CA"),
+                disjoint=True,
             ),
-            "silver": ClassRule(slack_permille=1400, extra_us=40_000, limit_us=250_000),
-            "bronze": ClassRule(slack_permille=1600, extra_us=60_000, limit_us=320_000),
+            "silver": ClassRule(
+                slack_permille=1400,
+                extra_us=40_000,
+                limit_us=250_000,
+                limit_loss_ppm=12_000,
+                deny_countries=("CA",),
+                via_regions=_DENSE,
+            ),
+            "bronze": ClassRule(
+                slack_permille=1600, extra_us=60_000, limit_us=320_000, limit_loss_ppm=12_000
+            ),
         },
     ),
     weights=Weights(),
 )
-"""What the operator asks for. VIA (SIGCOMM 2016) calls a round trip above 320 ms poor."""
+"""What the operator asks for. VIA (SIGCOMM 2016) calls a round trip above 320 ms poor, and loss
+above 1.2 %. Which countries are denied does not matter, only that ways pass them; that every
+constraint binds in some world is tested."""
+
+WORLD_SHARE: Final = 0.01
+"""What the tracks of a world have of its relays and links: others use the rest."""
 
 
-def network_of(world: Backbone) -> Network:
-    """Relays and links. All relays could peer with each other."""
+def network_of(world: Backbone, *, share: float = 1.0) -> Network:
+    """Relays and links, with a share of their capacity. All relays could peer with each other."""
     count = len(world.relays)
     return Network(
         nodes=tuple(
@@ -46,14 +71,14 @@ def network_of(world: Backbone) -> Network:
                 country=relay.country,
                 longitude=relay.longitude,
                 latitude=relay.latitude,
-                capacity_bps=relay.capacity_bps,
+                capacity_bps=relay.capacity_bps * share,
             )
             for relay in world.relays
         ),
         rtt_ms=world.rtt_ms,
         loss=world.loss,
         price=world.price,
-        capacity_bps=world.capacity_bps,
+        capacity_bps=world.capacity_bps * share,
         load_bps=np.zeros((count, count)),
         countries={
             (a, b): world.path_countries(a, b) for a, b in itertools.combinations(range(count), 2)
