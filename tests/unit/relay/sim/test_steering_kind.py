@@ -42,6 +42,7 @@ def test_hub_and_spoke_would_be_too_many_copies(seed: int) -> None:
     verbs = [deed.verb for deed in made.deeds]
     assert {"unsubscribe", "drain_used", "overload_used"} <= set(verbs)
     assert not made.faults
+    assert 12 <= len(made.topology.relays) <= 16
 
 
 def test_the_kind_has_every_variety() -> None:

@@ -29,7 +29,7 @@ from laps_relay.sim.policies import with_policies
 from laps_relay.sim.queues import QUEUE_BYTES
 from laps_relay.sim.shapes import generate, with_control_servers
 from laps_relay.sim.steering_kind import STEERING, with_steering
-from laps_relay.sim.stubs import STUBS, with_stubs
+from laps_relay.sim.stubs import MOST_STUBS, STUBS, with_stubs
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -61,6 +61,8 @@ SETTINGS: Final = NetworkSettings(
 """Short times, so that a run needs few virtual seconds; Vias are injected in ``steering_kind``."""
 
 
+MOST: Final = 30
+"""Relays of a run whose size nobody gave, with control servers, Stubs and those that come later."""
 LARGE: Final = 60
 """Networks with more relays see fewer changes, start at once, and collect news for longer."""
 LARGE_BATCH: Final = 0.1
@@ -157,13 +159,17 @@ def scenario(
     if shape == "ring" and size > 20:
         shape = "chord"
     servers = draw.choice((0, 0, 0, 0, 2, 3))
+    stubbed = has_stubs or (free and seed % STUBBED == 0)
+    most = MOST - MOST_STUBS * stubbed
+    if relays is None:
+        size = min(size, most - servers)
     if free and seed % NARROWED == NARROWED - 3:
         drawn = NARROW
     made = _topology(topology or shape, size, dice)
     if servers and relays is None:
         made = with_control_servers(made, servers)
-    populated = populate(seed, made, draw, kind or drawn)
-    if has_stubs or (free and seed % STUBBED == 0):
+    populated = populate(seed, made, draw, kind or drawn, most)
+    if stubbed:
         return with_stubs(populated, dice, kind or drawn)
     return populated
 
@@ -176,8 +182,10 @@ def _topology(name: str, size: int, dice: Dice) -> Topology:
     return generate(name, size, dice)
 
 
-def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> Scenario:
-    """Clients and deeds for a topology."""
+def populate(
+    seed: int, topology: Topology, draw: random.Random, kind: str, most: int = MOST
+) -> Scenario:
+    """Clients and deeds for a topology; no relay comes to ``most`` that are there."""
     edges = [relay.name for relay in topology.relays if relay.relay_type is RelayType.EDGE]
     servers = any(relay.relay_type is RelayType.CONTROL for relay in topology.relays)
     deeds = _clients(draw, edges)
@@ -211,6 +219,10 @@ def populate(seed: int, topology: Topology, draw: random.Random, kind: str) -> S
     verbs = {"faults": FAULTS, NARROW: NARROWING}.get(kind, PLANNED)
     for number in range(count):
         verb = draw.choice(verbs)
+        if verb == "insert" and len(topology.relays) <= most <= len(topology.relays) + len(
+            made.spares
+        ):
+            verb = "slower"
         if verb == "policy" and number < count - 1:
             # It is the last one: a class that may not pass a relay may have no way that
             # neighbours tell, when the next change comes.

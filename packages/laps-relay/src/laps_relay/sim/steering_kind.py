@@ -9,7 +9,8 @@
 
 Three to five copies cross the ocean, two are allowed: o dials a Via, and one copy does. Then so
 many subscribers leave that it does not pay any more, and come back; the Via in use drains, is
-overloaded, or is forbidden. None of that is a fault: nothing may be lost.
+overloaded, or is forbidden. None of that is a fault: nothing may be lost. Other Edges stand behind
+those of the picture, so that there are 12 to 16 relays; some want what o2 publishes.
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
         probe_interval=draw.choice((3.0, 8.0)),
     )
     clients = _clients(draw, edges)
+    topology, more = _with_bystanders(topology, edges, dice.of("bystanders"))
+    clients += more
     changes, healed = _changes(draw, edges, 3.0 + settling(settings), settling(settings))
     policies = any(deed.verb == "forbid_used" for deed in changes)
     return replace(
         made,
-        topology=replace(topology, name=f"steering-{len(edges)}+{len(vias)}"),
+        topology=replace(topology, name=f"steering-{len(topology.relays) - len(vias)}+{len(vias)}"),
         settings=settings,
         deeds=tuple(sorted((*clients, *changes), key=lambda deed: deed.when)),
         healed=healed,
@@ -118,6 +121,36 @@ def _network(draw: random.Random) -> tuple[Topology, list[str], list[str]]:
         links.append(LinkSpec(a=a, b=b, delay=delay, jitter=jitter, loss=loss))
     made = Topology(name=STEERING, relays=tuple(relays.values()), links=tuple(links))
     return made, edges, vias
+
+
+def _with_bystanders(
+    topology: Topology, edges: list[str], draw: random.Random
+) -> tuple[Topology, list[Deed]]:
+    """More Edges, behind those that are there; what some of them want."""
+    relays, links, deeds = list(topology.relays), list(topology.links), []
+    behind = {"us": ["o2"], "eu": edges}
+    numbers = list(range(1, 20))
+    draw.shuffle(numbers)
+    for at in range(draw.randint(12, 16) - len(relays)):
+        region = draw.choice(("us", "eu"))
+        name = draw.choice(behind[region])
+        near = next(relay for relay in relays if relay.name == name)
+        lon, lat = _PLACES[region]
+        place = (round(lon + draw.uniform(-9, 9), 2), round(lat + draw.uniform(-6, 6), 2))
+        made = RelaySpec(
+            name=f"b{at}",
+            node_id=NodeId(0x64_0007_0000_0000 + numbers.pop()),
+            region=region,
+            location=place,
+        )
+        relays.append(made)
+        if near.location is not None:
+            links.append(
+                LinkSpec(a=made.name, b=near.name, delay=light_delay(place, near.location))
+            )
+        if draw.random() < 0.5:
+            deeds.append(Deed(draw.uniform(1.0, 3.0), "subscribe", (made.name,), text="t2"))
+    return replace(topology, relays=tuple(relays), links=tuple(links)), deeds
 
 
 def _clients(draw: random.Random, edges: list[str]) -> list[Deed]:

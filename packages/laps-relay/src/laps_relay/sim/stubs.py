@@ -24,11 +24,13 @@ from laps_wire.peering.laps2 import RelayType
 if TYPE_CHECKING:
     from laps_relay.sim.scenario import Scenario
 
-__all__ = ["STUBS", "with_stubs"]
+__all__ = ["MOST_STUBS", "STUBS", "with_stubs"]
 
 STUBS: Final = "+stubs"
 """Behind the name of a topology: with Stubs."""
 
+MOST_STUBS: Final = 5
+"""Relays that come with them, the two Edges too."""
 _DRAIN: Final = 5.0
 """How long a parent takes that drains and comes back."""
 _POLICY: Final = 3.0

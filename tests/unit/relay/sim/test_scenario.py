@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from laps_relay.sim.scenario import MOST, scenario
+
+
+def test_the_seeds_of_ci_have_12_to_30_relays() -> None:
+    for seed in range(1, 301):
+        made = scenario(seed)
+        assert 12 <= len(made.topology.relays) + len(made.spares) <= MOST, seed
+        assert len(made.topology.relays) >= 12, seed
+
+
+def test_a_size_that_is_given_is_that_size() -> None:
+    assert len(scenario(1, relays=200).topology.relays) == 200
+    assert len(scenario(1, relays=5).topology.relays) == 5
