@@ -24,7 +24,7 @@ from laps_relay.observe.logs import configure
 from laps_relay.peer_auth import NetworkKey, PeerKeyRing
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Load, LoadClass
-from laps_wire.telemetry import Event, TypeChange, load_line
+from laps_wire.telemetry import TypeChange, load_line
 from testkit.http import http_client
 from testkit.logs import restored_logging
 from testkit.network_task import RunningRelay, network, until
@@ -358,8 +358,7 @@ def test_a_relay_that_stood_alone_joins_and_leaves(tmp_path: Path) -> None:
         finally:
             await app.stop()
         texts = [file.read_text(encoding="utf-8") for file in sorted(written.glob("*"))]
-        lines = [load_line(line) for text in texts for line in text.splitlines()]
-        events = [event for event in lines if isinstance(event, Event)]
+        events = [load_line(line) for text in texts for line in text.splitlines()]
         changes = [event.body for event in events if isinstance(event.body, TypeChange)]
         assert changes == [TypeChange(old="edge", new="via"), TypeChange(old="via", new="edge")]
 
