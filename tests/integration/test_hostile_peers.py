@@ -335,7 +335,7 @@ async def test_a_path_that_is_faster_than_light(tmp_path: Path) -> None:
     """It says that it stands in Tokyo, and that the Edge in London is 1 microsecond from there."""
     tokyo, paris = Location(139.7, 35.7), Location(2.3, 48.9)
     # Relays that only this machine reaches may pretend to be anywhere.
-    options = {"host": "0.0.0.0"}  # noqa: S104
+    options: dict[str, Any] = {"host": "0.0.0.0"}  # noqa: S104
     async with (
         scene(tmp_path, **options) as show,
         hostile_peer(show.net, show.via, location=tokyo) as mallory,

@@ -24,6 +24,7 @@ from laps_relay.observe.logs import configure
 from laps_relay.peer_auth import NetworkKey, PeerKeyRing
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Load, LoadClass
+from laps_wire.telemetry import TypeChange, load_line
 from testkit.http import http_client
 from testkit.logs import restored_logging
 from testkit.network_task import RunningRelay, network, until
@@ -330,7 +331,14 @@ def test_a_relay_that_stood_alone_joins_and_leaves(tmp_path: Path) -> None:
     """From no network to a Via, and back to an Edge without peers."""
 
     async def test() -> None:
-        given = [config(tmp_path, enabled=False)]
+        written = tmp_path / "telemetry"
+
+        def member(**network: Any) -> RelayConfig:
+            made = config(tmp_path, enabled=False, **network)
+            observe = made.observe.model_copy(update={"telemetry_dir": written})
+            return made.model_copy(update={"observe": observe})
+
+        given = [member()]
         app = RelayApp(
             Loaded(given[0]), configure("json", "error"), reread=lambda: Loaded(given[0])
         )
@@ -338,17 +346,21 @@ def test_a_relay_that_stood_alone_joins_and_leaves(tmp_path: Path) -> None:
         try:
             assert app.network is None
             assert app.url
-            given[0] = config(tmp_path, enabled=False, type="via")
+            given[0] = member(type="via")
             assert app.reload()
             await until(lambda: app.network is not None and not app.url)
             await until(app.reload)  # the change is over
-            given[0] = config(tmp_path, enabled=False, type="edge")
+            given[0] = member(type="edge")
             await until(app.reload)
             await until(lambda: app.network is None and app.url)
             async with laps_sdk.connect(app.url, pin=app.certificate.sha256) as client:
                 await client.publish("a", "b")
         finally:
             await app.stop()
+        texts = [file.read_text(encoding="utf-8") for file in sorted(written.glob("*"))]
+        events = [load_line(line) for text in texts for line in text.splitlines()]
+        changes = [event.body for event in events if isinstance(event.body, TypeChange)]
+        assert changes == [TypeChange(old="edge", new="via"), TypeChange(old="via", new="edge")]
 
     in_loop(test)
 

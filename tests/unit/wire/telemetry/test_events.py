@@ -19,7 +19,7 @@ TYPES = [
     *("node.adv", "node.wd", "sub.adv", "sub.wd", "ann.adv", "ann.wd", "sns.adv", "sns.wd"),
     *("hop.stat", "delivery.sample", "cache.stat", "client.report", "policy.applied"),
     *("peer.refuse", "peer.fault", "peer.drain", "dial.fail", "node.suspect", "route.change"),
-    *("sub.refuse", "sns.refuse", "policy.change"),
+    *("sub.refuse", "sns.refuse", "policy.change", "type.change"),
 ]
 
 

@@ -25,6 +25,7 @@ RECORDS: list[tuple[type, dict[str, Any]]] = [
         {"session_id": "p3", "sns_id": 2, "peer": NODE, "targets": 2, "reason": "no_route"},
     ),
     (network.PolicyChange, {"revision": 1}),
+    (network.TypeChange, {"old": "edge", "new": "via"}),
 ]
 
 
@@ -35,6 +36,8 @@ def test_a_record_as_a_relay_writes_it(cls: type, plain: dict[str, Any]) -> None
     assert to_plain(record) == plain
 
 
-def test_all_of_them_came_with_the_same_version() -> None:
+def test_with_which_version_they_came() -> None:
     assert {cls.__name__ for cls, _ in RECORDS} == set(network.__all__)
-    assert {field.since for cls, _ in RECORDS for field in struct_of(cls).fields} == {"1.1"}
+    for cls, _ in RECORDS:
+        since = "1.3" if cls is network.TypeChange else "1.1"
+        assert {field.since for field in struct_of(cls).fields} == {since}

@@ -51,7 +51,7 @@ from laps_relay.observe.sampler import Sampler
 from laps_sdk.errors import TransportError
 from laps_sdk.transport.base import Connection
 from laps_wire.errors import LapsError
-from laps_wire.telemetry import PolicyApplied
+from laps_wire.telemetry import PolicyApplied, TypeChange
 
 __all__ = ["RelayApp"]
 
@@ -387,6 +387,8 @@ class RelayApp:
             return
         self.view.draining = False
         self.logger.info("type changed", type=kind, url=self.url)
+        if self._telemetry is not None:
+            self._telemetry.put(TypeChange(old=old.network.type, new=kind))
 
     def _reload_certificate(self, certificate: Certificate) -> bool:
         if certificate.tls != self.certificate.tls:

@@ -42,6 +42,7 @@ from laps_wire.telemetry.network import (
     RouteChange,
     SnsRefuse,
     SubRefuse,
+    TypeChange,
 )
 from laps_wire.telemetry.privacy import MAX_TEXT, address_prefix, safe_text
 from laps_wire.telemetry.sampling import is_sampled
@@ -104,6 +105,7 @@ __all__ = [
     "SubRefuse",
     "SubWd",
     "TelemetryError",
+    "TypeChange",
     "UnknownBody",
     "address_prefix",
     "compare",

@@ -27,6 +27,7 @@ from laps_wire.telemetry.network import (
     RouteChange,
     SnsRefuse,
     SubRefuse,
+    TypeChange,
 )
 from laps_wire.telemetry.schema import Column
 from laps_wire.telemetry.topology import (
@@ -319,6 +320,7 @@ KnownBody: TypeAlias = (
     | SubRefuse
     | SnsRefuse
     | PolicyChange
+    | TypeChange
 )
 
 Body: TypeAlias = KnownBody | UnknownBody
@@ -331,7 +333,7 @@ BODIES: Final[Mapping[str, type[KnownBody]]] = {
         *(HopStat, DeliverySample, CacheStat),
         *(ClientReport, PolicyApplied),
         *(PeerRefuse, PeerFault, PeerDrain, DialFail, NodeSuspect, RouteChange),
-        *(SubRefuse, SnsRefuse, PolicyChange),
+        *(SubRefuse, SnsRefuse, PolicyChange, TypeChange),
     )
 }
 """Event type to the dataclass of its body, in the order of the documentation."""

@@ -18,9 +18,11 @@ __all__ = [
     "RouteChange",
     "SnsRefuse",
     "SubRefuse",
+    "TypeChange",
 ]
 
 _NEW: Final = "1.1"
+_LATER: Final = "1.3"
 
 
 # Peers
@@ -154,4 +156,16 @@ class PolicyChange:
     SINCE: ClassVar[str] = _NEW
 
     revision: Annotated[int, Column("How many there were since the start, with this one.", _NEW)]
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeChange:
+    """This relay is another type of relay from now on; its peers connect anew."""
+
+    TYPE: ClassVar[str] = "type.change"
+    SINCE: ClassVar[str] = _LATER
+
+    old: Annotated[str, Column("What it was: edge, via, stub or control.", _LATER)]
+    new: Annotated[str, Column("What it is.", _LATER)]
     extra: Extra = field(default_factory=dict)
