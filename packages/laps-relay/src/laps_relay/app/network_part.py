@@ -26,6 +26,7 @@ from laps_relay.admin.network_api import PlanState, PolicyState
 from laps_relay.admin.paging import LazyRows
 from laps_relay.app.cpp_guests import CppGuests
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
+from laps_relay.app.plan_memory import PlanMemory
 from laps_relay.app.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.app.redirects import Redirects
 from laps_relay.certificates import Certificate
@@ -185,7 +186,12 @@ class NetworkPart:
         """Whom peers' sessions were with, until what they carried was recorded."""
         self._guest_nodes: dict[int, NodeId] = {}
         """The same of Stubs and C++ relays, by their session at the Edge."""
-        self._plans = PlanKeeper(self.relay, applied, read_plan_keys(config.plan.keys))
+        self._plans = PlanKeeper(
+            self.relay,
+            applied,
+            read_plan_keys(config.plan.keys),
+            PlanMemory.of(config.state_dir, node_id),
+        )
         self._plan_file = config.plan.file
         self._plan_timer: asyncio.TimerHandle | None = None
         self._cpp: CppGuests | None = None
