@@ -65,6 +65,9 @@ class OpenPolicy:
     def region(self, node: NodeSelf) -> str:
         return node.region
 
+    def country(self, node: NodeSelf) -> str:
+        return ""
+
     def limits(self, scope: str) -> ClassLimits:
         return ClassLimits()
 

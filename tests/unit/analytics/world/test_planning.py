@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from analytics.planning import next_hour
 
+from laps_analytics.gold.dimensions import Dimensions, TrackFacts
+from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Network
@@ -17,8 +19,16 @@ from laps_analytics.plan.core.rules import Policy
 from laps_analytics.plan.core.verify import verify
 from laps_analytics.world.backbone import Backbone, make_world
 from laps_analytics.world.demand import make_demand
-from laps_analytics.world.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
+from laps_analytics.world.planning import (
+    WORLD_POLICY,
+    WORLD_SHARE,
+    network_of,
+    settings_of,
+    tracks_of,
+)
+from laps_analytics.world.setting import FULL, make_setting
 from laps_wire.plan import ClassRule, Plan
+from testkit.plan_lake import observed_world
 
 SEEDS = (1, 2, 3)
 """Of the thirty that the benchmark has; the same relays and tracks."""
@@ -94,6 +104,29 @@ def test_a_plan_without_a_constraint_violates_it_in_some_world(
         if constraint in found:
             return
     pytest.fail(f"{constraint} binds in none of the worlds {SEEDS}: {found}")
+
+
+def test_the_demo_plans_with_a_second_way_for_gold_and_denied_countries() -> None:
+    setting = make_setting(7, FULL)
+    world, demand = setting.backbone, list(setting.demand)
+    known = Dimensions(tracks={item.track: TrackFacts(item.scope) for item in demand})
+    seen = observed_world(world, demand)
+    settings = settings_of(world)
+    found = assemble(seen, settings, known)
+    plan = plan_of(found.network, settings.policy, list(found.tracks), None)
+    assert verify(plan, found.network, found.tracks) == []
+    gold = [entry for entry in plan.entries if entry.scope == "gold"]
+    assert gold
+    assert all(entry.fallback is not None for entry in gold)
+    assert plan.constraints.classes["gold"].deny_countries
+    # What it says of countries is heard: a plan without it breaks that.
+    hard = settings.policy.hard
+    open_ = {name: replace(rule, deny_countries=()) for name, rule in hard.classes.items()}
+    loose = replace(settings.policy, hard=replace(hard, classes=open_))
+    bare = plan_of(found.network, loose, list(found.tracks), None)
+    judged = verify(replace(bare, constraints=plan.constraints), found.network, found.tracks)
+    assert "country" in {item.constraint for item in judged}
+    assert all(found.network.nodes[i].country == r.country for i, r in enumerate(world.relays))
 
 
 def test_the_next_hour_has_other_tracks() -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from laps_relay.app.parts import StartError
+from laps_relay.app.plan_memory import PlanMemory
 from laps_relay.app.plans import CHECK_INTERVAL, PlanKeeper, read_plan_keys
 from laps_relay.config import RelayConfig
 from laps_relay.core.network.plans import NO_PLAN, Plan, TablePlan
 from laps_wire.nodeid import NodeId
+from laps_wire.plan import ClassRule, HardConstraints
+from laps_wire.plan import Plan as WirePlan
 from laps_wire.telemetry import PolicyApplied
 from testkit.signed_plans import HOUR_US, Signer, a_plan, an_entry
 
@@ -28,19 +32,24 @@ class FakeRelay:
     def __init__(self) -> None:
         self.plans: list[Plan] = []
         self.faults: dict[NodeId, str] = {}
+        self.places: dict[NodeId, tuple[str, str]] = {}
 
     def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
         return self.faults.get(via)
+
+    def place_of(self, node: NodeId) -> tuple[str, str]:
+        return self.places.get(node, ("", ""))
 
     def set_plan(self, now: float, plan: Plan) -> None:
         self.plans.append(plan)
 
 
 class Kept:
-    def __init__(self) -> None:
+    def __init__(self, memory: PlanMemory | None = None) -> None:
         self.relay = FakeRelay()
         self.told: list[PolicyApplied] = []
-        self.keeper = PlanKeeper(self.relay, self.told.append, {SIGNER.id: SIGNER.public})
+        keys = {SIGNER.id: SIGNER.public}
+        self.keeper = PlanKeeper(self.relay, self.told.append, keys, memory)
 
     def offer(self, text: bytes | str, *, at: int = T0) -> str | None:
         return self.keeper.offer(0.0, at, text, "admin")
@@ -129,6 +138,86 @@ def test_a_via_or_fallback_that_is_unknown_or_forbidden_refuses_the_plan(node: N
     kept = Kept()
     kept.relay.faults = {node: "nobody here knows this relay"}
     assert kept.offer(SIGNER.sign(PLAN)) == f"{node} towards eu: nobody here knows this relay"
+
+
+def ruled(**rule: Any) -> WirePlan:
+    return replace(PLAN, constraints=HardConstraints(classes={"": ClassRule(**rule)}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "fault"),
+    [
+        ({"deny_countries": ("CA",)}, ("eu", "CA"), "it stands in CA, which the plan itself"),
+        ({"allow_countries": ("DE",)}, ("eu", "FR"), "it stands in FR, which the plan itself"),
+        ({"via_regions": ("us",)}, ("eu", "DE"), "it stands in eu, which the plan itself"),
+        ({"deny_countries": ("CA",), "allow_countries": ("DE",)}, ("eu", "DE"), None),
+        ({"via_regions": ("eu",)}, ("eu", "CA"), None),
+        # What nobody says is not held against it.
+        ({"allow_countries": ("DE",), "via_regions": ("us",)}, ("", ""), None),
+    ],
+)
+@pytest.mark.parametrize("node", [V, W])
+def test_a_plan_that_breaks_its_own_word_is_refused(
+    rule: dict[str, Any], place: tuple[str, str], fault: str | None, node: NodeId
+) -> None:
+    kept = Kept()
+    kept.relay.places = {node: place}
+    found = kept.offer(SIGNER.sign(ruled(**rule)))
+    if fault is None:
+        assert found is None
+    else:
+        assert (found or "").startswith(f"{node} towards eu: {fault}")
+
+
+def test_a_via_that_moves_to_where_the_plan_does_not_allow_is_left_for_its_fallback() -> None:
+    kept = Kept()
+    assert kept.offer(SIGNER.sign(ruled(deny_countries=("CA",)))) is None
+    kept.relay.places = {V: ("eu", "CA")}
+    kept.keeper.tick(0.0, T0)
+    assert kept.relay.plans[-1] == TablePlan(tracks={(7, "eu"): W})
+
+
+def test_a_class_that_must_have_a_second_way_has_one() -> None:
+    kept = Kept()
+    assert kept.offer(SIGNER.sign(ruled(disjoint=True))) is None
+    lone = a_plan([an_entry(ME, V, tracks=(7,)), an_entry(W, V)], now_us=T0)
+    rule = HardConstraints(classes={"": ClassRule(disjoint=True)})
+    found = Kept().offer(SIGNER.sign(replace(lone, constraints=rule)))
+    assert found == "0.0:0.2 towards eu: no second way, and the plan says that the class has one"
+    # Entries of others are theirs to check.
+    theirs = replace(lone, constraints=rule, entries=lone.entries[1:])
+    assert Kept().offer(SIGNER.sign(theirs)) is None
+
+
+def test_a_restart_neither_lets_an_older_plan_in_nor_keeps_the_one_in_force_out(
+    tmp_path: Path,
+) -> None:
+    memory = PlanMemory.of(tmp_path / "state", ME)
+    third = replace(PLAN, version=3)
+    assert Kept(memory).offer(SIGNER.sign(third)) is None
+    again = Kept(memory)
+    assert again.offer(SIGNER.sign(replace(PLAN, version=2))) == "version 3 was followed already"
+    other = replace(third, entries=())
+    assert again.offer(SIGNER.sign(other)) == "another plan with version 3 was followed already"
+    assert again.offer(SIGNER.sign(third)) is None
+    # What was dropped, or gave way to another series, does not come back, either.
+    assert again.keeper.drop(0.0, "no")
+    assert Kept(memory).offer(SIGNER.sign(third)) is not None
+    last = Kept(memory)
+    assert last.offer(SIGNER.sign(replace(PLAN, version=4))) is None
+    assert last.offer(SIGNER.sign(replace(PLAN, id="other"))) is None
+    assert Kept(memory).offer(SIGNER.sign(replace(PLAN, version=4))) is not None
+    assert Kept(memory).offer(SIGNER.sign(replace(PLAN, id="other"))) is None
+
+
+def test_a_state_directory_that_cannot_be_written_is_named_and_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("", encoding="ascii")
+    kept = Kept(PlanMemory.of(tmp_path / "fresh", ME))
+    kept.keeper._memory = PlanMemory(tmp_path / "file" / "plans.json")
+    assert kept.offer(SIGNER.sign(PLAN)) is None
+    assert "versions are forgotten at a restart" in kept.keeper.state().refusal
 
 
 def test_it_ends_by_itself() -> None:

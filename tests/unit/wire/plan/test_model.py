@@ -33,6 +33,9 @@ def test_who_says_nothing_gets_the_bounds_of_the_specification() -> None:
     assert HardConstraints().change_budget is None
     assert ClassRule().allow_countries is None
     assert not ClassRule().disjoint
+    gold = ClassRule(disjoint=True)
+    assert HardConstraints(classes={"gold": gold}).rule("gold") is gold
+    assert HardConstraints(classes={"gold": gold}).rule("") == ClassRule()
 
 
 def test_what_is_signed_does_not_change() -> None:

@@ -36,6 +36,7 @@ from laps_analytics.report.build import Report, export_csv, export_json, make_re
 from laps_analytics.report.gold import read_gold
 from laps_analytics.world.gain import Gain, measure
 from laps_analytics.world.planned import Planned
+from laps_analytics.world.planning import settings_of
 from laps_analytics.world.setting import END_US, FULL, Size, make_setting
 from laps_analytics.world.telemetry import write_after, write_present
 from laps_wire.plan import Plan
@@ -104,7 +105,7 @@ def run_demo(
     export_json(report, folder / "numbers")
 
     steps.begin("plan", "A plan: which Via for which track towards which region")
-    plan, played = _plan(lake, folder, dimensions, seed)
+    plan, played = _plan(lake, folder, dimensions, seed, settings_of(setting.backbone))
 
     steps.begin("after", "The next day, with the plan: telemetry, ingest, gold")
     routing = Planned(plan, setting.scene)
@@ -137,9 +138,10 @@ def run_demo(
     )
 
 
-def _plan(lake: Lake, folder: Path, dimensions: Dimensions, seed: int) -> tuple[Plan, Rehearsal]:
+def _plan(
+    lake: Lake, folder: Path, dimensions: Dimensions, seed: int, settings: Settings
+) -> tuple[Plan, Rehearsal]:
     """From the last hour, if its data can be believed; signed with a key of the demo's own."""
-    settings = Settings()
     observed = observe(lake, minutes=60)
     gate_of(lake, at_us=observed.at_us).require()
     known = assemble(observed, settings, dimensions)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from laps_analytics.plan.constraints import LinkFacts, NodeFacts, Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Network, Node
 from laps_analytics.plan.core.rules import Policy, Weights
@@ -16,7 +18,14 @@ from laps_analytics.world.demand import TrackDemand
 from laps_analytics.world.geography import REGIONS
 from laps_wire.plan import ClassRule, HardConstraints
 
-__all__ = ["WORLD_POLICY", "WORLD_SHARE", "network_of", "tracks_of"]
+__all__ = [
+    "DEMO_POLICY",
+    "WORLD_POLICY",
+    "WORLD_SHARE",
+    "network_of",
+    "settings_of",
+    "tracks_of",
+]
 
 _DENSE: Final = tuple(
     sorted(region for region in REGIONS if not region.startswith(("africa", "me", "oceania")))
@@ -55,6 +64,25 @@ WORLD_POLICY: Final = Policy(
 above 1.2 %. Which countries are denied does not matter, only that ways pass them; that every
 constraint binds in some world is tested."""
 
+DEMO_POLICY: Final = replace(
+    WORLD_POLICY,
+    hard=replace(
+        WORLD_POLICY.hard,
+        classes={
+            **WORLD_POLICY.hard.classes,
+            "gold": ClassRule(
+                slack_permille=1500,
+                extra_us=60_000,
+                limit_us=150_000,
+                limit_loss_ppm=12_000,
+                deny_countries=("CA",),
+                disjoint=True,
+            ),
+        },
+    ),
+)
+"""That of the demo: with eight Vias in the world, few second ways are near."""
+
 WORLD_SHARE: Final = 0.01
 """What the tracks of a world have of its relays and links: others use the rest."""
 
@@ -82,6 +110,19 @@ def network_of(world: Backbone, *, share: float = 1.0) -> Network:
         load_bps=np.zeros((count, count)),
         countries={
             (a, b): world.path_countries(a, b) for a, b in itertools.combinations(range(count), 2)
+        },
+    )
+
+
+def settings_of(world: Backbone) -> Settings:
+    """What the operator of a world says: its policy, and where relays and links are."""
+    names = [relay.node for relay in world.relays]
+    return Settings(
+        policy=DEMO_POLICY,
+        nodes={relay.node: NodeFacts(country=relay.country) for relay in world.relays},
+        links={
+            (names[a], names[b]): LinkFacts(countries=world.path_countries(a, b))
+            for a, b in itertools.combinations(range(len(names)), 2)
         },
     )
 

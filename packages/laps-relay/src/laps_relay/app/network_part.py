@@ -25,6 +25,7 @@ from laps_relay.admin.network_api import PlanState
 from laps_relay.app.joined_edge import JoinedEdge, fresh_context
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
 from laps_relay.app.network_readings import NetworkReadings
+from laps_relay.app.plan_memory import PlanMemory
 from laps_relay.app.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.app.redirects import Redirects
 from laps_relay.certificates import Certificate
@@ -139,7 +140,12 @@ class NetworkPart(NetworkReadings):
         )
         self.server.on_turn = self._peer_turn
         self._nodes: dict[int, NodeId] = {}
-        self._plans = PlanKeeper(self.relay, applied, read_plan_keys(config.plan.keys))
+        self._plans = PlanKeeper(
+            self.relay,
+            applied,
+            read_plan_keys(config.plan.keys),
+            PlanMemory.of(config.state_dir, node_id),
+        )
         self._plan_file = config.plan.file
         self._plan_timer: asyncio.TimerHandle | None = None
         self._cpp_limits = network.limits if network.meets_cpp else None

@@ -3,6 +3,7 @@
 ::
 
     file, admin --> offer --> signature, time, version, Vias, policy --> TablePlan --> NetworkRelay
+                              and what the plan says that it keeps to
                       |                                                     ^
                       '--> refused, with the reason           tick ---------' expired; a Via is gone
 
@@ -12,8 +13,9 @@ way may be taken is asked of policy at every decision, plan or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,10 +25,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from laps_relay.admin.network_api import PlanState
 from laps_relay.app.parts import StartError
+from laps_relay.app.plan_memory import Followed, PlanMemory
 from laps_relay.core.network.plans import NO_PLAN, Plan, TablePlan
 from laps_wire.nodeid import NodeId
-from laps_wire.plan import Plan as PlanDocument
 from laps_wire.plan import (
+    ClassRule,
     PlanEntry,
     PlanFormatError,
     SignedPlan,
@@ -35,6 +38,7 @@ from laps_wire.plan import (
     loads,
     signed_bytes,
 )
+from laps_wire.plan import Plan as PlanDocument
 from laps_wire.telemetry import PolicyApplied, safe_text
 
 __all__ = ["CHECK_INTERVAL", "PlanKeeper", "PlanKeys", "read_plan_keys"]
@@ -45,6 +49,7 @@ _AHEAD_US: Final = 300_000_000
 """How far the maker's clock may be ahead of ours."""
 _SERIES: Final = 64
 """Series of plans whose versions are remembered."""
+_NEVER: Final = Followed(0, "")
 
 PlanKeys = Mapping[str, Ed25519PublicKey]
 """Key id to key."""
@@ -76,8 +81,15 @@ class PlanTarget(Protocol):
     def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
         """What speaks against a Via now."""
 
+    def place_of(self, node: NodeId) -> tuple[str, str]:
+        """Region and country of a node; empty where that is not known."""
+
     def set_plan(self, now: float, plan: Plan) -> None:
         """Follow another plan."""
+
+
+def _digest(plan: PlanDocument) -> str:
+    return sha256(canonical(plan)).hexdigest()
 
 
 class _RefusedError(Exception):
@@ -97,19 +109,27 @@ class _Loaded:
 class PlanKeeper:
     """Takes plans, drops them when their time is over; time is an argument everywhere.
 
-    ``now`` is the core's clock, ``wall`` microseconds since 1970.
+    ``now`` is the core's clock, ``wall`` microseconds since 1970. Without ``memory`` nothing is
+    remembered over a restart.
     """
 
     def __init__(
-        self, relay: PlanTarget, tell: Callable[[PolicyApplied], None], keys: PlanKeys
+        self,
+        relay: PlanTarget,
+        tell: Callable[[PolicyApplied], None],
+        keys: PlanKeys,
+        memory: PlanMemory | None = None,
     ) -> None:
         self._relay = relay
         self._tell = tell
         self._keys = keys
         self._loaded: _Loaded | None = None
         self._table: Plan = NO_PLAN
-        self._versions: dict[str, int] = {}
-        """The largest version that was ever followed, by series."""
+        self._memory = memory
+        self._followed: dict[str, Followed] = {} if memory is None else memory.load()
+        """The newest that was ever followed, by series."""
+        self._forgetful = ""
+        """Why that cannot be kept over a restart."""
         self._waiting: tuple[bytes, str] | None = None
         """A plan of a file whose Vias are not known yet."""
         self._refusal = ""
@@ -170,6 +190,7 @@ class PlanKeeper:
         if loaded is None:
             return False
         self._set(now, NO_PLAN)
+        self._remember(loaded.document, digest="")
         self._applied(loaded.document.id, loaded.document.version, outcome, reason)
         return True
 
@@ -184,14 +205,15 @@ class PlanKeeper:
         if left <= 0:
             self.drop(now, "its time is over", "expired")
             return None
-        self._set(now, self._made(loaded.entries))
+        self._set(now, self._made(loaded))
         return min(left / 1e6, CHECK_INTERVAL)
 
     def state(self) -> PlanState:
         """For the admin."""
         loaded = self._loaded
+        refusal = self._refusal or self._forgetful
         if loaded is None:
-            return PlanState(refusal=self._refusal)
+            return PlanState(refusal=refusal)
         document = loaded.document
         return PlanState(
             id=document.id,
@@ -200,7 +222,7 @@ class PlanKeeper:
             expires_us=document.expires_us,
             entries=len(loaded.entries),
             source=loaded.source,
-            refusal=self._refusal,
+            refusal=refusal,
         )
 
     # Checks
@@ -226,47 +248,70 @@ class PlanKeeper:
             raise _RefusedError("it has expired")
         if plan.made_us > wall_us + _AHEAD_US:
             raise _RefusedError("it was made in the future: one of the clocks is wrong")
-        newest = self._versions.get(plan.id, 0)
+        newest, digest = self._followed.get(plan.id, _NEVER)
         if plan.version < newest:
             raise _RefusedError(f"version {newest} was followed already")
-        loaded = self._loaded
-        if plan.version == newest and (
-            loaded is None
-            or loaded.document.id != plan.id
-            or canonical(loaded.document) != canonical(plan)
-        ):
+        if plan.version == newest and digest != _digest(plan):
             raise _RefusedError(f"another plan with version {newest} was followed already")
+        for entry in plan.of(self._relay.node_id):
+            if entry.fallback is None and plan.constraints.rule(entry.scope).disjoint:
+                raise _RefusedError(
+                    f"{entry.via} towards {safe_text(entry.region)}: no second way, and the plan"
+                    " says that the class has one"
+                )
 
     def _check_vias(self, plan: PlanDocument) -> None:
         for entry in plan.of(self._relay.node_id):
+            rule = plan.constraints.rule(entry.scope)
             for via in (entry.via, entry.fallback):
-                if via is not None and (fault := self._against(entry, via)) is not None:
+                if via is not None and (fault := self._against(entry, via, rule)) is not None:
                     raise _RefusedError(f"{via} towards {safe_text(entry.region)}: {fault}")
 
-    def _against(self, entry: PlanEntry, via: NodeId) -> str | None:
-        return self._relay.against_via(via, entry.region, entry.scope)
+    def _against(self, entry: PlanEntry, via: NodeId, rule: ClassRule) -> str | None:
+        """What our policy has against a Via, or the plan's own constraints have."""
+        fault = self._relay.against_via(via, entry.region, entry.scope)
+        if fault is not None:
+            return fault
+        region, country = self._relay.place_of(via)
+        denied = country in rule.deny_countries or (
+            rule.allow_countries is not None and country not in rule.allow_countries
+        )
+        if country and denied:
+            return f"it stands in {safe_text(country)}, which the plan itself does not allow"
+        if region and rule.via_regions is not None and region not in rule.via_regions:
+            return f"it stands in {safe_text(region)}, which the plan itself does not allow"
+        return None
 
     # Following
 
     def _follow(self, now: float, plan: PlanDocument, source: str) -> None:
         known = self._loaded is not None and self._loaded.document == plan
+        if self._loaded is not None and self._loaded.document.id != plan.id:
+            self._remember(self._loaded.document, digest="")  # it does not come back
         self._loaded = _Loaded(plan, plan.of(self._relay.node_id), source)
-        self._versions.pop(plan.id, None)
-        self._versions[plan.id] = plan.version
-        while len(self._versions) > _SERIES:
-            del self._versions[next(iter(self._versions))]
         self._refusal = ""
-        self._set(now, self._made(self._loaded.entries))
+        self._set(now, self._made(self._loaded))
         if not known:
+            self._remember(plan, digest=_digest(plan))
             self._applied(plan.id, plan.version, "accepted", None)
 
-    def _made(self, entries: Sequence[PlanEntry]) -> TablePlan:
+    def _remember(self, plan: PlanDocument, *, digest: str) -> None:
+        self._followed.pop(plan.id, None)
+        self._followed[plan.id] = Followed(plan.version, digest)
+        while len(self._followed) > _SERIES:
+            del self._followed[next(iter(self._followed))]
+        if self._memory is not None:
+            fault = self._memory.save(self._followed)
+            self._forgetful = f"versions are forgotten at a restart: {fault}" if fault else ""
+
+    def _made(self, loaded: _Loaded) -> TablePlan:
         """The table of what can be followed now: the Via, or else the fallback, or nothing."""
         tracks: dict[tuple[int, str], NodeId] = {}
         classes: dict[tuple[str, str], NodeId] = {}
-        for entry in entries:
+        for entry in loaded.entries:
+            rule = loaded.document.constraints.rule(entry.scope)
             ways = (via for via in (entry.via, entry.fallback) if via is not None)
-            via = next((via for via in ways if self._against(entry, via) is None), None)
+            via = next((via for via in ways if self._against(entry, via, rule) is None), None)
             if via is None:
                 continue
             if entry.tracks is None:

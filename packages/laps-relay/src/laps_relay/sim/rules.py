@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
+from laps_relay.core.policy.facts import country_label
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
@@ -131,6 +132,10 @@ class SimPolicy:
     def region(self, node: NodeSelf) -> str:
         """Its own word."""
         return node.region
+
+    def country(self, node: NodeSelf) -> str:
+        """Its own word."""
+        return country_label(node)
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
         """The ends of a way are no transit."""

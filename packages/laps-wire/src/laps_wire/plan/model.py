@@ -58,6 +58,9 @@ class ClassRule:
     """Whether every entry names a second way that shares no relay with the first."""
 
 
+_DEFAULT: Final = ClassRule()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardConstraints:
     """What holds for every entry of the plan, as its maker saw the network."""
@@ -70,6 +73,10 @@ class HardConstraints:
     """How much of a relay's or link's capacity is planned for."""
     classes: Mapping[str, ClassRule] = field(default_factory=dict)
     """By class; "" is for tracks without one."""
+
+    def rule(self, scope: str) -> ClassRule:
+        """What holds for a class; for one that nobody named, what holds by default."""
+        return self.classes.get(scope, _DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -446,6 +446,8 @@ def test_what_speaks_against_the_via_of_a_plan() -> None:
     assert relay.against_via(NodeId(2), "eu", "gold") == "not there"
     assert relay.against_via(NodeId(2), "eu", "") is None
     assert relay.against_via(NodeId(2), "asia", "gold") is None  # nobody is there yet
+    assert relay.place_of(NodeId(2)) == ("eu", "")
+    assert relay.place_of(NodeId(9)) == ("", "")
     net.relays[2].drain(net.now, 5.0)
     net.run(1)
     assert relay.against_via(NodeId(2), "eu", "") == "it drains"

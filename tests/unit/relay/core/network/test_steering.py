@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,12 @@ from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.plans import NO_PLAN, TablePlan
 from laps_relay.core.network.steering import LinkState, Steering
 from laps_relay.core.policy import OPEN_POLICY, RulePolicy
+from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rules import Fence, Rules, ServiceClass
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem, RelayType
+from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem, NodeSelf, RelayType
 from testkit.ways import Directory, describe
 
 ME, V, W = NodeId(1), NodeId(11), NodeId(12)
@@ -347,6 +349,25 @@ def test_a_plan_is_preferred_and_checked_against_policy() -> None:
     steering.set_plan(NO_PLAN)
     assert hops(steering, 33.0, 1, scope="gold") == [W]
     assert hops(steering, 43.0, 1, scope="gold") == [T1]
+
+
+class NotOver(OpenPolicy):
+    """The way to one target over one Via is forbidden."""
+
+    def __init__(self, via: NodeId, target: NodeId) -> None:
+        self._pair = via, target
+
+    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+        between, end = [node.node_id for node in nodes[1:-1]], nodes[-1].node_id
+        shut = self._pair[0] in between and end == self._pair[1]
+        return Refusal("rule", "not there") if shut else None
+
+
+def test_a_plan_counts_for_the_targets_that_policy_allows() -> None:
+    _, steering = network(policy=NotOver(W, T2))
+    steering.set_plan(TablePlan(tracks={(KEY, "eu"): W}))
+    hops(steering, 0.0, 2)
+    assert hops(steering, 10.0, 2) == [W, T2]
 
 
 def test_a_plan_is_not_followed_to_an_overloaded_via() -> None:

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from laps_relay.core.policy import facts as module
-from laps_relay.core.policy.facts import FactBook, NodeNote, Region, scope_of, stranger
+from laps_relay.core.policy.facts import (
+    FactBook,
+    NodeNote,
+    Region,
+    country_label,
+    scope_of,
+    stranger,
+)
 from laps_relay.core.policy.patterns import NodePattern
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label
@@ -58,6 +65,8 @@ def test_what_the_operator_says_counts_more() -> None:
     assert found.region == "core"
     assert book.of(describe("5:5", labels={"country": "fr"})).country == "CA"
     assert FactBook().of(describe("5:5", labels={"country": "fr"})).country == "FR"
+    assert country_label(describe("5:5", labels={"tier": "x", "country": "fr"})) == "FR"
+    assert country_label(describe("5:5")) == ""
     silent = FactBook([], [NodeNote(nodes=patterns("5:5"))])
     assert silent.of(describe("5:5", labels={"country": "fr"})).country == "FR"
 

@@ -32,3 +32,5 @@ def test_there_are_no_classes_and_regions_are_the_nodes_own() -> None:
     assert OPEN_POLICY.limits("gold") is NO_LIMITS
     assert ClassLimits() == NO_LIMITS
     assert OPEN_POLICY.region(NODE) == "eu"
+    assert OPEN_POLICY.country(NODE) == ""
+    assert OPEN_POLICY.country(describe("1:1", labels={"country": "de"})) == "DE"

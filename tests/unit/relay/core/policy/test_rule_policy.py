@@ -272,6 +272,7 @@ def test_regions() -> None:
     assert found.region(FAR) == "eu"
     assert found.region(describe("7:7", region="moon")) == "moon"
     assert found.facts(VIA).country == "CA"
+    assert found.country(VIA) == "CA"
 
 
 NODES = [ME, VIA, OTHER, FAR, describe("5:5", labels={"country": "FR"})]

@@ -256,6 +256,9 @@ class Policy(Protocol):
     def region(self, node: NodeSelf) -> str:
         """The region that a node counts for; "" if it is in none."""
 
+    def country(self, node: NodeSelf) -> str:
+        """The country that a node stands in, two letters; "" if nobody says."""
+
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
         """Whether data of this class may go along these relays.
 

@@ -315,7 +315,9 @@ class NetworkRelay(NetworkTables):
     def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
         """What speaks against a Via of a plan now: nobody knows it, or policy; None: nothing does.
 
-        Policy is asked about the way over it to each node of the region that is known.
+        Policy is asked about the way over it to each node of the region that is known, and speaks
+        against it if it forbids all of them. If it forbids some, steering leaves those out: a node
+        that says it is in a region has no veto on plans.
         """
         info = self._nib.info(via)
         if info is None:
@@ -332,6 +334,13 @@ class NetworkRelay(NetworkTables):
         if refusals and None not in refusals:
             return next(refusal.reason for refusal in refusals if refusal is not None)
         return None
+
+    def place_of(self, node: NodeId) -> tuple[str, str]:
+        """Region and country of a node as policy has them; empty where that is not known."""
+        info = self._nib.info(node)
+        if info is None:
+            return "", ""
+        return self._policy.region(info.node), self._policy.country(info.node)
 
     def drain(
         self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()

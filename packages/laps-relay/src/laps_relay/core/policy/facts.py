@@ -14,7 +14,17 @@ from laps_relay.core.policy.patterns import NodePattern
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label, NodeSelf, RelayType, Stamp
 
-__all__ = ["COUNTRY", "REGION", "FactBook", "Facts", "NodeNote", "Region", "scope_of", "stranger"]
+__all__ = [
+    "COUNTRY",
+    "REGION",
+    "FactBook",
+    "Facts",
+    "NodeNote",
+    "Region",
+    "country_label",
+    "scope_of",
+    "stranger",
+]
 
 COUNTRY: Final = "country"
 """The label with which a node says in which country it stands."""
@@ -30,6 +40,11 @@ def stranger(node_id: NodeId, *, region: str = "", labels: tuple[Label, ...] = (
     return NodeSelf(
         node_id=node_id, relay_type=RelayType.EDGE, stamp=_NEVER, region=region, labels=labels
     )
+
+
+def country_label(node: NodeSelf) -> str:
+    """The country that a node says it stands in; empty if it says none."""
+    return next((label.value.upper() for label in node.labels if label.key == COUNTRY), "")
 
 
 def scope_of(region: str) -> tuple[Label, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
+from laps_relay.core.policy.facts import country_label
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
 
@@ -67,6 +68,10 @@ class OpenPolicy:
     def region(self, node: NodeSelf) -> str:
         """The node's own word."""
         return node.region
+
+    def country(self, node: NodeSelf) -> str:
+        """The node's own word."""
+        return country_label(node)
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
         """Every way may be used."""

@@ -188,6 +188,10 @@ class RulePolicy:
         """The first region of the policy that the node is in, or what it says itself."""
         return self._book.of(node).region
 
+    def country(self, node: NodeSelf) -> str:
+        """What our notes say of it, or else the node's own word."""
+        return self._book.of(node).country
+
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
         """Whether data of this class may go along these relays, from us to the target."""
         return self._judge(scope, tuple(map(self._book.of, nodes)))

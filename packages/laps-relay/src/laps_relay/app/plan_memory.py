@@ -1,0 +1,80 @@
+"""Which plans a relay has followed, kept over a restart: an old one must not come back.
+
+A file for each node in the state directory, which relays of one machine may share::
+
+    {"world": {"version": 7, "plan": "SHA-256 of its text while it is followed, or empty"}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from laps_relay.app.parts import StartError
+from laps_wire.nodeid import NodeId
+
+__all__ = ["Followed", "PlanMemory"]
+
+
+class Followed(NamedTuple):
+    """The newest plan of a series that was followed."""
+
+    version: int
+    digest: str
+    """Of the plan, while it is in force; empty once it was dropped or has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMemory:
+    """A file that is read once and replaced as a whole."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, state_dir: Path, node: NodeId) -> PlanMemory:
+        """That of a node."""
+        return cls(state_dir / f"plans-{int(node):016x}.json")
+
+    def load(self) -> dict[str, Followed]:
+        """What was kept; :class:`StartError` if that is not what we wrote."""
+        try:
+            plain = json.loads(self.path.read_text(encoding="ascii"))
+            return {
+                str(name): Followed(int(row["version"]), str(row["plan"]))
+                for name, row in plain.items()
+            }
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StartError(f"{self.path}: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StartError(
+                f"{self.path} is not a record of plans: remove it, and a plan that is older than"
+                " the one that was followed may be taken until it expires"
+            ) from None
+
+    def save(self, followed: Mapping[str, Followed]) -> str | None:
+        """Keep it, all or nothing; why that was not possible."""
+        plain = {
+            name: {"version": row.version, "plan": row.digest} for name, row in followed.items()
+        }
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A name that nobody can guess and nobody has taken: nothing is written through a link.
+            descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            beside = Path(name)
+            try:
+                with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                    json.dump(plain, file)
+                beside.replace(self.path)
+            except OSError:
+                beside.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            return f"{self.path}: {error.strerror}"
+        return None
