@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from laps_analytics.lake import Lake, Table, read, write
+from laps_analytics.lake import Lake, Table, compact, read, write
 
 pytestmark = pytest.mark.spark
 
@@ -42,3 +42,37 @@ def test_rows_are_added_or_take_the_place_of_partitions(spark: SparkSession, tab
     assert [row.n for row in only.collect()] == [2]
     write(frame(spark), table, partition_by=("dt",), replace=[{}])
     assert rows(spark, table) == []
+
+
+def test_many_files_become_one_for_each_partition(spark: SparkSession, table: Table) -> None:
+    for number in range(3):
+        write(frame(spark, (number, "a"), (9, "b")), table, partition_by=("dt",))
+    before, seen = rows(spark, table), table.snapshot()
+    some = [file for file in seen.files.values() if file.partition["dt"] == "a"]
+    assert compact(spark, table, SCHEMA, some, partition_by=("dt",)) == 4
+    after = table.snapshot()
+    assert rows(spark, table) == before
+    assert sorted(file.partition["dt"] for file in after.files.values()) == ["a", "b", "b", "b"]
+    # Who began before still reads the many.
+    assert all((table.root / path).exists() for path in seen.files)
+    assert not list((table.root / "_staging").iterdir())
+
+
+def test_who_is_killed_while_files_become_one_loses_nothing(
+    spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        write(frame(spark, (number, "a")), table, partition_by=("dt",))
+    before = rows(spark, table)
+
+    def killed(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    files = table.snapshot().files.values()
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            compact(spark, table, SCHEMA, files, partition_by=("dt",))
+    assert (table.snapshot().version, rows(spark, table)) == (3, before)
+    compact(spark, table, SCHEMA, files, partition_by=("dt",))
+    assert (len(table.snapshot().files), rows(spark, table)) == (1, before)

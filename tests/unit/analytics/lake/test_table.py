@@ -109,7 +109,62 @@ def test_a_long_log_has_sums(table: Table) -> None:
     assert table.snapshot(50).meta["gone"] == 50
     (log / f"{64:020}.sum").write_text("{}")
     with pytest.raises(LakeError, match="not the sum of a log"):
-        table.snapshot()
+        Table(table.root, table.name).snapshot()
+
+
+def test_what_was_read_of_a_log_is_not_read_again(table: Table) -> None:
+    for number in range(3):
+        table.commit(None, base=table.snapshot(), meta={"number": number})
+    seen = table.snapshot()
+    # Entries never change, so a damaged one that was read before does not matter.
+    (table.root / "_log" / f"{2:020}.json").write_text("{")
+    assert table.snapshot() is seen
+    other = Table(table.root, table.name)
+    with pytest.raises(LakeError, match="not an entry of a log"):
+        other.snapshot()
+    table.commit(None, base=seen, meta={"number": 3, "more": None})
+    assert table.snapshot().meta == {"number": 3}
+    assert seen.meta == {"number": 2}
+
+
+def test_a_log_that_goes_on_stays_short(table: Table) -> None:
+    """As many entries as a day has, and readers that begin at any time, or long before."""
+    old, log = Table(table.root, table.name), table.root / "_log"
+    old.commit(staged(table, "first.parquet"), base=old.snapshot(), batch="first", now=0.0)
+    assert old.snapshot().version == 1
+    first = list(old.snapshot().files)
+    base = table.snapshot()
+    table.commit(staged(table, "1.parquet"), base=base, remove=first, batch="b2", now=1.0)
+    for number in range(3, 200):
+        table.commit(None, base=table.snapshot(), batch=f"b{number}", now=float(number))
+    assert len(list(log.iterdir())) == 199 + 3
+    assert table.sweep(older_than=100.0, now=210.0) == first
+    # Two sums hold 128; what is younger than 100 s stays.
+    assert min(path.name for path in log.iterdir()) == f"{111:020}.json"
+    assert [path.stem for path in sorted(log.glob("*.sum"))] == [f"{128:020}", f"{192:020}"]
+    assert table.sweep(older_than=0.0, now=1e6) == []
+    kept = sorted(path.name for path in log.glob("*.json"))
+    assert kept[0] == f"{129:020}.json"
+    for reader in (table, old, Table(table.root, table.name)):
+        seen = reader.snapshot()
+        assert (seen.version, len(seen.files), seen.batches["b2"]) == (199, 1, 2)
+    assert table.snapshot(150).version == 150
+    assert table.history()[0]["version"] == 129
+    with pytest.raises(LakeError, match="the entry of b2 is not kept any more"):
+        table.files_of("b2")
+    with pytest.raises(LakeError, match="version 1 is missing"):
+        Table(table.root, table.name).snapshot(100)
+    assert table.commit(None, base=table.snapshot(), batch="b2") == 2
+
+
+def test_what_killed_writers_staged_is_vacuumed(table: Table) -> None:
+    table.commit(staged(table, "1.parquet"), base=table.snapshot())
+    left = staged(table, "dt=1/_temporary/0/2.parquet", "dt=1/.2.parquet.crc")
+    assert table.vacuum(older_than=1e9) == []
+    assert left.exists()
+    table.vacuum(older_than=-1.0)
+    assert not left.exists()
+    assert all((table.root / path).exists() for path in table.snapshot().files)
 
 
 def test_a_log_with_a_hole_is_refused(table: Table) -> None:

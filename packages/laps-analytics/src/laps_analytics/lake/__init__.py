@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_analytics.lake.frames import read, write
+from laps_analytics.lake.frames import compact, read, write
 from laps_analytics.lake.rows import read_rows, row_count, write_rows
 from laps_analytics.lake.table import DataFile, Lake, Snapshot, Table
 
@@ -11,6 +11,7 @@ __all__ = [
     "Lake",
     "Snapshot",
     "Table",
+    "compact",
     "read",
     "read_rows",
     "row_count",

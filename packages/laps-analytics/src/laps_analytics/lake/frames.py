@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +14,10 @@ from pyspark.sql.types import StructType
 from laps_analytics.errors import OutputError
 from laps_analytics.lake.table import DataFile, Snapshot, Table
 
-__all__ = ["read", "write"]
+__all__ = ["compact", "read", "write"]
+
+_LARGE: Final = 128 << 20
+"""Bytes of files that become one file."""
 
 
 def read(
@@ -42,6 +46,7 @@ def write(
     table: Table,
     *,
     partition_by: tuple[str, ...] = (),
+    into: Mapping[str, str] | None = None,
     replace: Iterable[Mapping[str, str]] | None = None,
     batch: str | None = None,
     meta: Mapping[str, Any] | None = None,
@@ -50,6 +55,8 @@ def write(
 
     Rows are added, or take the place of the partitions that ``replace`` names (an empty mapping
     names all of them). Replacing is what makes a run that is run again end as the first did.
+    ``into`` is the one partition of all rows, if the frame does not have its columns: then Spark
+    need not sort them by it.
     """
     base = table.snapshot()
     if batch is not None and batch in base.batches:
@@ -63,8 +70,9 @@ def write(
     writer = frame.write.option("compression", "zstd")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
+    parts = [f"{name}={quote(value, safe='')}" for name, value in (into or {}).items()]
     try:
-        writer.parquet(str(staged))
+        writer.parquet(str(staged.joinpath(*parts)))
     except PySparkException as error:
         if "Mkdirs failed" in str(error) or "Permission denied" in str(error):
             raise OutputError(
@@ -73,5 +81,31 @@ def write(
         raise
     try:
         return table.commit(staged, base=base, remove=old, batch=batch, meta=meta)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def compact(
+    spark: SparkSession,
+    table: Table,
+    schema: StructType,
+    files: Collection[DataFile],
+    *,
+    partition_by: tuple[str, ...],
+) -> int:
+    """Let one file of each partition take the place of many; the new version.
+
+    The rows are the same. Readers see the many or the one; whoever is killed here leaves a file
+    that does not count.
+    """
+    base = table.snapshot()
+    chosen = {file.path for file in files}
+    rows = read(spark, table, schema, snapshot=base, where=lambda file: file.path in chosen)
+    tasks = 1 + sum(file.bytes for file in files) // _LARGE
+    staged = table.staging()
+    try:
+        writer = rows.coalesce(tasks).write.option("compression", "zstd")
+        writer.partitionBy(*partition_by).parquet(str(staged))
+        return table.commit(staged, base=base, remove=chosen)
     finally:
         shutil.rmtree(staged, ignore_errors=True)

@@ -16,7 +16,9 @@ N. So a reader sees all of a commit or nothing of it, whenever the writer is kil
 writer left behind is not in the log, and :meth:`Table.vacuum` removes it.
 
 No file is ever changed. A commit that replaces partitions names the files that no longer count;
-they stay for readers that began before, until they are vacuumed.
+they stay for readers that began before, and :meth:`Table.sweep` removes them an hour later. It also
+removes the oldest entries of the log, if two sums hold what they said: a reader begins with the
+newest sum that it finds, and there are always two, so none is taken from under it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +44,7 @@ _DIGITS: Final = 20
 _SUM_EVERY: Final = 64
 """Commits after which the sum of the log is written."""
 _BATCHES: Final = 1000
-"""Batches that a sum remembers."""
+"""Batches that are remembered: nobody tries an older one again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Lake:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._tables: dict[str, Table] = {}
 
     @classmethod
     def open(cls, root: Path, *, create: bool = False) -> Lake:
@@ -107,7 +111,8 @@ class Lake:
 
     def table(self, name: str) -> Table:
         """A table, such as ``silver/hop_stat``; it need not have a commit yet."""
-        return Table(self.root / name, name)
+        # The same one each time: a table remembers what it read of its log.
+        return self._tables.setdefault(name, Table(self.root / name, name))
 
     def tables(self) -> list[str]:
         """The names of the tables that have commits."""
@@ -122,24 +127,32 @@ class Table:
         self.root = root
         self.name = name
         self._log = root / "_log"
+        self._seen: Snapshot | None = None
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """What the table holds, now or after an earlier commit."""
-        begin = self._sum(version)
-        files, batches, meta = dict(begin.files), dict(begin.batches), dict(begin.meta)
-        last = begin.version
-        for number, entry in self._entries(after=last):
-            if version is not None and number > version:
-                break
-            for path in entry["remove"]:
-                files.pop(path, None)
-            for item in entry["add"]:
-                files[item["path"]] = DataFile(item["path"], item["partition"], item["bytes"])
-            if entry["batch"] is not None:
-                batches[entry["batch"]] = number
-            meta |= entry["meta"]
-            last = number
-        return Snapshot(last, files, batches, meta)
+        begin = self._known(version)
+        entries = [
+            (number, entry)
+            for number, entry in self._entries(after=begin.version)
+            if version is None or number <= version
+        ]
+        if entries:
+            begin = _after(begin, entries)
+        if version is None:
+            self._seen = begin
+        return begin
+
+    def _known(self, version: int | None) -> Snapshot:
+        """What this object has read before, if the log goes on from there; else the sum."""
+        seen = self._seen
+        if seen is None or (version is not None and seen.version > version):
+            return self._sum(version)
+        # Entries are removed from the oldest on: while this one is there, so are all after it.
+        return seen if self._entry(seen.version).exists() else self._sum(version)
+
+    def _entry(self, version: int) -> Path:
+        return self._log / f"{version:0{_DIGITS}}.json"
 
     def _sum(self, version: int | None) -> Snapshot:
         """The newest sum that was written, so that not all of the log is read."""
@@ -158,30 +171,32 @@ class Table:
         return Snapshot(int(path.stem), files, plain["batches"], plain["meta"])
 
     def _write_sum(self, version: int) -> None:
-        """Write the sum of the log: without what is null, and batches that nobody tries again."""
+        """Write the sum of the log."""
         seen = self.snapshot(version)
-        newest = sorted(seen.batches.items(), key=lambda item: item[1])[-_BATCHES:]
         plain = {
             "files": [
                 {"path": f.path, "partition": dict(f.partition), "bytes": f.bytes}
                 for f in seen.files.values()
             ],
-            "batches": dict(newest),
-            "meta": {key: value for key, value in seen.meta.items() if value is not None},
+            "batches": dict(seen.batches),
+            "meta": dict(seen.meta),
         }
         _create(self._log / f"{version:0{_DIGITS}}.sum", json.dumps(plain), again=True)
 
     def history(self) -> list[dict[str, Any]]:
-        """The entries of the log, oldest first, each with its version and its time."""
-        return [{"version": number, **entry} for number, entry in self._entries()]
+        """The entries of the log that are kept, oldest first, each with its version and time."""
+        return [{"version": number, **entry} for number, entry in self._entries(self._oldest() - 1)]
 
     def files_of(self, batch: str) -> list[DataFile]:
         """The files that a batch added; none if it is not in the table."""
         version = self.snapshot().batches.get(batch)
-        for number, entry in self._entries(after=(version or 1) - 1):
-            if number == version:
-                return [DataFile(f["path"], f["partition"], f["bytes"]) for f in entry["add"]]
-        return []
+        if version is None:
+            return []
+        try:
+            entry = json.loads(self._entry(version).read_text())
+        except FileNotFoundError:
+            raise LakeError(f"{self.name}: the entry of {batch} is not kept any more") from None
+        return [DataFile(f["path"], f["partition"], f["bytes"]) for f in entry["add"]]
 
     def staging(self) -> Path:
         """A new folder to write into; it is Spark's to create."""
@@ -232,8 +247,14 @@ class Table:
         return version
 
     def vacuum(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
-        """Remove files that no reader needs: not in the log's sum, and older than some seconds."""
+        """Remove what killed writers left: not in the log, and older than some seconds.
+
+        Lists all files of the table, so it is for now and then.
+        """
         moment = time.time() if now is None else now
+        for path in (self.root / "_staging").glob("*"):
+            if moment - path.stat().st_mtime >= older_than:
+                shutil.rmtree(path, ignore_errors=True)
         keep = self.snapshot().files
         gone: list[str] = []
         for path in sorted(self.root.rglob("*.parquet")):
@@ -244,25 +265,36 @@ class Table:
         return gone
 
     def sweep(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
-        """Remove files that lately were taken out of the table, some seconds ago at least.
+        """Remove files that were taken out of the table, some seconds ago at least; their names.
 
-        Cheap enough for each run: it looks at the newest entries of the log, and lists no folder.
+        Entries of the log that are as old go, too, if two sums hold them. It reads the entries that
+        are left and lists no other folder, so it is cheap enough for each run.
         """
         moment = time.time() if now is None else now
-        seen = self.snapshot()
+        sums = sorted(int(path.stem) for path in self._log.glob("*.sum"))
+        held = sums[-2] if len(sums) > 1 else 0
         gone: list[str] = []
-        for _, entry in self._entries(after=max(0, seen.version - 4 * _SUM_EVERY)):
+        for number, entry in self._entries(self._oldest() - 1):
             if moment - entry["ts"] < older_than:
                 break
             for name in entry["remove"]:
                 if (self.root / name).exists():
                     (self.root / name).unlink()
                     gone.append(name)
+            if number <= held:
+                self._entry(number).unlink()
+        for number in sums[:-2]:
+            (self._log / f"{number:0{_DIGITS}}.sum").unlink()
         return gone
 
-    def _entries(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-        if not self._log.exists():
-            return
+    def _oldest(self) -> int:
+        """The version of the first entry that is kept; 1 if there is none."""
+        return min((int(path.stem) for path in self._log.glob("*.json")), default=1)
+
+    def _entries(self, after: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The entries from a version on. One that is missing in between is an error."""
+        if after > 0 and self._entry(after).exists() and not self._entry(after + 1).exists():
+            return  # Nothing new, as nearly always: the folder need not be listed.
         expected = after + 1
         for path in sorted(self._log.glob("*.json")):
             try:
@@ -288,6 +320,24 @@ class Table:
             partition = dict(unquote(part).split("=", 1) for part in folder.parts)
             added.append(DataFile(str(target.relative_to(self.root)), partition, size))
         return added
+
+
+def _after(begin: Snapshot, entries: Iterable[tuple[int, Mapping[str, Any]]]) -> Snapshot:
+    """What a table holds after some more entries. What is noted as null is not kept."""
+    files, batches, meta = dict(begin.files), dict(begin.batches), dict(begin.meta)
+    last = begin.version
+    for number, entry in entries:
+        for path in entry["remove"]:
+            files.pop(path, None)
+        for item in entry["add"]:
+            files[item["path"]] = DataFile(item["path"], item["partition"], item["bytes"])
+        if entry["batch"] is not None:
+            batches[entry["batch"]] = number
+        meta |= entry["meta"]
+        last = number
+    newest = sorted(batches.items(), key=lambda item: item[1])[-_BATCHES:]
+    kept = {key: value for key, value in meta.items() if value is not None}
+    return Snapshot(last, files, dict(newest), kept)
 
 
 @contextlib.contextmanager
