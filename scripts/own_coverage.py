@@ -2,8 +2,9 @@
 
 Reads the coverage data of a whole test run, in which every test file is a context of its own (see
 ``tests/conftest.py``), and looks at each module through the context of its own test file alone:
-``laps_wire/moqt/control.py`` through ``tests/unit/wire/moqt/test_control.py``. Shells are left to
-the sum: what they do needs sockets, clocks and other processes.
+``laps_wire/moqt/control.py`` through ``tests/unit/wire/moqt/test_control.py``. A long test file may
+be parted by subject, ``test_control_streams.py``; it counts unless a module has that name. Shells
+are left to the sum: what they do needs sockets, clocks and other processes.
 """
 
 from __future__ import annotations
@@ -47,6 +48,14 @@ def test_file_of(module: Path, tree: Tree) -> Path:
     return tree.tests / relative.parent / f"test_{relative.stem.strip('_')}.py"
 
 
+def test_files_of(module: Path, tree: Tree) -> list[Path]:
+    """The same with files for single subjects of it."""
+    own = test_file_of(module, tree)
+    others = {test_file_of(each, tree) for each in module.parent.glob("*.py")}
+    parts = sorted(set(own.parent.glob(f"{own.stem}_*.py")) - others)
+    return [own, *parts]
+
+
 def main() -> int:
     """Report every module below the minimum; 1 if there is one."""
     measured = coverage.Coverage()
@@ -66,7 +75,8 @@ def main() -> int:
                 problems.append(f"{shown}: no test file {name}")
                 continue
             # The empty context is what runs at import: definitions, not behaviour.
-            contexts = ["^$", f"^{re.escape(name)}$"]
+            names = [each.relative_to(ROOT).as_posix() for each in test_files_of(module, tree)]
+            contexts = ["^$", *(f"^{re.escape(each)}$" for each in names)]
             percent = measured.report(
                 [str(module)], contexts=contexts, file=io.StringIO(), skip_covered=False
             )

@@ -344,16 +344,16 @@ def test_lost_telemetry_is_said_once(tmp_path: Path) -> None:
         relay = Relay(
             loaded(tmp_path, observe={"telemetry_dir": tmp_path / "t", "telemetry_queue": 1})
         )
-        relay.app._tell_losses()
-        assert relay.app._telemetry is not None
+        relay.app._watching.tell_losses()
+        assert relay.app._watching._telemetry is not None
         for _ in range(3):
-            relay.app._telemetry.put(UnknownBody("x", {}))
+            relay.app._watching._telemetry.put(UnknownBody("x", {}))
         for _ in range(2):
-            relay.app._tell_losses()
+            relay.app._watching.tell_losses()
         (line,) = relay.logged("telemetry was lost")
         assert (line["queue_full"], line["disk"]) == (2, 0)
         without = Relay(loaded(tmp_path))
-        without.app._tell_losses()
+        without.app._watching.tell_losses()
 
     in_loop(test)
 
@@ -499,7 +499,7 @@ def test_lost_traces_are_said_once(tmp_path: Path) -> None:
         (tmp_path / "m").rmdir()
         relay.app._mlog._write(1, 0.0, [])
         for _ in range(2):
-            relay.app._tell_losses()
+            relay.app._watching.tell_losses()
         (line,) = relay.logged("traces were lost")
         assert line["disk"] == 1
         relay.app._mlog.close()

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Final
 
@@ -31,27 +30,20 @@ from laps_relay.app.parts import (
     telemetry_writer,
 )
 from laps_relay.app.plans import read_plan_keys
-from laps_relay.app.recording import Recording
+from laps_relay.app.watching import Watching
 from laps_relay.auth import TokenAuthorizer
 from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
-from laps_relay.core.control.events import RelayEvent, SessionOpened
+from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
-from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.edge_server import EdgeServer
-from laps_relay.observe.events import Observer
 from laps_relay.observe.logs import Logger, set_level
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.mlog import MlogWriter, TracedRelay
 from laps_relay.observe.names import Names
-from laps_relay.observe.network import NetworkObserver
-from laps_relay.observe.network_sampler import NetworkSampler
-from laps_relay.observe.sampler import Sampler
 from laps_sdk.errors import TransportError
-from laps_sdk.transport.base import Connection
 from laps_wire.errors import LapsError
-from laps_wire.telemetry import PolicyApplied, TypeChange
 
 __all__ = ["RelayApp"]
 
@@ -86,19 +78,16 @@ class RelayApp:
         self._peer_socket = peer_socket
         self._hidden = hidden
         self._stopping = asyncio.Event()
-        self._sampling = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: asyncio.Task[None] | None = None
         self._failure: LapsError | None = None
         self._admin: AdminServer | None = None
-        self._connections: dict[int, Connection] = {}
-        self._losses = self._traces_lost = 0
         self.metrics = Metrics()
         config = loaded.config
         observe = config.observe
         secret = observe.name_key
         keys = self._keys = key_ring(config) if config.network.active else None
-        self._names = Names(
+        names = Names(
             None if secret is None else secret.get_secret_value().encode(),
             plain=observe.log_names == "plain",
             hasher=None if keys is None else name_hasher(keys),
@@ -106,8 +95,6 @@ class RelayApp:
         if keys is not None:
             # The name under which others know us: records of both ends of a link are joined by it.
             config = same_member(config, node_id_of(config, keys), config.network.port)
-        self._telemetry = telemetry_writer(config)
-        self._observer = Observer(logger, self._names, self.metrics, self._telemetry)
         self.authorizer = TokenAuthorizer(auth_settings(config))
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
@@ -120,14 +107,21 @@ class RelayApp:
             self.metrics,
             loaded,
             version=VERSION,
-            before_metrics=partial(self._sample, telemetry=False),
+            before_metrics=lambda: self._watching.sample(telemetry=False),
         )
-        self._sampler = Sampler(self.view.sample, self.metrics, self._telemetry)
         self._happened: list[RelayEvent] = []
-        self._network_observer = NetworkObserver(logger, self._names, self.metrics, self._telemetry)
-        self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.network: NetworkPart | None = None
-        self._recording = self._start_recording()
+        self._watching = Watching(
+            logger,
+            names,
+            self.metrics,
+            telemetry_writer(config),
+            self._mlog,
+            server=self.server,
+            view=self.view,
+            network=lambda: self.network,
+        )
+        self._watching.record(self._relay, self._plane, observe.delivery_sample)
         self.server.joined = self._joined
         self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
         self.view.places = self._leaving.places
@@ -146,14 +140,12 @@ class RelayApp:
             self._keys,
             self.certificate,
             version=VERSION,
-            observe=self._network_turn,
-            applied=self._plan_applied,
+            observe=self._watching.network_turn,
+            applied=self._watching.plan_applied,
             hidden=self._hidden,
         )
-        self._network_sampler = NetworkSampler(self.metrics, self._telemetry)
         self.view.node_id = str(self.network.relay.node_id)
-        if self._recording is not None:
-            self._recording.attend(self.network)
+        self._watching.attend(self.network)
         if config.network.takes_clients:
             self.network.join(self.server, self._relay, self._plane)
 
@@ -167,20 +159,6 @@ class RelayApp:
         traced.trace = self._mlog.session_event
         traced.trace_end = self._mlog.session_over
         return traced
-
-    def _start_recording(self) -> Recording | None:
-        """Write what the planes count, if telemetry is written."""
-        if self._telemetry is None:
-            return None
-        return Recording(
-            self._telemetry,
-            self._relay,
-            self._plane,
-            self._names,
-            lambda: self.network,
-            time.monotonic,
-            one_in=self.loaded.config.observe.delivery_sample,
-        )
 
     # Life
 
@@ -198,8 +176,7 @@ class RelayApp:
         """Bind everything; :class:`StartError` says what is in the way."""
         config = self.loaded.config
         try:
-            if self._telemetry is not None:
-                self._telemetry.start()
+            self._watching.start()
         except OSError as error:
             directory = config.observe.telemetry_dir
             raise StartError(
@@ -291,19 +268,15 @@ class RelayApp:
         await self.server.stop()
         if self.network is not None:
             await self.network.stop()
-            self._network_observer.settle(0.0, at_once=True)
-        if self._recording is not None:
-            self._recording.record_last()
+            self._watching.left()
+        self._watching.record_last()
         for sock in (self._quic_socket, self._peer_socket):
             if sock is not None:
                 sock.close()
         if self._admin is not None:
             await self._admin.stop()
             self._admin = None
-        if self._telemetry is not None:
-            await asyncio.to_thread(self._telemetry.stop)
-        if self._mlog is not None:
-            await asyncio.to_thread(self._mlog.close)
+        await self._watching.stop()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -375,8 +348,7 @@ class RelayApp:
         if network is not None:
             config = same_member(config, network.node_id, network.server.address[1])
             await network.stop()
-        if self._recording is not None:
-            self._recording.record_last()
+        self._watching.record_last()
         try:
             self._relay.resume()
             self._enter(config)
@@ -386,9 +358,7 @@ class RelayApp:
             self.request_stop()
             return
         self.view.draining = False
-        self.logger.info("type changed", type=kind, url=self.url)
-        if self._telemetry is not None:
-            self._telemetry.put(TypeChange(old=old.network.type, new=kind))
+        self._watching.type_changed(old.network.type, kind)
 
     def _reload_certificate(self, certificate: Certificate) -> bool:
         if certificate.tls != self.certificate.tls:
@@ -425,82 +395,17 @@ class RelayApp:
         if self.network is not None:
             self.network.joined(now, events)
 
-    def _network_turn(self, now: float, events: Sequence[NetworkEvent]) -> None:
-        network = self.network
-        if network is not None:
-            self._network_observer.observe(now, events, network.carried)
-
-    def _plan_applied(self, record: PolicyApplied) -> None:
-        """What became of a plan goes to the log, and back to who made it."""
-        say = self.logger.warning if record.outcome == "refused" else self.logger.info
-        say(
-            "plan",
-            outcome=record.outcome,
-            plan=record.plan_id,
-            version=record.plan_version,
-            reason=record.reason,
-        )
-        if self._telemetry is not None:
-            self._telemetry.put(record)
-
     def _turn(self, now: float) -> None:
         self._leaving.turned()
         events, self._happened = [*self._happened, *self._relay.poll_events()], []
-        if not events:
-            return
-        for event in events:
-            if isinstance(event, SessionOpened):
-                port = self.server.ports.get(event.session)
-                if port is not None:
-                    self._connections[event.session] = port.peer.connection
-        self._observer.observe(now, events, self._carried)
-
-    def _carried(self, session: int) -> tuple[int, int]:
-        """Asked once, when the session is closed and the server has forgotten it."""
-        connection = self._connections.pop(session, None)
-        if connection is None:
-            return 0, 0
-        stats = connection.stats()
-        return stats.bytes_received, stats.bytes_sent
+        if events:
+            self._watching.turn(now, events)
 
     async def _sample_for_ever(self) -> None:
         while True:
             interval = self.loaded.config.observe.sample_interval
             await asyncio.sleep(interval)
-            await self._sample()
-            if self._recording is not None:
-                await self._recording.report(interval)
-            self._tell_losses()
-
-    async def _sample(self, *, telemetry: bool = True) -> None:
-        # One at a time: an older reading behind a newer one would be counted twice.
-        async with self._sampling:
-            sample = await self.view.sample_in_parts()
-            self._sampler.take(sample, telemetry=telemetry)
-            if self.network is not None:
-                self._network_sampler.take(self.network.sample(), telemetry=telemetry)
-                self._network_observer.settle(self.network.now)
-            if telemetry and self._recording is not None:
-                await self._recording.record(sample.connections)
-
-    def _tell_losses(self) -> None:
-        """Say once for each time that telemetry or traces were lost."""
-        if self._mlog is not None and self._mlog.counters.failed > self._traces_lost:
-            self._traces_lost = self._mlog.counters.failed
-            self.logger.warning(
-                "traces were lost", disk=self._traces_lost, reason=self._mlog.counters.last_error
-            )
-        if self._telemetry is None:
-            return
-        counters = self._telemetry.counters
-        if counters.lost + counters.failed > self._losses:
-            self._losses = counters.lost + counters.failed
-            self.logger.warning(
-                "telemetry was lost",
-                queue_full=counters.lost,
-                disk=counters.failed,
-                reason=counters.last_error,
-            )
+            await self._watching.beat(interval)
 
     async def _renew_for_ever(self) -> None:
         """Development certificates live for days; a relay may run for months."""
