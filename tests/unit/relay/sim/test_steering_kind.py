@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.core.network.steering import Steering
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.mutants import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
@@ -95,3 +96,28 @@ def test_what_steering_does_not_do_is_seen(name: str, says: str) -> None:
         outcome = simulate(steered(1), network_relay)[0]
     assert outcome.rule == "steering"
     assert says in outcome.problem
+
+
+def worsened(seeds: range, *, loss: bool) -> Scenario:
+    return next(
+        each
+        for each in map(steered, seeds)
+        if each.gauged and (each.max_loss is not None) is loss and each.parallel == 1
+    )
+
+
+@pytest.mark.parametrize("loss", [True, False])
+def test_a_link_that_loses_or_is_full_is_left(loss: bool) -> None:
+    made = worsened(range(7, 30), loss=loss)
+    assert any(deed.verb == "worsen" for deed in made.deeds)
+    outcome, run = simulate(made, network_relay)
+    assert outcome.ok, outcome.problem
+    assert run.checks.steering.mended > 10
+
+
+@pytest.mark.parametrize("loss", [True, False])
+def test_who_stays_on_a_bad_link_is_seen(loss: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Steering, "links", lambda *_: None)
+    outcome = simulate(worsened(range(7, 30), loss=loss), network_relay)[0]
+    assert outcome.rule == "steering"
+    assert "over a link that is bad since" in outcome.problem

@@ -64,7 +64,9 @@ class RelayCore(Protocol):
     def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
         """It is over."""
 
-    def measured(self, now: float, session: int, srtt_us: int, loss: float) -> None:
+    def measured(
+        self, now: float, session: int, srtt_us: int, loss: float = 0.0, congested: bool = False
+    ) -> None:
         """What the transport measured."""
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:

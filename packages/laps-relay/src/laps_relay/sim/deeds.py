@@ -11,9 +11,10 @@ from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.narrow_kind import offered_by
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.scenario import PLANNED, Deed
-from laps_relay.sim.steering_checks import used_via
+from laps_relay.sim.steering_checks import sent_to, used_via
 from laps_relay.sim.touch import CONVERGED, exempt
 from laps_relay.sim.ways import without_way
+from laps_relay.sim.wires import Wire
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass
@@ -23,6 +24,9 @@ __all__ = ["Deeds"]
 DATAGRAM_PADDING: Final = 1000
 SLOW: Final = 0.1
 """Of what one publisher sends, a slow receiver takes this part."""
+WORSE_LOSS: Final = 0.2
+WORSE_RATE: Final = 0.6
+"""The same, of a link that becomes too narrow."""
 
 
 class Deeds:
@@ -257,6 +261,32 @@ class Deeds:
             self.last = self._world.clock.now
             self._world.disturbed()
             via.call(lambda core, now: core.set_load(now, Load()))
+
+    def _worsen(self, deed: Deed) -> None:
+        """The link over which most is sent loses packets, or takes less than that, for a while."""
+        world = self._world
+        origin = world.processes[deed.who[0]]
+        hops = list(sent_to(world, origin, deed.text).values())
+        if not hops:
+            return
+        peer = world.by_node()[max(hops, key=lambda hop: (hops.count(hop), -hop))]
+        wire = world.network.wire(origin.contact, peer.contact)
+        if wire is None:
+            return
+        world.note("worse:", origin.contact, peer.contact)
+        world.disturbed()
+        world.clock.after(deed.value, self._better, wire, wire.loss)
+        if world.scenario.max_loss is not None:
+            world.ledger.lossy = True
+            wire.loss = WORSE_LOSS
+        else:
+            wire.slow[origin.contact] = WORSE_RATE * offered_by(world.scenario.style)
+
+    def _better(self, wire: Wire, loss: float) -> None:
+        wire.loss = loss
+        wire.slow.clear()
+        self.last = self._world.clock.now
+        self._world.disturbed()
 
     def _forbid_used(self, deed: Deed) -> None:
         via = self._used(deed)

@@ -101,6 +101,9 @@ class Drops:
         group = self._group(seen)
         self._left[group, pipe.sender, pipe.receiver] = (now, self._for_whom(pipe, seen.header, 0))
         if stream is None:
+            if now - item.since > self._world.scenario.settings.set_linger:
+                # Its set may be gone before it: nobody waits for datagrams with a withdrawal.
+                self._excuse(pipe, group, seen, 0)
             return
         for other in pipe.backlog.streams.values():
             before = self._seen(other)

@@ -14,6 +14,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from laps_relay.core.network.interfaces import ClassLimits
 from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rule_policy import RulePolicy
 from laps_relay.core.policy.rules import Fence, Rules, ServiceClass, TrackRule
@@ -95,10 +96,18 @@ def rule_policy(policy: SimPolicy, local: NodeId) -> RulePolicy:
         )
 
     scopes = sorted({*policy.denied, *policy.regions, *policy.excluded} - {""})
+    limits = ClassLimits(max_loss=policy.max_loss)
+    plain = {} if policy.max_loss is None else {"": ServiceClass(name="", limits=limits)}
     return RulePolicy(
         Rules(
             transit=fence(""),
-            classes={scope: ServiceClass(name=scope, transit=fence(scope)) for scope in scopes},
+            classes={
+                **plain,
+                **{
+                    scope: ServiceClass(name=scope, limits=limits, transit=fence(scope))
+                    for scope in scopes
+                },
+            },
             tracks=tuple(
                 TrackRule(
                     name=scope,

@@ -32,6 +32,8 @@ class SimPolicy:
     """... and the regions of the others: how an operator has written it."""
     excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By class: regions whose subscribers get nothing."""
+    max_loss: float | None = None
+    """What links of a way may lose, for every class."""
 
     def transit(self, scope: str, node: NodeId) -> bool:
         """Whether data of a class may pass through a relay."""
@@ -65,6 +67,7 @@ class SimPolicy:
             denied=add(self.denied, named),
             regions=add(self.regions, frozenset({region} - {""})),
             excluded=add(self.excluded, frozenset({excluded} - {""})),
+            max_loss=self.max_loss,
         )
 
     # Policy
@@ -145,5 +148,5 @@ class SimPolicy:
         return None
 
     def limits(self, scope: str) -> ClassLimits:  # noqa: ARG002
-        """No class asks for more."""
-        return ClassLimits()
+        """All classes ask for the same."""
+        return ClassLimits(max_loss=self.max_loss)

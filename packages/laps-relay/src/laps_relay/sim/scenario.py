@@ -109,6 +109,10 @@ class Scenario:
     """Whether control messages are bytes, or are handed over as they are (faster)."""
     parallel: int = 1
     """Connections for each configured link."""
+    gauged: bool = False
+    """Whether relays are told what wires lose and what waits, now and then."""
+    max_loss: float | None = None
+    """What links of a way may lose."""
     queue: int = QUEUE_BYTES
     """Bytes that a connection keeps for a slow peer."""
     manners: tuple[tuple[int, int], ...] = ((128, 0),)

@@ -6,11 +6,14 @@ a while after the last deed  at most the maximum of copies goes towards another 
                              where hub-and-spoke is enough, nothing goes through a Via
 while a Via drains           no track is sent through it, from a moment later on
 while it is overloaded       the same, when another choice has been better for long enough
+while a link is bad          what it loses, or what waits for it, is more than may be: nothing goes
+                             over it for long, if a neighbour has another way
 ===========================  ===================================================================
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.sim.ledger import BreakError
@@ -53,7 +56,7 @@ def used_via(world: World, origin: RelayProcess, track: str) -> RelayProcess | N
 class SteeringChecks:
     """Looks at a world in which Vias are injected; raises ``BreakError``."""
 
-    __slots__ = ("_burdened", "_deeds", "_world", "needed", "spared")
+    __slots__ = ("_bad", "_burdened", "_deeds", "_world", "mended", "needed", "spared")
 
     def __init__(self, world: World, deeds: Deeds) -> None:
         self._world = world
@@ -61,8 +64,12 @@ class SteeringChecks:
         self.needed = not world.scenario.exact
         self._burdened: dict[str, float] = {}
         """Relays that drain or are overloaded, and since when."""
+        self._bad: dict[str, float] = {}
+        """Relays with a bad link, and when it was last so."""
         self.spared = 0
         """How often a Via in use was seen to spare copies."""
+        self.mended = 0
+        """How often another way than a bad link was seen in use."""
 
     def _fail(self, text: str) -> BreakError:
         return BreakError("steering", text, self._world.clock.now)
@@ -125,6 +132,8 @@ class SteeringChecks:
                 for node in members
             }
             copies = {hops[node] for node in members}
+            if self._worse(origin, track, members, hops):
+                continue  # first of all ways must be good
             if len(set(plain.values())) <= most:
                 for node in members:
                     if hops[node] != plain[node]:
@@ -139,6 +148,43 @@ class SteeringChecks:
                     f"{origin.contact} sends {len(copies)} copies of {track} towards {region}, and "
                     f"{via.contact} would spare some"
                 )
+
+    def _worse(
+        self, origin: RelayProcess, track: str, members: list[NodeId], hops: dict[NodeId, NodeId]
+    ) -> bool:
+        """Whether a link is worse than may be, or was just now; then another one is used soon.
+
+        Others tell their own best way only, and that may be back to where it came from.
+        """
+        world = self._world
+        nodes = world.by_node()
+        own = origin.spec.node_id
+        since = {
+            peer: world.gauge.bad(origin.contact, nodes[peer].contact)
+            for peer in origin.tables.peers()
+        }
+        long = settling(world.scenario.settings)
+        if all(when is None for when in since.values()):
+            # Where nothing is sent any more, nothing waits; then it is tried again.
+            return world.clock.now - self._bad.get(origin.contact, -math.inf) < long
+        self._bad[origin.contact] = world.clock.now
+        for target in members:
+            used = since.get(hops[target])
+            others = [
+                peer
+                for peer, when in since.items()
+                if when is None
+                and not nodes[peer].avoided
+                and world.policy.transit(track, peer)
+                and (peer == target or nodes[peer].tables.next_hop(target) not in (own, None))
+            ]
+            self.mended += used is None
+            if used is not None and others and world.clock.now - used > long:
+                raise self._fail(
+                    f"{origin.contact} sends {track} for {target} to {hops[target]} over a link "
+                    f"that is bad since {used:.1f}, and {others[0]} is there"
+                )
+        return True
 
     def _would_help(
         self, track: str, plain: dict[NodeId, NodeId | None], most: int

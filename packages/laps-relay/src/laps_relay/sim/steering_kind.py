@@ -23,6 +23,7 @@ from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
+from laps_relay.sim.narrow_kind import offered_by
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -36,6 +37,11 @@ STEERING: Final = "steering"
 """The kind of these scenarios."""
 
 _PLACES: Final = {"us": (-75.0, 40.0), "eu": (9.0, 48.0)}
+MAX_LOSS: Final = 0.05
+"""What a link may lose, where loss is a reason for another way."""
+WORSE_PADDING: Final = 1000
+"""Bytes of an object where a queue is that reason."""
+_TRACKS: Final = 3
 _DRAIN: Final = 6.0
 """How long a Via takes that drains and comes back; for the first half of it, it still forwards."""
 
@@ -66,6 +72,15 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
     clients += more
     changes, healed = _changes(draw, edges, 3.0 + settling(settings), settling(settings))
     policies = any(deed.verb == "forbid_used" for deed in changes)
+    made, worse, healed = _with_causes(made, dice.of("causes"), healed, settling(settings))
+    changes += worse
+    on_bytes, parallel = draw.random() < 0.2, draw.choice((1, 2))
+    style = Style(
+        period=draw.choice((0.5, 0.8)),
+        objects=draw.randint(2, 4),
+        gap=draw.choice((0.01, 0.08)),
+        padding=WORSE_PADDING if worse and made.max_loss is None else 0,
+    )
     return replace(
         made,
         topology=replace(topology, name=f"steering-{len(topology.relays) - len(vias)}+{len(vias)}"),
@@ -75,14 +90,27 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
         exact=False,
         policies=policies,
         rule_engine=policies and made.seed % 2 == 1,
-        on_bytes=draw.random() < 0.2,
-        parallel=draw.choice((1, 2)),
-        style=Style(
-            period=draw.choice((0.5, 0.8)),
-            objects=draw.randint(2, 4),
-            gap=draw.choice((0.01, 0.08)),
-        ),
+        on_bytes=on_bytes,
+        parallel=parallel,
+        style=style,
+        offered=_TRACKS * offered_by(style) if style.padding else 0.0,
     )
+
+
+def _with_causes(
+    made: Scenario, draw: random.Random, start: float, settled: float
+) -> tuple[Scenario, list[Deed], float]:
+    """In some networks the link in use gets worse: what it loses, or what it takes."""
+    cause = draw.choice(("", "loss", "queue"))
+    if not cause:
+        return made, [], start
+    lasts = 2 * settled
+    deed = Deed(start, "worsen", ("o",), lasts, "t0")
+    if cause == "loss":
+        made = replace(made, gauged=True, max_loss=MAX_LOSS)
+    else:
+        made = replace(made, gauged=True, queue=16 * 1024, flight=8.0)
+    return made, [deed], start + lasts + settled + 1.0
 
 
 def _network(draw: random.Random) -> tuple[Topology, list[str], list[str]]:

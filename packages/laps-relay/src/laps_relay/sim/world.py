@@ -13,6 +13,7 @@ from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.drops import Drops, Seen, identify
 from laps_relay.sim.edge_host import EdgeHost
+from laps_relay.sim.gauge import Gauge
 from laps_relay.sim.keys import fingerprint_of
 from laps_relay.sim.ledger import BreakError, Ledger
 from laps_relay.sim.net import End, Network
@@ -55,6 +56,7 @@ class World:
         "dice",
         "drops",
         "ending",
+        "gauge",
         "holders",
         "hostiles",
         "ledger",
@@ -78,12 +80,15 @@ class World:
         self.clock = Clock()
         self.dice = Dice(scenario.seed)
         self.ledger = Ledger()
-        self.policy = SimPolicy()
+        self.policy = SimPolicy(max_loss=scenario.max_loss)
         self.policy_since = 0.0
         self.network = Network(
             self.clock, self.dice.of("links"), idle=scenario.idle, watch=self._crossing
         )
         self.network.default = self._default_wire
+        self.gauge = Gauge(self)
+        if scenario.gauged:
+            self.gauge.start()
         self.network.queue = scenario.queue
         self.network.judge = self.drops = Drops(self)
         self.ledger.flight = scenario.flight
@@ -154,7 +159,7 @@ class World:
 
     def policy_of(self, process: RelayProcess) -> Policy:
         """What a relay is given: our policy, the same in the words of the real engine, or none."""
-        if not self.scenario.policies:
+        if not self.scenario.policies and self.scenario.max_loss is None:
             return OpenPolicy()
         if self.scenario.rule_engine:
             return rule_policy(self.policy, process.spec.node_id)
