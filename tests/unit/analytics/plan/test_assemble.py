@@ -7,7 +7,7 @@ import pytest
 
 from laps_analytics.errors import PlanError
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
-from laps_analytics.plan.assemble import assemble
+from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings, parse_settings
 from laps_analytics.plan.core.compose import place
 from laps_analytics.plan.core.demand import Track
@@ -36,9 +36,16 @@ def facts(demand: list[TrackDemand]) -> Dimensions:
     return Dimensions(tracks={item.track: TrackFacts(item.scope) for item in demand})
 
 
-def objective(truth: Network, tracks: list[Track], seen: Observed, known: Dimensions) -> float:
+@pytest.fixture(scope="module")
+def honest(world: Backbone, demand: list[TrackDemand]) -> tuple[Network, float]:
+    """The network as it is, and what a plan from honest reports costs in it."""
+    found = assemble(observed_world(world, demand), SETTINGS, facts(demand))
+    true = replace(found.network, rtt_ms=world.rtt_ms, loss=world.loss)
+    return true, objective(true, tracks_of(demand), found)
+
+
+def objective(truth: Network, tracks: list[Track], found: Assembled) -> float:
     """What the plan from these reports costs in the network as it is."""
-    found = assemble(seen, SETTINGS, known)
     made, _ = place(found.network, WORLD_POLICY, found.tracks)
     by_cell = {
         (made.groups[cell.group].origin, key, cell.region): via
@@ -77,7 +84,7 @@ def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[Tra
 
 @pytest.mark.parametrize("kind", ["near", "far", "crowd", "records", "lossy", "lossless"])
 def test_one_percent_of_poison_costs_at_most_five_percent(
-    world: Backbone, demand: list[TrackDemand], kind: str
+    world: Backbone, demand: list[TrackDemand], honest: tuple[Network, float], kind: str
 ) -> None:
     dice = np.random.default_rng(5)
     liar = world.relays[world.vias[3]].node if kind != "crowd" else world.relays[0].node
@@ -98,17 +105,12 @@ def test_one_percent_of_poison_costs_at_most_five_percent(
         return {"lossy": 0.5, "lossless": 0.0}.get(kind, share) if relay == liar else share
 
     known = facts(demand)
-    honest = observed_world(world, demand)
-    truth = assemble(honest, SETTINGS, known)
-    true = replace(truth.network, rtt_ms=world.rtt_ms, loss=world.loss)
-    tracks = tracks_of(demand)
-    clean = objective(true, tracks, honest, known)
-    poisoned = objective(
-        true, tracks, observed_world(world, demand, spoil=spoil, claim=claim, lose=lose), known
-    )
+    true, clean = honest
+    seen = observed_world(world, demand, spoil=spoil, claim=claim, lose=lose)
+    found = assemble(seen, SETTINGS, known)
+    poisoned = objective(true, tracks_of(demand), found)
     assert poisoned <= 1.05 * clean
     if kind in ("near", "far"):
-        found = assemble(observed_world(world, demand, spoil=spoil), SETTINGS, known)
         assert found.suspects == (liar,)
 
 
