@@ -206,8 +206,9 @@ class EdgeHost:
 
     def pump(self, now: float) -> None:
         """Let everybody say what they have to say, until nobody has anything."""
-        for publication in self.clients.publications:
-            self._offered[publication.name] = now
+        if self._process.is_stub:  # nobody else is asked what it offered
+            for publication in self.clients.publications:
+                self._offered[publication.name] = now
         moved = True
         while moved:
             self.relay.handle_notices(now)

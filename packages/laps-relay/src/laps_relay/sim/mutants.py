@@ -334,7 +334,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "not-resteered": Mutant(
         what="sets do not follow the best ways",
         patch=_not_resteered,
-        seen=((2, 5, "ring", _FAULTS), (9, 5, "tree", _PLANNED), *_anywhere(_FAULTS)),
+        seen=((7, 8, "ring", _FAULTS), (9, 5, "tree", _PLANNED), *_anywhere(_FAULTS)),
     ),
     "told-late": Mutant(
         what="changes are collected for ten times as long",
@@ -384,7 +384,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "sets-end-early": Mutant(
         what="old sets are withdrawn while streams are under way",
         patch=_sets_end_early,
-        seen=((1, 8, "random", _BUSY), *_anywhere(_BUSY)),
+        seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
     ),
     "ghosts-chased": Mutant(
         what="relays in between look for other ways to a node that is gone",

@@ -37,8 +37,7 @@ class RelayTables:
 
     def next_hop(self, node: NodeId) -> NodeId | None:
         """Where data for a node goes."""
-        best = self._relay._nib.best(node)
-        return None if best is None else best.peer
+        return self._relay._nib.next_hop(node)
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
         """Hops and cost of the best way."""

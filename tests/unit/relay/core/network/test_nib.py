@@ -53,6 +53,8 @@ def test_a_peer_is_a_neighbour_with_an_empty_path() -> None:
     best = nib.best(P)
     assert best is not None
     assert (best.peer, best.hops, best.cost_us, best.forwards) == (P, 0, 10_000, True)
+    assert nib.next_hop(P) == P
+    assert nib.next_hop(X) is None
     assert nib.nodes() == [P]
     assert nib.take_changes() == Changes([P], [P])
     assert nib.take_changes() == Changes([], [])

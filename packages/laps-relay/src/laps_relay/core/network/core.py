@@ -167,9 +167,8 @@ class NetworkCore(NetworkSessions):
                 )
                 self._ask_again(now, node)
             else:
-                best = self._nib.best(node)
-                peer = None if best is None else best.peer
-                self._events.append(events.NodeAdded(info=info, peer=peer, best=best is not None))
+                peer = self._nib.next_hop(node)
+                self._events.append(events.NodeAdded(info=info, peer=peer, best=peer is not None))
         if changes.nodes:
             self._prober.set_targets(self._nib.nodes)
         for node in changes.routes:
@@ -178,7 +177,7 @@ class NetworkCore(NetworkSessions):
             self._interests.ways_changed(now, node)
         moved = changes.routes
         if changes.alternates:
-            moved = moved + self._sets.astray(changes.alternates, self._best_hop)
+            moved = moved + self._sets.astray(changes.alternates, self._nib.next_hop)
             self._steering.ways_changed(changes.alternates)
         if moved:
             self._sets.reroute(now, moved)
@@ -194,10 +193,6 @@ class NetworkCore(NetworkSessions):
         self.subscribes.reconsider(link.session)
         self._withheld.again = True
         self._ask(now, lambda each: each is link)
-
-    def _best_hop(self, node: NodeId) -> NodeId | None:
-        best = self._nib.best(node)
-        return None if best is None else best.peer
 
     def _flood_apart(self, now: float) -> None:
         """Edges that control servers cannot bring together with us are told entries by us."""

@@ -48,8 +48,10 @@ class Imports:
             self.forget(peer, node)
         records = self._table.records
         # Not a difference of sets: that would look at every node we know, for every entry.
-        for relay in sorted([relay for relay in relays if relay not in records]):
-            self._unseen.setdefault(relay, {})[peer.node, node] = None
+        unseen = [relay for relay in relays if relay not in records]
+        if unseen:
+            for relay in sorted(unseen):
+                self._unseen.setdefault(relay, {})[peer.node, node] = None
         return self._allows(peer, info)
 
     def forget(self, peer: PeerRecord, node: NodeId) -> None:

@@ -276,7 +276,8 @@ class Nib:
 
     def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
         """The best way that forwards and that the rule allows."""
-        self._table.refresh()
+        if not self._table.is_fresh:
+            self._table.refresh()
         record = self._table.records.get(node)
         if record is None or record.best is None or record.rank[0]:
             return None
@@ -287,6 +288,16 @@ class Nib:
             if other.forwards and rule(other):
                 return other
         return None
+
+    def next_hop(self, node: NodeId) -> NodeId | None:
+        """Where the best way begins that forwards; None if there is none."""
+        table = self._table
+        if not table.is_fresh:
+            table.refresh()
+        record = table.records.get(node)
+        if record is None or record.best is None or record.rank[0]:
+            return None
+        return record.best.node
 
     def candidates(self, node: NodeId) -> Sequence[Candidate]:
         """All ways, the best first; those that do not forward come last."""
