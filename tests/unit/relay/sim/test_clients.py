@@ -194,6 +194,9 @@ def test_an_end_that_comes_too_soon_and_a_reset_without_a_reason_are_seen(desk: 
     desk.clients.stream_opened(1.0, 8, desk.header(), b"", False)
     with pytest.raises(BreakError, match="inside an object"):
         desk.clients.stream_data(1.0, 8, b"", True)
+    desk.clients.answered(
+        0.5, KEY, Answer.ACCEPTED, code=SubscribeCode.ACCEPTED, reason="", data=NO_DATA
+    )
     group = desk.ledger.group(flow, 1, 1.0)
     group.got.clear()
     group.began = 1.0

@@ -123,17 +123,26 @@ def test_a_link_is_crossed_once_except_while_things_break(ledger: Ledger) -> Non
 def test_copies_may_meet_while_routes_change(ledger: Ledger) -> None:
     for sender, receiver in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "e")):
         ledger.crossed(11.0, sender, receiver, item(), True)
-    ledger.moved = 10.0 - 2 * FLIGHT
+    ledger.moved["b"] = 10.0 - 2 * FLIGHT
+    ledger.moved["e"] = 10.5  # nobody there has the track
     with pytest.raises(BreakError, match="link twice: 1/1/0 crossed d -> e twice"):
         ledger.crossed(11.0, "d", "e", item(), True)
-    ledger.moved = 10.0 - FLIGHT / 2
+    ledger.moved["b"] = 10.0 - FLIGHT / 2
+    ledger.crossed(11.0, "d", "e", item(), True)
+    assert ledger.loops == 1
+
+
+def test_in_networks_with_stubs_any_route_lets_copies_meet(ledger: Ledger) -> None:
+    for sender, receiver in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "e")):
+        ledger.crossed(11.0, sender, receiver, item(), True)
+    ledger.stirred = 10.0
     ledger.crossed(11.0, "d", "e", item(), True)
     assert ledger.loops == 1
 
 
 def test_no_relay_makes_two_of_one_whatever_happens(ledger: Ledger) -> None:
     ledger.exempt(0.0, 100.0)
-    ledger.moved = 11.0
+    ledger.moved["b"] = 11.0
     ledger.crossed(11.0, "a", "b", item(), True)
     with pytest.raises(BreakError, match="copied: a got 1/1/0 1 times, b more often"):
         ledger.crossed(11.0, "a", "b", item(), True)

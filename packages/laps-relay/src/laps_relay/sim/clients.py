@@ -356,8 +356,9 @@ class Clients:
         """It was abandoned."""
         incoming = self._incoming.pop(stream, None)
         want = None if incoming is None else self.wants.get(incoming.key)
-        if incoming is not None and incoming.of is not None and want is not None:
-            self._ledger.reset(now, self.contact, incoming.of, code, since=want.since)
+        interval = None if want is None else want.interval
+        if incoming is not None and incoming.of is not None and interval is not None:
+            self._ledger.reset(now, self.contact, incoming.of, code, since=interval.start)
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
         """An object."""

@@ -136,7 +136,8 @@ class Drops:
 
     def _unnamed(self, pipe: Pipe, stream: SimOutStream, code: int) -> None:
         """Only a header was written: of which group it is, nobody can say."""
-        data = (stream.seen or b"") + b"".join(each.chunk.data for each in stream.waiting)
+        left: bytes = max(stream.seen or b"", stream.ahead or b"", key=len)
+        data = left + b"".join(each.chunk.data for each in stream.waiting)
         if len(data) >= DATA_HEADER_BYTES:
             header = decode_data_header(data)
             whom = self._for_whom(pipe, header, code)
@@ -211,14 +212,16 @@ class Drops:
         framed = self._world.moqt
         if stream is None:
             return None if item is None else identify(item.chunk.data, framed=framed, datagram=True)
-        if isinstance(stream.seen, Seen):
-            return stream.seen
-        if stream.ahead is None:
-            items = ([] if item is None else [item]) + list(stream.waiting)
-            data = b"".join(each.chunk.data for each in items)
-            data = (stream.seen or b"") + data
-            stream.ahead = identify(data, framed=framed, datagram=False)
-        found: Seen | None = stream.ahead
+        for known in (stream.seen, stream.ahead):
+            if isinstance(known, Seen):
+                return known
+        # What has left: where nothing gets through now, only we know of it.
+        left: bytes = max(stream.seen or b"", stream.ahead or b"", key=len)
+        if item is not None:
+            left += item.chunk.data
+        waiting = b"".join(each.chunk.data for each in stream.waiting)
+        found = identify(left + waiting, framed=framed, datagram=False)
+        stream.ahead = found or left
         return found
 
     def _fail(self, rule: str, pipe: Pipe, seen: Seen, text: str) -> None:

@@ -118,6 +118,7 @@ class Ledger:
         "lost",
         "moved",
         "published",
+        "stirred",
         "unnamed",
         "waiting",
     )
@@ -130,8 +131,10 @@ class Ledger:
         self.crossings = 0
         self.loops = 0
         """Streams that crossed a link twice while the network was not converged."""
-        self.moved = -math.inf
-        """When the last route changed."""
+        self.moved: dict[str, float] = {}
+        """When the last route to a relay changed, by its contact."""
+        self.stirred = -math.inf
+        """Until when copies may meet whatever their targets: a policy is new, or targets move."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
@@ -236,12 +239,23 @@ class Ledger:
                 raise BreakError(
                     "copied", f"{sender} got {name} {came} times, {receiver} more often", now
                 )
-            if group.began > self.moved + self.flight and not self.exempted(now, now):
+            if not self._may_meet(group) and not self.exempted(now, now):
                 raise BreakError("link twice", f"{name} crossed {sender} -> {receiver} twice", now)
             self.loops += 1
         group.links[link] = sent + 1
         group.came[receiver, number] = group.came.get((receiver, number), 0) + 1
         return group
+
+    def _may_meet(self, group: Group) -> bool:
+        """Whether ways to receivers of a group changed while it was under way, or just before."""
+        if group.began <= self.stirred:
+            return True
+        last = group.began - self.flight
+        return any(
+            self.moved.get(each.contact, -math.inf) >= last
+            for each in self.intervals
+            if each.key == group.flow.key and (each.end is None or each.end >= last)
+        )
 
     def ended(self, now: float, contact: str, item: tuple[int, int], came: int) -> None:
         """A stream came to its end at a receiver: that is the publisher's, with all before it."""

@@ -47,6 +47,7 @@ class World:
     __slots__ = (
         "_builder",
         "_digest",
+        "_nodes",
         "_stirred",
         "_story",
         "_tracks",
@@ -94,6 +95,8 @@ class World:
         self.ledger.flight = scenario.flight
         self.ledger.waiting = self.drops.waiting
         self.processes: dict[str, RelayProcess] = {}
+        self._nodes: dict[NodeId, str] = {}
+        """Contacts by node ID."""
         self.holders: dict[NodeId, bytes] = {}
         """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
         self.moqt = any(spec.relay_type is RelayType.STUB for spec in scenario.topology.relays)
@@ -121,6 +124,10 @@ class World:
         self._stirred: Callable[[], None] = lambda: None
         self._watchers: list[Callable[[RelayProcess, object], None]] = []
 
+        self._lay(scenario)
+
+    def _lay(self, scenario: Scenario) -> None:
+        """Relays that can be started, and wires between them."""
         if any(spec.relay_type is RelayType.CONTROL for spec in scenario.topology.relays):
             # Control servers answer before there is a way for data.
             self.ledger.exempt(0.0, 3.0)
@@ -139,6 +146,7 @@ class World:
             self.holders[spec.node_id] = fingerprint_of(spec.name)
         process = RelayProcess(self, spec, dials)
         self.processes[spec.name] = process
+        self._nodes[spec.node_id] = spec.name
         self.network.add_host(process)
 
     def build(self, process: RelayProcess) -> tuple[RelayCore, Tables]:
@@ -229,7 +237,8 @@ class World:
         now = self.clock.now
         if isinstance(event, RouteChanged):
             self.rerouted[event.node] = None
-            self.quiet_since = self.ledger.moved = now
+            self.quiet_since = now
+            self._moved(now, event.node)
         elif isinstance(event, PeerAdded | PeerGone):
             self.quiet_since = now
             self.note(process.contact, event)
@@ -237,6 +246,13 @@ class World:
             self.note(process.contact, event)
         for watcher in self._watchers:
             watcher(process, event)
+
+    def _moved(self, now: float, node: NodeId) -> None:
+        """A way to a node changed: copies for it may meet others for a flight."""
+        if self.moqt:  # clients of a Stub are reached at its parent
+            self.ledger.stirred = now + self.ledger.flight
+        elif (target := self._nodes.get(node)) is not None:
+            self.ledger.moved[target] = now
 
     def disturbed(self) -> None:
         """Routes move for another reason than a session: nothing is proven of it for a while."""
@@ -281,8 +297,9 @@ class World:
             self._permitted(sender, group.flow.contact, group.flow.scope, group.began)
 
     def _permitted(self, sender: str, origin: str, scope: str, began: float) -> None:
-        """Policy holds for every relay on the way; what began under another one goes on."""
-        if sender == origin or began < self.policy_since:
+        """Policy holds for every relay on the way; what began before it ends within a flight."""
+        since = self.policy_since
+        if sender == origin or (began < since and self.clock.now < since + self.ledger.flight):
             return
         if not self.policy.transit(scope, self.node(sender)):
             text = f"{sender} is no transit for {scope!r} of {origin}"
