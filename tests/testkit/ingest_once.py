@@ -36,13 +36,8 @@ def _watch(stage: Path) -> None:
 
 
 def main(place: str, lake: str, now_us: str, step: str) -> None:
-    """Ingest until the step."""
-    settings = SessionSettings(
-        master="local[2]",
-        driver_memory="1g",
-        java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        options={"spark.sql.shuffle.partitions": "2"},
-    )
+    """Ingest until the step, with the session that users have."""
+    settings = SessionSettings(master="local[2]", driver_memory="1g")
     found = Lake.open(Path(lake), create=True)
     if step == "staging":
         stage = found.root / "_ingest" / "stage"

@@ -19,9 +19,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from laps_analytics.errors import UsageError
+from laps_analytics.files import use_own_files
 from laps_analytics.java import find_java
 
-__all__ = ["SessionSettings", "master_of", "spark_session"]
+__all__ = ["LOCAL", "SessionSettings", "master_of", "spark_session"]
 
 _ALWAYS: Final[Mapping[str, str]] = {
     # Results must not depend on where the program runs.
@@ -29,9 +30,12 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     # Microseconds as they are; the old INT96 form is not read by everybody.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Bodies are read whole. Spark would guess columns for each file, write those, and join them
+    # again for each reader.
+    "spark.sql.variant.inferShreddingSchema": "false",
 }
 
-_LOCAL: Final[Mapping[str, str]] = {
+LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     # Its bars would stand between our lines.
     "spark.ui.showConsoleProgress": "false",
@@ -41,8 +45,11 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+    # To open a file here is cheap. Spark counts 4 MB for it, as on a cluster: hundreds of small
+    # files became dozens of tasks, and each task that writes leaves a file in each partition.
+    "spark.sql.files.openCostInBytes": "65536",
 }
-
+"""Settings for one machine."""
 
 _JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """Jobs want little work, not short pauses; and Java would interpret the long methods that Spark
@@ -128,7 +135,7 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
         if master.startswith("local"):
             builder = builder.config("spark.driver.memory", chosen.driver_memory)
             builder = builder.config("spark.driver.extraJavaOptions", _JAVA)
-            for name, value in _LOCAL.items():
+            for name, value in LOCAL.items():
                 builder = builder.config(name, value)
         if chosen.java_options:
             builder = builder.config("spark.driver.extraJavaOptions", chosen.java_options)
@@ -137,4 +144,6 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
     session = builder.getOrCreate()
     if not chosen.remote:
         session.sparkContext.setLogLevel("ERROR")
+        if (session.sparkContext.master or "").startswith("local"):
+            use_own_files(session)
     return session

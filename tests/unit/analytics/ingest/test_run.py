@@ -216,6 +216,8 @@ def test_the_command_asks_tables(shell: CliRunner, made: Made) -> None:
     assert printed == ["'@a,b,c", "'=1+1,-1.5,-2"]
     assert "relay" in ask(query)
     assert "moqt:x" in ask("SELECT name FROM bronze_qlog")
+    joined = "SELECT count(*) FROM IDENTIFIER('silver_' || 'clock')"
+    assert int(ask(joined, "--format", "csv").splitlines()[1]) > 0
     with pytest.raises(UsageError, match=r"^the query failed: .*NO_SUCH_TABLE|TABLE_OR_VIEW"):
         ask("SELECT * FROM no_such_table")
 

@@ -43,7 +43,7 @@ def ask(
     """Ask a lake. Each table is a view: silver/hop_stat is silver_hop_stat."""
     place = Lake.open(lake)
     spark = session_maker(master, remote, memory)()
-    make_views(spark, place)
+    make_views(spark, place, query)
     try:
         frame = spark.sql(query)
         names = frame.columns
@@ -54,17 +54,27 @@ def ask(
     _print(Form.JSON if as_json else form, names, rows)
 
 
-def make_views(spark: SparkSession, lake: Lake) -> list[str]:
-    """A temporary view of each table, as it is now; their names."""
+def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
+    """A temporary view of each table that a query names, as it is now; their names.
+
+    A view is a job over all files of its table, so the others are left out. A query without any
+    name of a table, such as ``SHOW VIEWS``, or one that puts names together, has all of them.
+    """
+    tables = {
+        name.replace("/", "_"): lake.table(name)
+        for name in lake.tables()
+        if not name.startswith("_")
+    }
+    text = query.lower()
+    named = [view for view in tables if view in text]
     names = []
-    for name in lake.tables():
-        table = lake.table(name)
+    for view in named if named and "identifier" not in text else tables:
+        table = tables[view]
         files = table.snapshot().files
-        if name.startswith("_") or not files:
+        if not files:
             continue
         paths = [str(table.root / path) for path in files]
         reader = spark.read.option("basePath", str(table.root)).option("mergeSchema", "true")
-        view = name.replace("/", "_")
         reader.parquet(*paths).createOrReplaceTempView(view)
         names.append(view)
     return names

@@ -172,7 +172,7 @@ def rebuild(
             result.rows[kind] = seen["rows"]
             result.late += seen["late"]
     wanted = sorted(set(kinds) if broken else doubtful & set(kinds))
-    result.unfit = _write_unfit(plan, wanted)
+    result.unfit = _write_unfit(plan, wanted, sorted(broken))
     progress("silver/quarantine")
     here = [
         file.path
@@ -304,19 +304,21 @@ def _has_inside(kind: str) -> bool:
     return any(isinstance(item.dataType, ArrayType | StructType) for item in body_type(kind))
 
 
-def _write_unfit(plan: _Plan, kinds: list[str]) -> int:
+def _write_unfit(plan: _Plan, kinds: list[str], broken: list[str]) -> int:
     """``silver/quarantine`` of the hours; the number of its rows there."""
     table = plan.lake.table("silver/quarantine")
     replace = [{"dt": dt, "hour": hour} for dt, hour in plan.touched]
     if kinds:
         frames = []
+        strange = fn.col("relay").isin(*broken) if broken else fn.lit(False)
         for kind in kinds:
-            rows = placed(plan.bronze(kind, plan.touched), plan.clock)
             body = fn.try_variant_get("body", "$", body_type(kind).simpleString()).alias("_body")
-            rows = rows.select("*", body)
-            good = fn.col("ok") & plan.fits(kind) & is_whole(kind, "_body")
-            frames.append(once(rows.where(~good).drop("_body")))
-        bad = unfit(reduce(DataFrame.unionByName, frames))
+            rows = plan.bronze(kind, plan.touched).select("*", body)
+            fits = plan.fits(kind) & is_whole(kind, "_body")
+            # Nearly all rows are good: they go before anything is joined or sorted.
+            frames.append(rows.withColumn("_fits", fits).where(~fits | strange).drop("_body"))
+        found = placed(reduce(DataFrame.unionByName, frames), plan.clock)
+        bad = unfit(once(found.where(~(fn.col("ok") & fn.col("_fits"))).drop("_fits"), "type"))
         write(bad, table, partition_by=("dt", "hour"), replace=replace, batch=plan.key)
     else:
         before = table.snapshot()

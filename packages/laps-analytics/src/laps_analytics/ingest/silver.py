@@ -21,12 +21,13 @@ from laps_wire.telemetry import TelemetryError, load_line
 __all__ = ["explain", "once", "placed", "typed", "unfit"]
 
 
-def once(bronze: DataFrame) -> DataFrame:
+def once(bronze: DataFrame, *keys: str) -> DataFrame:
     """Each event once. Of copies the one that came first counts, so a late copy makes nothing late.
 
-    Copies are the same bytes, so they lie in the same hour and type.
+    Copies are the same bytes, so they lie in the same hour and type; ``keys`` are what else differs
+    where ``bronze`` has more than one of them.
     """
-    first = Window.partitionBy("event_id").orderBy("batch", "source", "ts_us")
+    first = Window.partitionBy(*keys, "event_id").orderBy("batch", "source", "ts_us")
     return bronze.withColumn("_n", fn.row_number().over(first)).where("_n = 1").drop("_n")
 
 
