@@ -98,6 +98,10 @@ class Host:
             self.announces.heard(0.0, session, entry)
         self.server.announces_changed(0.0, self.announces.take_changes())
 
+    def node(self, node: NodeId) -> NodeSelf | None:  # noqa: ARG002 - nobody drains here
+        """What a node says of itself: nobody does."""
+        return None
+
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Nobody waits for it."""
         del now, session, response

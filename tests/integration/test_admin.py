@@ -19,7 +19,6 @@ import laps_sdk
 from laps_sdk.tokens import Claims, generate, mint, parse_scope, save_key, to_text
 from laps_wire.telemetry import BadLine, SessionClose, SessionOpen, load_lines
 from testkit.http import http_client
-from testkit.measuring import unmeasured
 from testkit.moqt_server import FAST, eventually, soon
 from testkit.relay_process import COMMAND, LIMIT, RunningRelay, relay_process
 
@@ -212,12 +211,7 @@ async def test_what_is_written_down_names_nobody(tmp_path: Path) -> None:
 def failure(*flags: str) -> str:
     """What a relay says that does not start: one line, status 2."""
     ended = subprocess.run(
-        [*COMMAND, *flags],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        env=unmeasured(),
+        [*COMMAND, *flags], capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert ended.returncode == 2, ended.stderr
     lines = [line for line in ended.stderr.splitlines() if not line.startswith("{")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from laps_relay.sim.mutants import MUTANTS, applied, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate_seed
 from laps_relay.sim.scenario import STEERED
 from laps_relay.sim.steering_kind import STEERING
-from testkit.measuring import unmeasured
 
 STEPS = tuple(range(1, 302, 10))
 """Where batches of seeds begin: 1 to 300."""
@@ -33,6 +33,7 @@ REGRESSIONS = (
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``laps-relay sim`` in a process of its own, without measuring its coverage."""
+    clean = {name: value for name, value in os.environ.items() if "COV" not in name}
     call = "from laps_relay.cli.sim import app; app()"
     return subprocess.run(
         [sys.executable, "-c", call, *words],
@@ -40,7 +41,7 @@ def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
         text=True,
         check=False,
         timeout=900,
-        env={**unmeasured(), **environment},
+        env={**clean, **environment},
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -86,11 +85,6 @@ class Measuring:
 
         counted.counts_examples = True  # type: ignore[attr-defined]
         return counted
-
-
-def unmeasured() -> dict[str, str]:
-    """The environment for a process whose start alone would cost more to trace than it tells."""
-    return {name: value for name, value in os.environ.items() if "COV" not in name}
 
 
 def measuring() -> Measuring | None:

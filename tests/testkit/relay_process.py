@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
@@ -12,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from testkit.measuring import unmeasured
 
 __all__ = ["RunningRelay", "relay_process"]
 
@@ -58,17 +57,13 @@ class RunningRelay:
 def relay_process(
     *flags: str, patience: float = LIMIT, **environment: str
 ) -> Generator[RunningRelay]:
-    """A relay, for as long as the block lasts; other keywords go into its environment.
-
-    Coverage does not follow it: each would trace the import of all that a relay is made of, and
-    the tests of ``laps_relay.cli`` and ``laps_relay.app`` cover what it does.
-    """
+    """A relay, for as long as the block lasts; other keywords go into its environment."""
     with tempfile.TemporaryDirectory(prefix="laps-relay-") as state:
         log = Path(state, "relay.log")
         with log.open("wb") as written:
             process = subprocess.Popen(
                 [*COMMAND, "--port", "0", "--admin-port", "0", "--state-dir", state, *flags],
-                env={**unmeasured(), **environment},
+                env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=written,

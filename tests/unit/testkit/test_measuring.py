@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from testkit.measuring import Measuring, unmeasured
+from testkit.measuring import Measuring
 
 
 class Coverage:
@@ -112,11 +112,3 @@ def test_state_machines_count(monkeypatch: pytest.MonkeyPatch) -> None:
         ("start", len(coverage.examples)),
     ]
     assert len(coverage.examples) > 2
-
-
-def test_a_process_that_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COVERAGE_PROCESS_CONFIG", "{}")
-    monkeypatch.setenv("LAPS_SOMETHING", "1")
-    clean = unmeasured()
-    assert clean["LAPS_SOMETHING"] == "1"
-    assert not [name for name in clean if name.startswith("COVERAGE")]
