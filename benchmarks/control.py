@@ -40,6 +40,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
+    NodeSelf,
     RelayType,
     Stamp,
     SubscribeAdvertise,

@@ -2,7 +2,7 @@
 
 Arguments: folder of telemetry, lake, time in microseconds, and the step, such as ``bronze``, after
 which SIGKILL ends it without a word to anybody. ``staging`` is within a job of Spark: as soon as
-there is a file that is not committed.
+there is a file that is not committed. With ``follow`` as the last argument it is a stream.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from laps_analytics.ingest.run import ingest
+from laps_analytics.ingest.stream import follow
+from laps_analytics.ingest.upkeep import Upkeep
 from laps_analytics.lake import Lake
 from laps_analytics.session import SessionSettings, spark_session
 
-__all__ = ["main"]
+__all__ = ["EAGER", "main"]
+
+EAGER = Upkeep(open_files=1, closed_files=1, look_every=1, readers_s=0.0, renew_every=2)
+"""Merges and removes after each batch, so that these steps are in the way, too."""
 
 
 def _kill() -> None:
@@ -35,20 +40,31 @@ def _watch(stage: Path) -> None:
     _kill()
 
 
-def main(place: str, lake: str, now_us: str, step: str) -> None:
+def main(place: str, lake: str, now_us: str, step: str, how: str = "once") -> None:
     """Ingest until the step, with the session that users have."""
     settings = SessionSettings(master="local[2]", driver_memory="1g")
     found = Lake.open(Path(lake), create=True)
     if step == "staging":
         stage = found.root / "_ingest" / "stage"
         threading.Thread(target=_watch, args=(stage,), daemon=True).start()
-    ingest(
-        lambda: spark_session(settings),
-        found,
-        [Path(place)],
-        now_us=int(now_us),
-        progress=_killer(step),
-    )
+    if how == "follow":
+        follow(
+            spark_session(settings),
+            found,
+            [Path(place)],
+            trigger=0.1,
+            now_us=lambda: int(now_us),
+            progress=_killer(step),
+            upkeep=EAGER,
+        )
+    else:
+        ingest(
+            lambda: spark_session(settings),
+            found,
+            [Path(place)],
+            now_us=int(now_us),
+            progress=_killer(step),
+        )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -16,9 +18,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake, read_rows
+from testkit.ingest_once import EAGER
 from testkit.telemetry_lines import (
     BAD_LINES,
     HOUR_US,
@@ -75,13 +79,25 @@ def put(place: Path, names: list[str]) -> None:
 
 def contents(lake: Lake, without: tuple[str, ...] = ()) -> Contents:
     """The rows of all tables, as text, in order."""
-    return {
-        name: sorted(
-            repr(sorted((key, value) for key, value in row.items() if key not in without))
+    found = {}
+    for name in lake.tables():
+        if name.startswith("_") or not lake.table(name).snapshot().files:
+            continue
+        # Files of events have a column of suspect lines, always null, until they are merged.
+        hidden = {*without, *({"line"} if name == "bronze/events" else ())}
+        found[name] = sorted(
+            repr(sorted((key, value) for key, value in row.items() if key not in hidden))
             for row in read_rows(lake.table(name))
         )
-        for name in lake.tables()
-        if not name.startswith("_") and lake.table(name).snapshot().files
+    return found
+
+
+def difference(found: Contents, wanted: Contents) -> dict[str, tuple[list[str], list[str]]]:
+    """Rows that are too many, and rows that are missing, by table."""
+    return {
+        name: (sorted((more - less).elements()), sorted((less - more).elements()))
+        for name in {*found, *wanted}
+        if (more := Counter(found.get(name, ()))) != (less := Counter(wanted.get(name, ())))
     }
 
 
@@ -109,12 +125,25 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return [*found, contents(lake, ARRIVAL)]
 
 
+def kill_at(step: str, place: Path, lake: Path, *how: str) -> None:
+    """A process that ingests, and is killed at a step."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = f"{ROOT / 'tests'}:{environment.get('PYTHONPATH', '')}"
+    ended = subprocess.run(
+        [sys.executable, "-m", "testkit.ingest_once", place, lake, str(NOW_US), step, *how],
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, (step, ended.stderr.decode()[-2000:])
+
+
 @pytest.mark.parametrize(
     "steps",
     [
         ("staging", "bronze"),
         pytest.param(
-            ("spooled", "taken", "begun", "staging", "bronze", "silver/delivery_sample"),
+            ("spooled", "taken", "begun", "staging", "bronze", "silver/delivery_sample", "done"),
             marks=pytest.mark.long,
         ),
     ],
@@ -125,22 +154,63 @@ def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(
 ) -> None:
     put(tmp_path / "in", EARLY)
     lake = tmp_path / "lake"
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = f"{ROOT / 'tests'}:{environment.get('PYTHONPATH', '')}"
     for step in steps:
-        ended = subprocess.run(
-            [sys.executable, "-m", "testkit.ingest_once", tmp_path / "in", lake, str(NOW_US), step],
-            env=environment,
-            capture_output=True,
-            check=False,
-        )
-        assert ended.returncode == -signal.SIGKILL, (step, ended.stderr.decode()[-2000:])
+        kill_at(step, tmp_path / "in", lake)
     found = Lake.open(lake)
     assert contents(found) != undisturbed[0]
     summary = ingest(lambda: spark, found, [tmp_path / "in"], now_us=NOW_US)
-    assert summary.resumed
+    assert summary.resumed is (steps[-1] != "done")
     assert contents(found) == undisturbed[0]
     assert not list((lake / "_ingest" / "inbox").iterdir())
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("staging",),
+        pytest.param(
+            ("spooled", "taken", "begun", "staging", "bronze", "appended", "done", "compacted"),
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=["one", "all"],
+)
+def test_a_stream_that_is_killed_in_a_batch_goes_on(
+    spark: SparkSession, tmp_path: Path, undisturbed: list[Contents], steps: tuple[str, ...]
+) -> None:
+    """Each process has something new to take, and what the one before it left; the last ends."""
+    place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
+    share = -(-len(EARLY) // (len(steps) + 1))
+    pieces = [EARLY[n : n + share] for n in range(0, len(EARLY), share)]
+    for step, piece in zip(steps, pieces, strict=False):
+        put(place, piece)
+        kill_at(step, place, lake.root, "follow")
+    put(place, EARLY)
+    assert contents(lake, ARRIVAL) != undisturbed[1]
+    stop, batches = threading.Event(), []
+
+    def report(summary: Summary) -> None:
+        batches.append(summary)
+        taken = {Path(key).name for key in Journal(lake).state if key.startswith("file:")}
+        if taken == set(EARLY) and not list((lake.root / "_ingest" / "inbox").iterdir()):
+            stop.set()
+
+    follow(
+        spark,
+        lake,
+        [place],
+        trigger=0.1,
+        stop=stop,
+        now_us=lambda: NOW_US,
+        report=report,
+        upkeep=EAGER,
+    )
+    assert len(batches) >= 2
+    assert difference(contents(lake, ARRIVAL), undisturbed[1]) == {}
+    # What killed processes left of streams and batches is gone.
+    home = lake.root / "_ingest"
+    assert len(list(home.glob("checkpoint-*"))) == len(list(home.glob("stream-*"))) == 1
+    assert not [*home.glob("stage/*"), *home.glob("spool/*"), *home.glob("stream-*/*.json")]
 
 
 def test_a_stream_ends_with_what_a_batch_makes(

@@ -66,10 +66,11 @@ def ingest_files(
     if not follow_on:
         report(ingest(maker, place, sources, progress=tell))
         return
-    stop = threading.Event()
+    spark, stop = maker(), threading.Event()
+    # After Spark has started: its own handler of Ctrl-C would cancel the batch under way.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    follow(maker(), place, sources, trigger=trigger, stop=stop, progress=tell, report=report)
+    follow(spark, place, sources, trigger=trigger, stop=stop, progress=tell, report=report)
 
 
 def show(summary: Summary) -> str:

@@ -9,38 +9,46 @@ Each event is still there once. Relays number their events, so one with a number
 seen of its boot is new; that is nearly all of them. Only the others are looked up in bronze::
 
     number > highest of relay and boot?  --yes--> new
-                     \--no--> in bronze, of a batch before?  --no--> new (it was late)
+                     \--no, or unknown--> in bronze, of a batch before?  --no--> new (it was late)
 
-What is kept between batches is one number for each relay and boot.
+What is kept between batches is one number and one time for each relay and boot, and for two hours
+only. A boot that is forgotten is unknown: what comes of it then is looked up. That is rare, since
+no hour is open for longer: an event comes to an open hour at most 1.5 h after its time, and its
+first copy came at most 1000 s before its time (else its clock is broken, and silver has neither).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from laps_analytics.ingest.bronze import batch_key
-from laps_analytics.ingest.clock import clock_rows, relay_rows
-from laps_analytics.ingest.hours import HOUR_US, Hour, hour_of_file
-from laps_analytics.ingest.rebuild import PLACED, bad_shapes
+from laps_analytics.ingest.clock import clock_rows
+from laps_analytics.ingest.facts import Boot, Facts, facts_of
+from laps_analytics.ingest.fit import shape_fits
+from laps_analytics.ingest.hours import HOUR_US, Hour, hour_at, hour_of_file
+from laps_analytics.ingest.rebuild import PLACED
 from laps_analytics.ingest.silver import once, placed, typed
-from laps_analytics.lake import DataFile, Lake, read, read_rows, write
+from laps_analytics.lake import DataFile, Lake, Snapshot, read, read_rows, write
 from laps_analytics.schema import BRONZE, event_types, silver_type, table_name
 
-__all__ = ["append", "is_new"]
+__all__ = ["FORGET_US", "Boots", "append", "doubtful", "remember"]
 
-_SEQS: Final = StructType(
-    [
-        StructField("relay", StringType()),
-        StructField("boot", LongType()),
-        StructField("highest", LongType()),
-    ]
-)
+Boots = Mapping[str, tuple[int, int]]
+"""``relay:boot`` to the highest number that was seen, and to when that was."""
 
+FORGET_US: Final = 2 * HOUR_US
+"""For how long a boot is known that says nothing."""
+
+_THREADS: Final = 3
+"""Tables that are written at once: small jobs wait more than they work."""
+_FEW: Final = 64
+"""Relays that are looked up one after the other."""
 _STAYS: Final = f"(ts_us - offset_us) div {HOUR_US} = ts_us div {HOUR_US}"
 """Whether an event stays in its hour when its time is corrected."""
 
@@ -49,11 +57,12 @@ def append(
     spark: Callable[[], SparkSession],
     lake: Lake,
     hours: set[Hour],
-    seqs: Mapping[str, int],
+    boots: Boots,
     *,
     batch: int,
-) -> dict[str, int]:
-    """Add the rows of a batch to silver; the highest numbers seen, ``relay:boot`` to number."""
+    now_us: int,
+) -> dict[str, tuple[int, int]]:
+    """Add the rows of a batch to silver; what is known of boots after it."""
     table = lake.table("bronze/events")
     known = set(event_types())
     files = [
@@ -62,82 +71,106 @@ def append(
         if file.partition["type"] in known and hour_of_file(file) in hours
     ]
     if not files:
-        return dict(seqs)
+        return remember(boots, Facts(), now_us)
     session = spark()
-    events = table.snapshot()
+    facts = facts_of(table, files)
     key = f"part-{batch}"
     chosen = {file.path for file in files}
+    before = [
+        file
+        for file in table.snapshot().files.values()
+        if hour_of_file(file) in hours and file.path not in chosen
+    ]
+    clock = _clock(lake, facts, now_us)
 
-    def bronze(kind: str | None, *, before: bool = False) -> DataFrame:
-        def is_wanted(file: DataFile) -> bool:
-            if kind not in {None, file.partition["type"]}:
-                return False
-            if before:
-                return file.path not in chosen and hour_of_file(file) in hours
-            return file.path in chosen
+    def bronze(among: Iterable[DataFile], kind: str) -> DataFrame:
+        mine = {file.path: file for file in among if file.partition["type"] == kind}
+        return read(session, table, BRONZE, snapshot=Snapshot(0, mine))
 
-        return read(session, table, BRONZE, snapshot=events, where=is_wanted)
-
-    mine = bronze(None)
-    tops = mine.groupBy("relay", "boot").agg(fn.max("event_seq"), fn.min("event_seq")).collect()
-    after = dict(seqs)
-    overlap = False
-    for relay, boot, highest, lowest in tops:
-        name = f"{relay}:{boot}"
-        overlap |= lowest <= seqs.get(name, -1)
-        after[name] = max(highest, seqs.get(name, -1))
-    clock = _clock(session, lake, mine)
-    shapes = bad_shapes(session, lake, events, files)
-    for kind, bad in shapes.items():
+    def add(kind: str) -> None:
         target = lake.table(f"silver/{table_name(kind)}")
         if key in target.snapshot().batches:
-            continue
-        rows = bronze(kind)
-        if bad:
+            return
+        rows = bronze(files, kind)
+        if bad := [shape for shape in facts.shapes[kind] if not shape_fits(kind, shape)]:
             rows = rows.where(~fn.coalesce(fn.col("shape").isin(*bad), fn.lit(False)))
-        rows = once(rows)
-        if overlap:
-            rows = is_new(rows, _frame(session, seqs), bronze(kind, before=True))
-        rows = placed(rows, clock).where("ok").where(_STAYS)
-        good = typed(rows, kind).where("whole")
+        if kind in facts.copied:
+            rows = once(rows)
+        names = doubtful(facts.numbers[kind], boots)
+        if names and any(file.partition["type"] == kind for file in before):
+            seen = bronze(before, kind).where(fn.concat_ws(":", "relay", "boot").isin(names))
+            rows = rows.join(seen.select("event_id"), "event_id", "left_anti")
+        good = typed(_at_their_time(rows, clock).where(_STAYS), kind).where("whole")
         columns = [item.name for item in silver_type(kind)]
-        write(good.select(*columns, "dt", "hour"), target, partition_by=("dt", "hour"), batch=key)
+        mine = {hour_of_file(file) for file in files if file.partition["type"] == kind}
+        if len(mine) == 1:
+            into = dict(zip(("dt", "hour"), mine.pop(), strict=True))
+            write(good.select(*columns), target, into=into, batch=key)
+        else:
+            good = good.select(*columns, "dt", "hour")
+            write(good, target, partition_by=("dt", "hour"), batch=key)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(add, sorted(facts.numbers)):
+            pass
+    return remember(boots, facts, now_us)
+
+
+def doubtful(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]:
+    """Boots with a number that need not be new, or of which nothing is known (any more)."""
+    found = []
+    for (relay, boot), (lowest, _) in numbers.items():
+        name = f"{relay}:{boot}"
+        if name not in boots or lowest <= boots[name][0]:
+            found.append(name)
+    return sorted(found)
+
+
+def remember(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, int]]:
+    """What is known after a batch, without boots that said nothing for long."""
+    after = {name: (top, at) for name, (top, at) in boots.items() if now_us - at < FORGET_US}
+    for mine in facts.numbers.values():
+        for (relay, boot), (_, highest) in mine.items():
+            name = f"{relay}:{boot}"
+            top, _ = after.get(name) or boots.get(name) or (highest, 0)
+            after[name] = (max(highest, top), now_us)
     return after
 
 
-def is_new(rows: DataFrame, seqs: DataFrame, seen: DataFrame) -> DataFrame:
-    """The rows that are not among those of before."""
-    marked = rows.join(fn.broadcast(seqs), ["relay", "boot"], "left")
-    above = fn.coalesce(fn.col("event_seq") > fn.col("highest"), fn.lit(True))
-    fresh = marked.where(above)
-    doubtful = marked.where(~above).join(seen.select("event_id"), "event_id", "left_anti")
-    return fresh.unionByName(doubtful).drop("highest")
-
-
-def _frame(spark: SparkSession, seqs: Mapping[str, int]) -> DataFrame:
-    rows: list[tuple[Any, ...]] = []
-    for name, highest in seqs.items():
-        relay, _, boot = name.rpartition(":")
-        rows.append((relay, int(boot), highest))
-    return spark.createDataFrame(rows, _SEQS)
-
-
-def _clock(spark: SparkSession, lake: Lake, mine: DataFrame) -> DataFrame:
+def _clock(lake: Lake, facts: Facts, now_us: int) -> list[dict[str, Any]]:
     """The clocks of a batch: the last that are known, if they are not plainly broken."""
     last: dict[str, Mapping[str, Any]] = {}
     table = lake.table("silver/clock")
     snapshot = table.snapshot()
-    newest = sorted(snapshot.partitions("dt", "hour"))[-2:]
+    # Not of the future, where broken clocks are.
+    latest = hour_at(now_us)
+    newest = sorted(hour for hour in snapshot.partitions("dt", "hour") if hour <= latest)[-2:]
     for row in read_rows(table, snapshot=snapshot, where=lambda file: hour_of_file(file) in newest):
         before = last.get(row["relay"])
         if before is None or (before["dt"], before["hour"]) < (row["dt"], row["hour"]):
             last[row["relay"]] = row
-    rows = clock_rows([row.asDict() for row in relay_rows(mine).collect()], [])
+    rows = clock_rows(facts.relays, [])
     for row in rows:
         if row["relay"] in last and row["ok"]:
             row["offset_us"] = last[row["relay"]]["offset_us"]
             row["ok"] = last[row["relay"]]["ok"]
         row["hour_batch"] = None
-    return spark.createDataFrame(
-        [tuple(row[name] for name in PLACED.fieldNames()) for row in rows], PLACED
+    return rows
+
+
+def _at_their_time(rows: DataFrame, clock: list[dict[str, Any]]) -> DataFrame:
+    """Rows of relays whose clock is not broken, and what :func:`placed` says of them.
+
+    To join with the clocks is a job of its own, so where they are few, and of one hour, they are a
+    constant: as text, since that is no part of the code that Spark compiles.
+    """
+    if len({(row["dt"], row["hour"]) for row in clock}) > 1 or len(clock) > _FEW:
+        known = [tuple(row[name] for name in PLACED.fieldNames()) for row in clock]
+        frame = rows.sparkSession.createDataFrame(known, PLACED)
+        return placed(rows, frame).where("ok")
+    offsets = json.dumps({row["relay"]: row["offset_us"] for row in clock if row["ok"]})
+    offset = fn.from_json(fn.lit(offsets), "map<string,bigint>")[fn.col("relay")]
+    rows = rows.select(
+        "*", offset.alias("offset_us"), fn.lit(None).cast("bigint").alias("hour_batch")
     )
+    return rows.where("offset_us is not null")

@@ -96,6 +96,8 @@ def recover(journal: Journal) -> None:
             (journal.spool / name).rename(journal.inbox / name)
     for left in journal.spool.iterdir():
         left.unlink()
+    for name in journal.state.get("done", ()):
+        (journal.inbox / name).unlink(missing_ok=True)
 
 
 def take(

@@ -7,7 +7,7 @@
       lock                              held by the one process that ingests
       spool/                            being copied; not in the journal, so it does not count
       inbox/                            whole lines, taken and not yet in a table
-      stage/<batch>/                    Parquet of a batch under way
+      stage/<batch>-<random>/           Parquet of a batch under way
 
 The sum of the log is the state, as for any table: one value for each key, and the last one counts.
 """
@@ -68,8 +68,13 @@ class Journal:
         """Add to the journal, in one step; keys may be any text."""
         base = self._snapshot()
         self._table.commit(None, base=base, meta=meta)
-        merged = {**base.meta, **meta}
+        # What is null is not kept: files come and go as long as a stream lives.
+        merged = {key: value for key, value in {**base.meta, **meta}.items() if value is not None}
         self._seen = Snapshot(base.version + 1, base.files, base.batches, merged)
+
+    def sweep(self, *, older_than: float) -> None:
+        """Remove entries that are old, and that two sums hold."""
+        self._table.sweep(older_than=older_than)
 
     def _snapshot(self) -> Snapshot:
         if self._seen is None:

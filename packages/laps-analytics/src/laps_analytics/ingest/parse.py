@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StringType, StructField, StructType, VariantType
 
+from laps_analytics.ingest.columns import made_once
 from laps_wire.telemetry import MAX_DEPTH, MAX_LINE, TelemetryError, dump_line, load_line
 from laps_wire.telemetry.schema import VERSION, version_key
 
@@ -57,34 +58,62 @@ def parse(lines: DataFrame, *, batch: int, seen_us: int, judged: bool = False) -
     ``lines`` has ``value`` and ``source``. Lines with nothing but blanks are left out. Lines that
     :func:`judge` let pass are not doubted again.
     """
-    read = lines.where(fn.trim("value") != "").select(
-        "value", "source", fn.from_json("value", _RAW, _OPTIONS).alias("e")
-    )
-    rows = read.select("value", "source", "e.*")
+    steps = made_once(lines.sparkSession, ("parse", judged), lambda: _steps(judged=judged))
+    rows = lines.where(steps.filled)
+    for columns in steps.selects:
+        rows = rows.select(*columns)
+    same = _same(batch).alias("batch"), _same(seen_us).alias("seen_us")
+    return rows.select(*steps.first, *same, *steps.last)
+
+
+class _Steps(NamedTuple):
+    """The columns of :func:`parse`, but for what differs from batch to batch."""
+
+    filled: Column
+    selects: list[list[Column]]
+    first: list[Column]
+    last: list[Column]
+
+
+def _steps(*, judged: bool) -> _Steps:
+    line = [fn.col("value"), fn.col("source")]
     prefix = fn.concat(fn.col("relay"), fn.lit(":"), fn.col("boot").cast("string"), fn.lit(":"))
     number = fn.expr("substring(event_id, length(relay) + length(cast(boot as string)) + 3)")
-    rows = rows.withColumns(
-        {"event_seq": number.try_cast("bigint"), "shape": fn.schema_of_variant("body")}
-    )
     sound = fn.lit(True) if judged else fn.coalesce(_is_sound(prefix, number), fn.lit(False))
+    event_seq = number.try_cast("bigint").alias("event_seq")
 
-    def if_sound(column: Column) -> Column:
-        return fn.when(fn.col("sound"), column)
+    def if_sound(name: str) -> Column:
+        return fn.when(fn.col("sound"), fn.col(name)).alias(name)
 
-    return rows.withColumn("sound", sound).select(
-        *(if_sound(fn.col(name)).alias(name) for name in ("v", "event_id", "relay", "boot")),
-        *(if_sound(fn.col(name)).alias(name) for name in ("event_seq", "ts_us")),
-        *(if_sound(fn.col(name)).alias(name) for name in ("tenant", "region")),
-        if_sound(fn.col("body")).alias("body"),
-        if_sound(fn.col("shape")).alias("shape"),
-        "source",
-        fn.lit(batch).cast("bigint").alias("batch"),
-        fn.lit(seen_us).cast("bigint").alias("seen_us"),
-        fn.when(~fn.col("sound"), fn.col("value").cast("binary")).alias("line"),
-        fn.coalesce(if_sound(day_of("ts_us")), fn.lit(SUSPECT)).alias("dt"),
-        fn.coalesce(if_sound(hour_of("ts_us")), fn.lit(SUSPECT)).alias("hour"),
-        fn.coalesce(if_sound(fn.col("type")), fn.lit(SUSPECT)).alias("type"),
+    def part(name: str, column: Column) -> Column:
+        return fn.coalesce(fn.when(fn.col("sound"), column), fn.lit(SUSPECT)).alias(name)
+
+    names = ("v", "event_id", "relay", "boot", "event_seq", "ts_us", "tenant", "region")
+    return _Steps(
+        fn.trim("value") != "",
+        [
+            [*line, fn.from_json("value", _RAW, _OPTIONS).alias("e")],
+            [*line, fn.col("e.*")],
+            [fn.col("*"), event_seq, fn.schema_of_variant("body").alias("shape")],
+            [fn.col("*"), sound.alias("sound")],
+        ],
+        [*(if_sound(name) for name in (*names, "body", "shape")), fn.col("source")],
+        [
+            fn.when(~fn.col("sound"), fn.col("value").cast("binary")).alias("line"),
+            part("dt", day_of("ts_us")),
+            part("hour", hour_of("ts_us")),
+            part("type", fn.col("type")),
+        ],
     )
+
+
+def _same(number: int) -> Column:
+    """A number that all rows have, and that is no part of the code that Spark writes.
+
+    A literal number is, so each batch would be compiled anew. A text is not, and one that depends
+    on a row is not made a number beforehand.
+    """
+    return fn.concat(fn.lit(str(number)), fn.left("source", fn.lit(0))).cast("bigint")
 
 
 SUSPECT: Final = "suspect"

@@ -16,6 +16,7 @@ r"""Ingest: from files to bronze and silver, each event once, whenever the proce
       silver     anywhere                           makes the partitions again that lack N, from the
                                                     same bronze
       done       before the entry                   finds nothing to do, and writes the entry
+                 after it                           deletes the files that are left
 
 Nothing begins before what was begun is done, so there is never more than one batch to finish.
 """
@@ -25,28 +26,33 @@ from __future__ import annotations
 import json
 import shutil
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from laps_analytics.ingest.append import append
 from laps_analytics.ingest.bronze import batch_key, lines_of, touched_by, write_bronze
-from laps_analytics.ingest.hours import hour_at
+from laps_analytics.ingest.hours import Hour, hour_at
 from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, recover, take
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.qlog import write_traces
 from laps_analytics.ingest.rebuild import is_over, rebuild
 from laps_analytics.ingest.sources import require_sources
+from laps_analytics.ingest.upkeep import Upkeep, keep_small
 from laps_analytics.lake import Lake, read_rows, row_count, write_rows
 from laps_analytics.schema import QUARANTINE
 
 __all__ = ["Progress", "Summary", "begin_batch", "finish", "ingest"]
 
 Progress = Callable[[str], None]
+
+_TASK: Final = 16 << 20
+"""Bytes of lines for each task of a micro-batch: each of them writes a file for each type."""
 
 
 @dataclass(slots=True)
@@ -141,6 +147,7 @@ def finish(
     journal: Journal,
     summary: Summary,
     progress: Progress,
+    upkeep: Upkeep | None = None,
 ) -> bool:
     """Do what is left of the batch under way, if there is one."""
     batch: Mapping[str, Any] | None = journal.state.get("batch")
@@ -148,13 +155,19 @@ def finish(
         return False
     progress("begun")
     number, now_us = int(batch["number"]), int(batch["now_us"])
-    stage = journal.stage / str(number)
+    for left in journal.stage.iterdir():
+        shutil.rmtree(left, ignore_errors=True)
+    # Of this try alone: the JVM of a process that was killed may live, and write, a moment longer.
+    stage = journal.stage / f"{number}-{uuid.uuid4().hex}"
     _write_faults(lake, journal, batch)
     lines = [journal.inbox / name for name in batch["files"] if name.endswith(SUFFIX)]
     if lines:
+        read = lines_of(spark(), lines)
+        if batch.get("append"):
+            read = read.coalesce(1 + sum(path.stat().st_size for path in lines) // _TASK)
         write_bronze(
             lake,
-            lines_of(spark(), lines),
+            read,
             batch=number,
             seen_us=now_us,
             stage=stage,
@@ -166,19 +179,44 @@ def finish(
     if traces:
         summary.traces += write_traces(spark(), lake, traces, batch=number, now_us=now_us)
         progress("traces")
+    whole, notes = _to_silver(spark, lake, journal, summary, progress)
+    _count_refused(lake, number, summary)
+    journal.note_all({"batch": None, "done": batch["files"], **notes})
+    progress("done")
+    shutil.rmtree(stage, ignore_errors=True)
+    for name in batch["files"]:
+        (journal.inbox / name).unlink(missing_ok=True)
+    if keep_small(spark, lake, journal, upkeep or Upkeep(), batch=number, made=whole):
+        progress("compacted")
+    return True
+
+
+def _to_silver(
+    spark: Callable[[], SparkSession],
+    lake: Lake,
+    journal: Journal,
+    summary: Summary,
+    progress: Progress,
+) -> tuple[set[Hour], dict[str, Any]]:
+    """Bring the batch under way from bronze to silver; the hours made whole, and what to note."""
+    batch: Mapping[str, Any] = journal.state["batch"]
+    number, now_us = int(batch["number"]), int(batch["now_us"])
     touched = touched_by(lake, number)
     dirty = {(dt, hour) for dt, hour in journal.state.get("dirty", ())}
     notes: dict[str, Any] = {}
     if batch.get("append"):
         whole = {hour for hour in touched | dirty if is_over(hour, now_us)}
-        notes["seqs"] = append(
-            spark, lake, touched - whole, journal.state.get("seqs", {}), batch=number
-        )
+        boots = journal.state.get("boots", {})
+        notes["boots"] = append(spark, lake, touched - whole, boots, batch=number, now_us=now_us)
         progress("appended")
         notes["dirty"] = sorted((dirty | touched) - whole)
+        notes["closed"] = sorted({*map(tuple, journal.state.get("closed", ())), *whole}) or None
     else:
         whole = touched | dirty
         notes["dirty"] = []
+        if touched:
+            # A stream would take copies of these events for new ones.
+            notes["boots"] = None
     if whole:
         made = rebuild(spark(), lake, whole, batch=number, progress=progress)
         summary.hours = sorted({*summary.hours, *(f"{dt} {hour}" for dt, hour in made.hours)})
@@ -186,17 +224,7 @@ def finish(
         summary.late, summary.unfit = made.late, made.unfit
         summary.broken_clocks = made.broken
         summary.copies = made.copies
-    _count_refused(lake, number, summary)
-    journal.note_all({"batch": None, **notes})
-    progress("done")
-    if whole:
-        for name in lake.tables():
-            if name.startswith("silver/"):
-                lake.table(name).sweep()
-    shutil.rmtree(stage, ignore_errors=True)
-    for name in batch["files"]:
-        (journal.inbox / name).unlink(missing_ok=True)
-    return True
+    return whole, notes
 
 
 def _write_faults(lake: Lake, journal: Journal, batch: Mapping[str, Any]) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from laps_analytics.ingest.columns import made_once
 from laps_analytics.ingest.fit import is_whole
 from laps_analytics.ingest.hours import HOUR_US, WATERMARK_US
 from laps_analytics.ingest.parse import day_of, hour_of
@@ -45,26 +46,34 @@ def typed(rows: DataFrame, event_type: str) -> DataFrame:
 
     The input is of :func:`placed`; the partition columns are those of the corrected time.
     """
+    session = rows.sparkSession
+    for columns in made_once(session, ("typed", event_type), lambda: _typed(event_type)):
+        rows = rows.select(*columns)
+    return rows
+
+
+def _typed(event_type: str) -> list[list[Column]]:
     struct = body_type(event_type).simpleString()
     over = fn.expr(f"seen_us >= (ts_us div {HOUR_US} + 1) * {HOUR_US} + {WATERMARK_US}")
     # The first rows of an hour are not late, however old they are: nobody has used it before.
     late = over & fn.coalesce(fn.col("batch") > fn.col("hour_batch"), fn.lit(False))
-    rows = rows.select(
-        "*",
-        fn.try_variant_get("body", "$", struct).alias("_body"),
-        (fn.col("ts_us") - fn.col("offset_us")).alias("_at"),
-        late.alias("late"),
-    )
-    return rows.withColumn("whole", is_whole(event_type, "_body")).select(
-        *("event_id", "relay", "boot", "event_seq", "ts_us"),
-        fn.timestamp_micros("_at").alias("ts"),
-        fn.col("offset_us").alias("skew_us"),
-        *("late", "tenant", "region"),
-        "_body.*",
-        day_of("_at").alias("dt"),
-        hour_of("_at").alias("hour"),
-        "whole",
-    )
+    return [
+        [
+            fn.col("*"),
+            fn.try_variant_get("body", "$", struct).alias("_body"),
+            (fn.col("ts_us") - fn.col("offset_us")).alias("_at"),
+            late.alias("late"),
+        ],
+        [
+            *map(fn.col, ("event_id", "relay", "boot", "event_seq", "ts_us")),
+            fn.timestamp_micros("_at").alias("ts"),
+            fn.col("offset_us").alias("skew_us"),
+            *map(fn.col, ("late", "tenant", "region", "_body.*")),
+            day_of("_at").alias("dt"),
+            hour_of("_at").alias("hour"),
+            is_whole(event_type, "_body").alias("whole"),
+        ],
+    ]
 
 
 def unfit(rows: DataFrame) -> DataFrame:

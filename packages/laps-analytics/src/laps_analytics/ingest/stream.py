@@ -12,11 +12,17 @@ r"""Ingest that goes on: Structured Streaming over what is taken, with the same 
 Spark streams the lists and not the lines, so a micro-batch is a batch of :mod:`.ingest.run` and
 nothing is written twice. It keeps no events between batches: copies are found by the numbers that
 relays give their events (:mod:`.ingest.append`), and an hour is made as a whole when it is over.
+
+What is kept does not grow. A list is deleted when the batch after it begins, for then Spark has
+committed it. Spark's file source never forgets a file that it has seen, in memory and in its
+checkpoint; so after some hundred batches, when all that was listed is done, the stream goes on with
+a new checkpoint and a new folder of lists. Files and logs of tables: :mod:`.ingest.upkeep`.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 import uuid
@@ -32,12 +38,17 @@ from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.rebuild import is_over
 from laps_analytics.ingest.run import Progress, Summary, begin_batch, finish, inbox_files
 from laps_analytics.ingest.sources import find_sources
+from laps_analytics.ingest.upkeep import Upkeep, clear
 from laps_analytics.lake import Lake
 
 __all__ = ["follow"]
 
 _MAX_AGE: Final = "100000d"
 """Lists are never too old: Spark would skip what is much older than the newest."""
+_OFTEN_MS: Final = 50
+"""How often Spark looks for lists at most."""
+_RETAINED: Final = "10"
+"""Batches that Spark's checkpoint keeps; it needs the last two."""
 
 
 def follow(
@@ -51,6 +62,7 @@ def follow(
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     progress: Progress = lambda _: None,
     report: Callable[[Summary], None] = lambda _: None,
+    upkeep: Upkeep | None = None,
 ) -> None:
     """Ingest what comes, until ``stop`` is set or ``rounds`` are over; then make open hours whole.
 
@@ -58,26 +70,22 @@ def follow(
     """
     places = list(places)
     ended = stop or threading.Event()
+    limits = upkeep or Upkeep()
     journal = Journal(lake)
     with journal.locked():
         recover(journal)
-        finish(lambda: spark, lake, journal, Summary(), progress)
-        stream = _Stream(spark, lake, journal, now_us, progress, report)
+        finish(lambda: spark, lake, journal, Summary(), progress, limits)
+        clear(lake, journal, limits, deep=True)
+        stream = _Stream(spark, lake, journal, now_us, progress, report, limits)
         stream.list_left()
         if rounds is None:
-            query = stream.start(trigger)
-            try:
-                while not ended.wait(trigger) and query.isActive:
-                    stream.take(places)
-            finally:
-                if query.isActive:
-                    stream.drain(query)
-            if query.exception() is not None:
-                raise query.exception()  # type: ignore[misc]
+            stream.run(places, trigger, ended)
         else:
             for _ in range(rounds):
                 stream.take(places)
                 stream.start(None).awaitTermination()
+                if stream.is_old:
+                    stream.renew()
         stream.settle()
 
 
@@ -92,6 +100,7 @@ class _Stream:
         now_us: Callable[[], int],
         progress: Progress,
         report: Callable[[Summary], None],
+        limits: Upkeep,
     ) -> None:
         self._spark = spark
         self._lake = lake
@@ -99,17 +108,61 @@ class _Stream:
         self._now_us = now_us
         self._progress = progress
         self._report = report
+        self._limits = limits
+        spark.conf.set("spark.sql.streaming.minBatchesToRetain", _RETAINED)
         # Spark calls handle() in a thread of its own.
         self._lock = threading.Lock()
         name = journal.state.get("stream_id")
         if name is None or not (journal.home / f"checkpoint-{name}").exists():
             name = uuid.uuid4().hex
-            journal.note(stream_id=name)
-        self._name = str(name)
-        self._checkpoint = journal.home / f"checkpoint-{name}"
-        self._lists = journal.home / f"stream-{name}"
+        self._open(str(name))
+
+    def _open(self, name: str) -> None:
+        """Go on with the lists and the checkpoint of this name, and forget others."""
+        if self._journal.state.get("stream_id") != name:
+            self._journal.note(stream_id=name)
+        home = self._journal.home
+        self._name = name
+        self._checkpoint = home / f"checkpoint-{name}"
+        self._lists = home / f"stream-{name}"
+        self._handled = 0
+        self._read: set[str] = set()
+        """Lists of the batch that was handled last."""
         for folder in (self._checkpoint, self._lists):
             folder.mkdir(parents=True, exist_ok=True)
+        for folder in (*home.glob("checkpoint-*"), *home.glob("stream-*")):
+            if folder not in {self._checkpoint, self._lists}:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def run(self, places: list[Path], trigger: float, ended: threading.Event) -> None:
+        """Take and handle what comes, until ``ended`` is set."""
+        query = self.start(trigger)
+        # A look each ``trigger`` seconds, or as soon as the batch before is done.
+        due = time.monotonic()
+        try:
+            while not ended.wait(max(0.0, due - time.monotonic())) and query.isActive:
+                due = time.monotonic() + trigger
+                self.take(places)
+                if self.is_old:
+                    self.drain(query)
+                    self.renew()
+                    query = self.start(trigger)
+        finally:
+            if query.isActive:
+                self.drain(query)
+        if (error := query.exception()) is not None:
+            raise error
+
+    @property
+    def is_old(self) -> bool:
+        """Whether Spark has seen so many lists that it should forget them."""
+        return self._handled >= self._limits.renew_every
+
+    def renew(self) -> None:
+        """Begin a new checkpoint, while no query runs; what is left is listed again."""
+        clear(self._lake, self._journal, self._limits, deep=True)
+        self._open(uuid.uuid4().hex)
+        self.list_left()
 
     def take(self, places: list[Path]) -> None:
         """Take what is new, and list it; also if only an hour has to be closed."""
@@ -142,18 +195,27 @@ class _Stream:
         writer = (
             self._spark.readStream.option("maxFileAge", _MAX_AGE)
             .text(str(self._lists))
+            .select("value", "_metadata.file_name")
             .writeStream.option("checkpointLocation", str(self._checkpoint))
             .foreachBatch(self.handle)
         )
         if trigger is None:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{int(trigger * 1000)} milliseconds").start()
+        # What is listed should not wait for a second clock; to look for lists costs little.
+        often = max(_OFTEN_MS, int(trigger * 100))
+        return writer.trigger(processingTime=f"{often} milliseconds").start()
 
     def handle(self, lists: DataFrame, batch_id: int) -> None:
         """One micro-batch: a batch of ingest, once, however often Spark calls."""
-        names = {name for row in lists.collect() for name in json.loads(row["value"])}
+        rows = lists.collect()
+        names = {name for row in rows for name in json.loads(row["value"])}
         with self._lock:
+            # Spark has committed the batch before this one: nobody reads its lists again.
+            for name in self._read:
+                (self._lists / name).unlink(missing_ok=True)
             self._handle(names, batch_id)
+            self._read = {row["file_name"] for row in rows}
+            self._handled += 1
 
     def _handle(self, names: set[str], batch_id: int) -> None:
         journal = self._journal
@@ -167,7 +229,7 @@ class _Stream:
                 append=True,
                 position={"stream": self._name, "batch": batch_id},
             )
-        finish(lambda: self._spark, self._lake, journal, summary, self._progress)
+        finish(lambda: self._spark, self._lake, journal, summary, self._progress, self._limits)
         self._report(summary)
 
     def drain(self, query: StreamingQuery) -> None:
@@ -181,7 +243,14 @@ class _Stream:
             if self._journal.state.get("dirty"):
                 begin_batch(self._journal, [], self._now_us())
                 summary = Summary()
-                finish(lambda: self._spark, self._lake, self._journal, summary, self._progress)
+                finish(
+                    lambda: self._spark,
+                    self._lake,
+                    self._journal,
+                    summary,
+                    self._progress,
+                    self._limits,
+                )
                 self._report(summary)
             for path in self._lists.glob("*.json"):
                 names = json.loads(path.read_text())
