@@ -357,6 +357,10 @@ class StreamData(NamedTuple):
     alone: bool = False
     """Whether these bytes must leave before any others are written to the stream."""
 
+    def __repr__(self) -> str:
+        """Without the bytes: they may hold what nobody should read in a log."""
+        return f"StreamData(stream_id={self.stream_id!r}, alone={self.alone!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
