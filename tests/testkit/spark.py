@@ -1,17 +1,30 @@
 """One Spark session for all tests: to start one costs more than most of them.
 
-A ``conftest.py`` that imports ``spark`` has it as a fixture.
+A ``conftest.py`` that imports ``spark`` has it as a fixture, and so with ``usual_spark``.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.session import SessionSettings, spark_session
+from laps_analytics.session import LOCAL, SessionSettings, spark_session
+
+__all__ = ["CHEAP", "spark", "usual_spark"]
+
+CHEAP: Final = {
+    # For a few thousand rows all of this costs more than it gains: to write, compile and load code
+    # for each stage, to plan again after each, and to split what fits into one task.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+}
+"""Settings of tests. What a query gives does not depend on them."""
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 driver_memory="2g",
                 java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 options={
-                    "spark.sql.shuffle.partitions": "2",
+                    **CHEAP,
                     "spark.sql.warehouse.dir": str(place / "warehouse"),
                     "spark.local.dir": str(place / "local"),
                 },
@@ -35,3 +48,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def usual_spark(spark: SparkSession) -> SparkSession:
+    """The same Spark with the settings that users have: compiled stages, plans that adapt."""
+    session = spark.newSession()
+    for name in CHEAP:
+        session.conf.unset(name)
+    for name, value in LOCAL.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session

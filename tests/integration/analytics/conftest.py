@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from testkit.spark import spark
+from testkit.spark import spark, usual_spark
 
-__all__ = ["spark"]
+__all__ = ["spark", "usual_spark"]

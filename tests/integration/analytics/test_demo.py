@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+def made(usual_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     told: list[int] = []
     folder = tmp_path_factory.mktemp("demo")
     demo = run_demo(
-        folder, lambda: spark, seed=7, size=QUICK, tell=lambda number, _: told.append(number)
+        folder, lambda: usual_spark, seed=7, size=QUICK, tell=lambda number, _: told.append(number)
     )
     assert told == list(range(1, STEPS + 1))
     return demo

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from laps_analytics.gold.build import build
 from laps_analytics.lake import Lake
 from testkit.gold_world import world
-from unit.analytics.gold.lakes import DIMENSIONS, NOW_US, Rows, Scene, fill, frames, rows_of
+from unit.analytics.gold.lakes import DIMENSIONS, NOW_US, Rows, Scene, fill, rows_of
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scen
     lines = folder / "lines.jsonl"
     lines.write_text("\n".join(made.lines))
     lake = Lake.open(folder / "lake", create=True)
-    fill(lake, frames(spark, made.lines, made.late, folder))
+    fill(lake, made.lines, made.late)
     build(spark, lake, dimensions=DIMENSIONS, now_us=NOW_US)
     return Scene(made, lines, lake)
 

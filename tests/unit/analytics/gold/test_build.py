@@ -67,8 +67,10 @@ def test_what_did_not_change_is_not_built(spark: SparkSession, scene: Scene) -> 
 
 
 def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
-    spark: SparkSession, scene: Scene, copy: Lake, tmp_path: Path
+    usual_spark: SparkSession, scene: Scene, copy: Lake
 ) -> None:
+    """With the settings that users have."""
+    spark = usual_spark
     last = max(
         (e for e in scene.world.events if e.type == "client.report" and e.relay == "e0:1"),
         key=lambda event: event.ts_us,
@@ -76,7 +78,7 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
     assert isinstance(last.body, ClientReport)
     body = replace(last.body, window_ms=4_000)
     late = replace(last, event_id=f"e0:1:{last.boot}:999999", body=body, tenant="acme")
-    fill(copy, frames(spark, [dump_line(late)], frozenset(), tmp_path))
+    fill(copy, [dump_line(late)], frozenset())
     before = rows_of(copy, "usage_tenant_day")
     tables = ["traffic_1m", "qoe_region_1m", "usage_tenant_day"]
     done = build(spark, copy, dimensions=DIMENSIONS, tables=tables, now_us=NOW_US + 1)
@@ -121,7 +123,8 @@ def test_other_dimensions_make_only_those_tables_stale_that_use_them(
 def test_shuffled_input_gives_the_same(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
     lines = list(scene.world.lines)
     Random(5).shuffle(lines)
-    silver = Silver.of_frames(spark, frames(spark, lines, scene.world.late, tmp_path))
+    found = frames(spark, lines, scene.world.late, tmp_path)
+    silver = Silver.of_frames(spark, {kind: frame.cache() for kind, frame in found.items()})
     for name, frame in {
         "track_fanout_5m": track_fanout(silver, DAYS, DIMENSIONS),
         "blame": blame(silver, DAYS, DIMENSIONS, keep=DataFrame.cache),
@@ -207,7 +210,10 @@ def test_strange_days_and_tables_are_refused(spark: SparkSession, scene: Scene) 
         build(spark, scene.lake, tables=["gold_digger"])
 
 
-def test_the_commands(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+def test_the_commands(
+    usual_spark: SparkSession, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laps_analytics.cli.build.session_maker", lambda *_: lambda: usual_spark)
     facts = tmp_path / "facts.csv"
     facts.write_text("kind,name,class,tenant,capacity_bps\nrelay,e0:1,,,1e6\n")
     lake = str(scene.lake.root)

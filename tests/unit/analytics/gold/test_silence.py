@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from laps_analytics.gold.quality import quality
 from laps_analytics.gold.silver import Silver
@@ -110,7 +110,8 @@ def test_a_silent_link_is_there_for_a_quarter_of_an_hour(
     diary.say("c:1", 1, sample("d:1", 7_000))  # dies
     diary.say("e:1", 1, sample("f:1", 7_000))
     diary.say("e:1", 7, opened("g:1"), boot=2)  # starts again, and does not meet f any more
-    made = topology_snapshot(diary.silver(spark, tmp_path), [DAY]).where("kind = 'link'")
+    silver = diary.silver(spark, tmp_path)
+    made = topology_snapshot(silver, [DAY], keep=DataFrame.cache).where("kind = 'link'")
     found: dict[tuple[str, str], dict[int, tuple[str, int | None]]] = {}
     for row in made.collect():
         minute = row["at"].hour * 60 + row["at"].minute - 720
@@ -144,7 +145,8 @@ def test_sets_of_a_relay_that_died_are_not_compared(spark: SparkSession, tmp_pat
     diary.say("b:1", 22.1, members_of("a:1", 1, "in", 4))
     # c and b disagree, and nobody died.
     diary.say("c:1", 30, members_of("b:1", 6, "out", 7))
-    rows = quality(diary.silver(spark, tmp_path), [DAY]).where("check = 'sets'").collect()
+    made = quality(diary.silver(spark, tmp_path), [DAY], keep=DataFrame.cache)
+    rows = made.where("check = 'sets'").collect()
     found = {row["subject"]: (row["expected"], row["seen"], row["ok"]) for row in rows}
     assert found == {"a:1>b:1": (4.0, 4.0, True), "c:1>b:1": (7.0, 2.0, False)}
 

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 
 from laps_analytics.gold.common import (
     FIVE_MINUTES,
+    Keep,
+    as_it_is,
     disc,
     disc_of,
     finish,
@@ -114,7 +116,7 @@ def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = N
     )
 
 
-def path_stretch(silver: Silver, days: Iterable[str]) -> DataFrame:
+def path_stretch(silver: Silver, days: Iterable[str], *, keep: Keep = as_it_is) -> DataFrame:
     """``path_stretch``: the way in use against the best of one link or two."""
     wanted = tuple(days)
     keys = ("dt", "window_start")
@@ -126,7 +128,7 @@ def path_stretch(silver: Silver, days: Iterable[str]) -> DataFrame:
         .select(*keys, "relay", F.col("node_id").alias("node"), "last.sum_srtt_us")
     )
     # A round trip is as long from either end, so both ends' samples are one link's.
-    link = (
+    link = keep(
         silver.read("quic.sample", wanted)
         .where("peer IS NOT NULL AND peer <> relay")
         .groupBy(

@@ -111,14 +111,8 @@ def quality(
 
 def _counted(silver: Silver, days: Sequence[str]) -> DataFrame:
     """What each relay wrote, by boot and hour: numbers, and how many, late, and by which clock."""
-    every = [
-        silver.read(kind, days, "hour").select(
-            "dt", "ts", "relay", "boot", "event_seq", "late", "skew_us"
-        )
-        for kind in event_types()
-    ]
     return (
-        reduce(lambda a, b: a.unionByName(b), every)
+        silver.read_envelopes(event_types(), days, "hour")
         .groupBy("dt", window("ts", _HOUR).alias("window_start"), "relay", "boot")
         .agg(
             F.min("event_seq").alias("first"),

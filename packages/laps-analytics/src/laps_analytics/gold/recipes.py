@@ -162,7 +162,10 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         silver=dict.fromkeys(("hop.stat", "quic.sample", "node.adv"), "none"),
         uses_dimensions=True,
     ),
-    "path_stretch": _simple(path_stretch, "node.adv", "quic.sample"),
+    "path_stretch": Recipe(
+        make=lambda scene, days: path_stretch(scene.silver, days, keep=scene.keep),
+        silver=dict.fromkeys(("node.adv", "quic.sample"), "none"),
+    ),
     "qoe_region_1m": _with_dimensions(qoe_region, client_report="none"),
     "blame": Recipe(
         make=lambda scene, days: blame(scene.silver, days, scene.dimensions, keep=scene.keep),

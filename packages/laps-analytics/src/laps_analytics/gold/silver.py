@@ -7,9 +7,10 @@ same day built with others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import reduce
 from typing import Final, Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,10 +20,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from laps_analytics.lake import DataFile, Lake, read
 from laps_analytics.schema import silver_type, table_name
 
-__all__ = ["Lookback", "Silver", "partitions_of", "stored_type", "wanted"]
+__all__ = ["ENVELOPE", "Lookback", "Silver", "partitions_of", "stored_type", "wanted"]
 
 Lookback: TypeAlias = Literal["none", "hour", "all"]
 """What is read beside the days: nothing, the last hour before each, or everything earlier."""
+
+ENVELOPE: Final = ("dt", "ts", "relay", "boot", "event_seq", "late", "skew_us")
+"""Columns that events of all types have."""
 
 _LAST_HOUR: Final = "23"
 
@@ -66,8 +70,13 @@ def wanted(days: Iterable[str], back: Lookback = "none") -> _Wanted:
 class Silver:
     """Silver tables by event type."""
 
-    def __init__(self, source: Callable[[str, _Wanted], DataFrame]) -> None:
+    def __init__(
+        self,
+        source: Callable[[str, _Wanted], DataFrame],
+        envelopes: Callable[[Sequence[str], _Wanted], DataFrame] | None = None,
+    ) -> None:
         self._source = source
+        self._envelopes = envelopes
 
     @classmethod
     def of_lake(cls, spark: SparkSession, lake: Lake) -> Silver:
@@ -84,7 +93,23 @@ class Silver:
                 return _nothing(spark, event_type)
             return read(spark, table, stored_type(event_type), snapshot=snapshot, where=chosen)
 
-        return cls(source)
+        def envelopes(kinds: Sequence[str], where: _Wanted) -> DataFrame:
+            paths = []
+            for kind in kinds:
+                table = lake.table(f"silver/{table_name(kind)}")
+                files = table.snapshot().files.values()
+                paths += [
+                    str(table.root / file.path) for file in files if where(*partitions_of(file))
+                ]
+            if not paths:
+                return _nothing(spark, kinds[0]).select(*ENVELOPE)
+            # The files by name, of all tables: so Spark sees no partitions, and plans one scan.
+            stored = {field.name: field for field in silver_type(kinds[0]).fields}
+            schema = StructType([stored[name] for name in ENVELOPE if name != "dt"])
+            frame = spark.read.schema(schema).parquet(*paths)
+            return frame.withColumn("dt", F.date_format("ts", "yyyy-MM-dd")).select(*ENVELOPE)
+
+        return cls(source, envelopes)
 
     @classmethod
     def of_frames(cls, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Silver:
@@ -107,6 +132,16 @@ class Silver:
     def read(self, event_type: str, days: Iterable[str], back: Lookback = "none") -> DataFrame:
         """The events of some days, and of the time before that ``back`` asks for."""
         return self._source(event_type, wanted(days, back))
+
+    def read_envelopes(
+        self, event_types: Sequence[str], days: Iterable[str], back: Lookback = "none"
+    ) -> DataFrame:
+        """What events of several types have in common (:data:`ENVELOPE`), in one scan of a lake."""
+        where = wanted(days, back)
+        if self._envelopes is not None:
+            return self._envelopes(event_types, where)
+        every = [self._source(kind, where).select(*ENVELOPE) for kind in event_types]
+        return reduce(DataFrame.unionByName, every)
 
 
 def _nothing(spark: SparkSession, event_type: str) -> DataFrame:

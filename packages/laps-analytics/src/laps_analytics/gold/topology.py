@@ -39,8 +39,8 @@ def topology_snapshot(silver: Silver, days: Iterable[str], *, keep: Keep = as_it
         .distinct()
         .where(_day("at").isin(sorted(wanted)))
     )
-    nodes = _nodes(words, moments)
-    links = _links(sessions, moments)
+    nodes = _nodes(words, moments, keep)
+    links = _links(sessions, moments, keep)
     return finish(nodes.unionByName(links).withColumn("dt", _day("at")), GOLD["topology_snapshot"])
 
 
@@ -96,7 +96,7 @@ def _words(silver: Silver, days: Sequence[str]) -> DataFrame:
     )
 
 
-def _nodes(words: DataFrame, moments: DataFrame) -> DataFrame:
+def _nodes(words: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
     in_time = Window.partitionBy("node").orderBy("at")
     so_far = in_time.rowsBetween(Window.unboundedPreceding, 0)
     states = words.select(
@@ -126,7 +126,7 @@ def _nodes(words: DataFrame, moments: DataFrame) -> DataFrame:
         for name in ("node_type", "region", "longitude", "latitude")
     ]
     moved = ~reduce(Column.__and__, like)
-    compared = _compared(present, moments, ("node",), moved)
+    compared = _compared(keep(present), moments, ("node",), moved)
     return compared.select(
         "at",
         F.lit("node").alias("kind"),
@@ -167,7 +167,7 @@ def _session_events(silver: Silver, days: Sequence[str]) -> DataFrame:
     )
 
 
-def _links(sessions: DataFrame, moments: DataFrame) -> DataFrame:
+def _links(sessions: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
     srtt = F.when(F.col("srtt_us").isNotNull(), F.struct("ts", "event_seq", "srtt_us"))
     in_time = Window.partitionBy("relay", "boot", "session_id", "peer").orderBy("at")
     boots = sessions.groupBy("relay", "boot").agg(F.min("at").alias("first"))
@@ -186,7 +186,7 @@ def _links(sessions: DataFrame, moments: DataFrame) -> DataFrame:
         .agg(F.max("sample").alias("sample"))
         .select("at", "node", "peer", F.col("sample.srtt_us").alias("srtt_us"))
     )
-    compared = _compared(present, moments, ("node", "peer"), F.lit(False))
+    compared = _compared(keep(present), moments, ("node", "peer"), F.lit(False))
     none = F.lit(None)
     return compared.select(
         "at",
