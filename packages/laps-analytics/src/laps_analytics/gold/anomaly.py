@@ -6,7 +6,8 @@ of the day; the spread is the median distance from it (Hampel), at least a floor
 that a series that hardly moves does not cry wolf. Unusual windows of one metric that touch each
 other are one incident, over all series: an operator wants one call for one cause.
 
-The input is other gold tables, a few thousand rows for a day, so this runs on the driver.
+The input is other gold tables, some thousand rows for a day of a small network, so this runs on the
+driver. It grows with series and windows: hundreds of relays are hundreds of thousands of rows.
 """
 
 from __future__ import annotations
