@@ -6,7 +6,7 @@
 Each measurement is a process of its own. CPU is user and system time of it and its children (the
 JVM of Spark), so it holds on a machine that others use too; wall time does not. *Cold* is the first
 run with the start of the engine, *warm* the same again in the same process: the last of a few times
-(until they took two and a half minutes of CPU, or four), since the compiler of a JVM works for several.
+(until they took 150 s of CPU, or four), since the compiler of a JVM works for several.
 Peak is the largest resident memory of the process and its children together. Data lies in
 ``--data``, made once.
 """
