@@ -157,8 +157,8 @@ def test_relays_whose_telemetry_is_missing_are_red(spark: SparkSession, tmp_path
         for peer in ("b:1", "c:1", "cpp:1"):
             diary.say("a:1", minute, sample(peer, 500))
         diary.say("b:1", minute, sample("a:1", 500))
-    for minute in (20.0, 20.5):  # d has just died: nobody has noticed yet
-        diary.say("a:1", minute, sample("d:1", 500))
+    for moment in (20.0, 20.5):  # d has just died: nobody has noticed yet
+        diary.say("a:1", moment, sample("d:1", 500))
     # c wrote of another year, and a little of today that does not fit; cpp:1 never wrote.
     wrote = spark.createDataFrame(
         [(name, 0, 0, True, None, 1, 0, 0, 1, DAY, "12") for name in ("a:1", "b:1", "d:1")]
