@@ -143,7 +143,7 @@ class SteeringChecks:
                         )
             elif len(copies) <= most:
                 self.spared += 1
-            elif (via := self._would_help(track, plain, most)) is not None:
+            elif (via := self._would_help(origin, track, plain, most)) is not None:
                 raise self._fail(
                     f"{origin.contact} sends {len(copies)} copies of {track} towards {region}, and "
                     f"{via.contact} would spare some"
@@ -187,7 +187,7 @@ class SteeringChecks:
         return True
 
     def _would_help(
-        self, track: str, plain: dict[NodeId, NodeId | None], most: int
+        self, origin: RelayProcess, track: str, plain: dict[NodeId, NodeId | None], most: int
     ) -> RelayProcess | None:
         """A Via that could be had, with links of its own to enough of the targets."""
         world = self._world
@@ -200,6 +200,7 @@ class SteeringChecks:
                 via.spec.relay_type is not RelayType.VIA
                 or via.contact in self._burdened
                 or not world.policy.transit(track, via.spec.node_id)
+                or self._is_spoilt(origin, via)
             ):
                 continue
             reached = near.get(via.contact, set())
@@ -207,3 +208,11 @@ class SteeringChecks:
             if len(others | {via.spec.node_id}) <= most:
                 return via
         return None
+
+    def _is_spoilt(self, origin: RelayProcess, via: RelayProcess) -> bool:
+        """Whether the wire to a Via is worse than may be; it may have been left for that."""
+        wire = self._world.network.wire(origin.contact, via.contact)
+        most = self._world.scenario.max_loss
+        if wire is None:
+            return False
+        return origin.contact in wire.slow or (most is not None and wire.loss > most)
