@@ -78,3 +78,25 @@ def test_nothing_is_missing_in_an_empty_span() -> None:
     assert list(ranges.gaps(3, 2)) == []
     ranges.add_range(0, 9)
     assert list(ranges.gaps(2, 5)) == []
+
+
+def test_holes() -> None:
+    ranges = Ranges()
+    for start, end in ((10, 19), (0, 4), (30, 34)):
+        ranges.add_range(start, end)
+    assert list(ranges.gaps(2, 40)) == [(5, 9), (20, 29), (35, 40)]
+    assert list(ranges.gaps(12, 31)) == [(20, 29)]
+    assert ranges.meets(5, 10)
+    assert not ranges.meets(20, 29)
+    ranges.discard(25)
+    ranges.discard(15)
+    assert list(ranges) == [(0, 4), (10, 14), (16, 19), (30, 34)]
+    ranges.discard(30)
+    assert not ranges.add(31)
+    assert ranges.add(15)
+    assert list(ranges) == [(0, 4), (10, 19), (31, 34)]
+    filled, short = ranges.union(Ranges()), ranges.union(Ranges())
+    filled.limit(2)
+    assert list(filled) == [(0, 19), (31, 34)]
+    short.forget(2)
+    assert list(short) == [(10, 19), (31, 34)]
