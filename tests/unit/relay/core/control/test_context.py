@@ -44,6 +44,19 @@ def test_requests_have_a_rate(draft: Draft) -> None:
 
 
 @both
+def test_a_clock_that_was_read_earlier_takes_no_request_away(draft: Draft) -> None:
+    """What a connection brought may be handled as of when it came, before its session was made."""
+    net = EdgeNet(settings=EdgeSettings(request_rate=0.001, request_burst=3))
+    peer = net.connect(draft)
+    net.now -= 0.1
+    for index in range(4):
+        peer.session.publish_namespace(Namespace.of(bytes([65 + index])))
+    net.settle()
+    assert len(peer.take(RequestAccepted)) == 3
+    assert len(peer.take(RequestRejected)) == 1
+
+
+@both
 def test_updates_count_too(draft: Draft) -> None:
     net = EdgeNet(settings=EdgeSettings(request_rate=1.0, request_burst=1))
     net.publisher(draft)

@@ -201,9 +201,10 @@ class Context:
         if client.info.upstream:
             return None
         settings = self.settings
-        earned = (now - client.credited) * settings.request_rate
+        # A time that lies before the last one takes nothing away.
+        earned = max(0.0, now - client.credited) * settings.request_rate
         client.credit = min(client.credit + earned, settings.request_burst)
-        client.credited = now
+        client.credited = max(client.credited, now)
         if client.credit < 1:
             return "too many requests at once", (1 - client.credit) / settings.request_rate
         client.credit -= 1
