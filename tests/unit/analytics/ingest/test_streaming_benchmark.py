@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
-from analytics.streaming import PARTS, Bench, kept, percentile, show
+from analytics.streaming import PARTS, Bench, Lines, kept, percentile, show
 from pyspark.sql import SparkSession
 
 from laps_analytics.lake import read_rows
+from laps_wire.telemetry import load_line
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_small_stream_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(tmp_path, 40, 2)
-    figures = bench.run(spark, 0.5, warm=0)
+    figures = bench.run(spark, 0.5, warm=1)
     assert (figures["events"], figures["offered_per_s"]) == (80, 40)
     assert len(read_rows(bench.lake.table("silver/hop_stat"))) > 20
     assert sorted(bench.delays) == [f"telemetry-1_1-1-{n:06d}.jsonl" for n in range(2)]
@@ -25,6 +28,17 @@ def test_a_small_stream_is_measured(spark: SparkSession, tmp_path: Path) -> None
     assert figures["kept_end"]["silver"]["files"] >= 3
     assert figures["kept_end"]["journal"]["bytes"] > 0
     assert "kept_end checkpoint" in show(figures)
+
+
+def test_lines_are_events_with_numbers_of_their_own() -> None:
+    made = Lines(Random(1))
+    events = [
+        load_line(line) for text in (made.make(300), made.make(300)) for line in text.splitlines()
+    ]
+    assert len({event.event_id for event in events}) == len(events) == 600
+    kinds = Counter(event.type for event in events)
+    assert kinds.most_common(1)[0][0] == "hop.stat"
+    assert len(kinds) == 4
 
 
 def test_every_file_of_a_lake_is_counted_once(tmp_path: Path) -> None:
