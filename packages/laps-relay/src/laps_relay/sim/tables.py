@@ -132,7 +132,7 @@ class RelayTables:
             "own announces": len(interests._origins._announced),
             "subscribes for us": len(interests._origins._subscribes),
             "answers that wait": len(interests._origins._unsent) + len(interests._origins._unsaid),
-            "responders": len(interests._wants._by_responder),
+            "responders": len(interests._wants._serving),
             "discovered names": len(interests._discovery._names),
             "discovered announces": len(interests._discovery._index),
             "withheld subscribes": len(relay._withheld),
