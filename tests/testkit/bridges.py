@@ -26,7 +26,8 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
 from laps_relay.core.interfaces import Authorizer, OutStream
-from laps_relay.core.network.interfaces import LOCAL, Answer, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Ingress
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.plane.plane import Plane
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.data import ObjectDatagram, StreamKind, encode_datagram

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet
+from laps_relay.core.network.forwarding import LOCAL, EgressSet
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.sim.core import Flow, SetOut
 from laps_wire.nodeid import NodeId

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laps_relay.core.bridge.stub_data import TrackFeed, TrackStreams
-from laps_relay.core.network.interfaces import LOCAL
+from laps_relay.core.network.forwarding import LOCAL
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header, encode_data_header

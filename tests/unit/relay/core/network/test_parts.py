@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.network.events import SetChanged, SetGone, SubscribeRefused
-from laps_relay.core.network.interfaces import Answer, Assignment, Feed, Refusal
+from laps_relay.core.network.forwarding import Feed
+from laps_relay.core.network.interfaces import Answer, Assignment, Refusal
 from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.policy import OpenPolicy
 from laps_wire.errors import StateError

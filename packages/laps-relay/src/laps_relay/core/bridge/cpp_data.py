@@ -16,7 +16,7 @@ from typing import Final
 from laps_relay.core.bridge.cpp_words import CPP_DRAFT
 from laps_relay.core.bridge.stub_data import TrackStreams
 from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import LOCAL, DataSink, Ingress
+from laps_relay.core.network.forwarding import LOCAL, DataSink, Ingress
 from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.cpp import (
@@ -42,7 +42,7 @@ _CONTEXT: Final = 1
 
 
 class CppFeed:
-    """A :class:`~laps_relay.core.network.interfaces.Feed` of one track to one connection."""
+    """A :class:`~laps_relay.core.network.forwarding.Feed` of one track to one connection."""
 
     __slots__ = ("_egress", "_key", "_sns_id")
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from laps_relay.core.bridge.bodies import DRAFT
 from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import LOCAL, DataSink, Ingress
+from laps_relay.core.network.forwarding import LOCAL, DataSink, Ingress
 from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode, UnknownKindError
@@ -29,7 +29,7 @@ _UNKNOWN_KIND: Final = int(StreamCode.UNKNOWN_KIND)
 
 
 class TrackFeed:
-    """A :class:`~laps_relay.core.network.interfaces.Feed` to one connection."""
+    """A :class:`~laps_relay.core.network.forwarding.Feed` to one connection."""
 
     __slots__ = ("_context", "_egress", "_key")
 

@@ -20,13 +20,13 @@ from laps_relay.core.network.dialling import Dialler
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.floods import FloodTable
+from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.network.guests import GuestFactory, GuestWire
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.core.network.interests import Interests
 from laps_relay.core.network.interfaces import (
     Answer,
     Assignment,
-    Feed,
     Identity,
     LocalSide,
     NetworkSettings,

@@ -27,14 +27,9 @@ from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network import events
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.forwarding import DataSink
 from laps_relay.core.network.guests import GuestFactory
-from laps_relay.core.network.interfaces import (
-    Answer,
-    DataSink,
-    Dial,
-    LocalSide,
-    Policy,
-)
+from laps_relay.core.network.interfaces import Answer, Dial, LocalSide, Policy
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.plans import Plan
 from laps_relay.core.network.tables import NetworkTables
