@@ -5,7 +5,7 @@ from __future__ import annotations
 from laps_wire.peering.laps2 import RelayType
 from testkit.relay_net import RelayNet
 
-__all__ = ["chain", "ring"]
+__all__ = ["chain", "ring", "square"]
 
 
 def chain(*, reflect: bool = True) -> RelayNet:
@@ -29,4 +29,17 @@ def ring() -> RelayNet:
         net.join(left, right)
     net.join(4, 5, delay=0.02)
     net.run(2)
+    return net
+
+
+def square() -> RelayNet:
+    """Edges 1 and 4 at both ends of Vias 2 and 3."""
+    net = RelayNet()
+    net.add(1)
+    net.add(4)
+    for via in (2, 3):
+        net.add(via, RelayType.VIA)
+        net.join(1, via)
+        net.join(via, 4)
+    net.run()
     return net

@@ -280,6 +280,7 @@ class NetworkRelay(NetworkTables):
         """Another policy is in force from now on; what it forbids ends at once."""
         self._policy = policy
         self._ways.policy = policy
+        self._exports.policy = policy
         self._peers.set_policy(now, policy, self.node)
         self._nib.set_policy(now, policy)
         self._steering.set_policy(policy)
