@@ -5,7 +5,7 @@ from __future__ import annotations
 from laps_wire.peering.laps2 import RelayType
 from testkit.relay_net import RelayNet
 
-__all__ = ["chain", "ring", "square"]
+__all__ = ["chain", "pair", "ring", "square"]
 
 
 def chain(*, reflect: bool = True) -> RelayNet:
@@ -16,6 +16,19 @@ def chain(*, reflect: bool = True) -> RelayNet:
     net.add(3)
     net.join(1, 2)
     net.join(2, 3)
+    net.run()
+    return net
+
+
+def pair() -> RelayNet:
+    """Edge 1 publishes, Edge 2 wants."""
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.join(1, 2)
+    net.publish(1)
+    net.run()
+    net.want(2)
     net.run()
     return net
 
