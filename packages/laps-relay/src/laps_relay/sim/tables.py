@@ -131,7 +131,7 @@ class RelayTables:
             "steered targets": len(relay._steering._targets),
             "own announces": len(interests._origins._announced),
             "subscribes for us": len(interests._origins._subscribes),
-            "answers that wait": len(interests._origins._unsent) + len(interests._origins._unsaid),
+            "answers that wait": len(interests._origins._answers) + len(interests._origins._unsaid),
             "responders": len(interests._wants._serving),
             "discovered names": len(interests._discovery._names),
             "discovered announces": len(interests._discovery._index),
