@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import cast
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.collector import rare_collections
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig

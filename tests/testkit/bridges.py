@@ -20,13 +20,15 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from laps_relay.core.authorization import Authorizer
 from laps_relay.core.bridge.directory import Directory
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
-from laps_relay.core.interfaces import Authorizer, OutStream
-from laps_relay.core.network.interfaces import LOCAL, Answer, Ingress
+from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.forwarding import LOCAL, Ingress
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.plane.plane import Plane
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.data import ObjectDatagram, StreamKind, encode_datagram

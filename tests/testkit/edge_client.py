@@ -7,7 +7,8 @@ from typing import Any
 from laps_relay.core.bridge.bodies import ok_data
 from laps_relay.core.bridge.client import EdgeClient
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, Answer, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Ingress
+from laps_relay.core.network.interfaces import Answer
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import SubscribeOk
 from laps_wire.moqt.parameters import Parameters

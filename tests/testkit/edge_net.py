@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
-from laps_relay.core.interfaces import Action, Decision, ForwardingPlane
+from laps_relay.core.interfaces import ForwardingPlane
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.events import Event, RequestReceived, Terminated

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import IncompleteError
-from laps_wire.layout import FieldCodec
+from laps_wire.fields import FieldCodec
 from laps_wire.varint import QUIC, IntegerCoding
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import testkit.names  # noqa: F401 - registers the strategies of names and node IDs
-from laps_wire.layout import U64, Layout
+from laps_wire.fields import U64
+from laps_wire.layout import Layout
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import AnnounceKind, DataKind

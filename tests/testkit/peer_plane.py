@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import EgressSet, Ingress
+from laps_relay.core.network.forwarding import EgressSet, Ingress
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_wire.peering.laps2 import (
     DataHeader,

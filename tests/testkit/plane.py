@@ -37,6 +37,7 @@ __all__ = [
     "FakeEgress",
     "FakeStream",
     "Net",
+    "TimedEgress",
     "Told",
     "bodies",
     "cut",
@@ -165,6 +166,27 @@ class FakeEgress:
         if stream.fin:
             collector.finish()
         return header.request_id, [item for item in items if isinstance(item, MoqObject | RangeEnd)]
+
+
+class TimedEgress(FakeEgress):
+    """One that takes deadlines, and keeps what was asked of each stream."""
+
+    def __init__(self) -> None:
+        super().__init__(D18)
+        self.asked: list[tuple[int, int, float | None]] = []
+
+    def open_unidirectional(
+        self,
+        *,
+        priority: int = 0,
+        droppable: bool = False,
+        drop_code: int = 0,
+        deadline: float | None = None,
+    ) -> OutStream:
+        self.asked.append((priority, drop_code, deadline))
+        return super().open_unidirectional(
+            priority=priority, droppable=droppable, drop_code=drop_code
+        )
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from typing import TypeVar
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.network.guests import GuestFactory
 from laps_relay.core.network.interfaces import (
     Answer,
     Dial,
-    Feed,
     Identity,
     NetworkSettings,
     Order,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from laps_wire.peering.laps2 import RelayType
 from testkit.relay_net import RelayNet
 
-__all__ = ["chain", "ring"]
+__all__ = ["chain", "pair", "ring", "square"]
 
 
 def chain(*, reflect: bool = True) -> RelayNet:
@@ -20,6 +20,19 @@ def chain(*, reflect: bool = True) -> RelayNet:
     return net
 
 
+def pair() -> RelayNet:
+    """Edge 1 publishes, Edge 2 wants."""
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.join(1, 2)
+    net.publish(1)
+    net.run()
+    net.want(2)
+    net.run()
+    return net
+
+
 def ring() -> RelayNet:
     """Five relays in a ring with a chord between 1 and 3; the link 4-5 is slow."""
     net = RelayNet()
@@ -29,4 +42,17 @@ def ring() -> RelayNet:
         net.join(left, right)
     net.join(4, 5, delay=0.02)
     net.run(2)
+    return net
+
+
+def square() -> RelayNet:
+    """Edges 1 and 4 at both ends of Vias 2 and 3."""
+    net = RelayNet()
+    net.add(1)
+    net.add(4)
+    for via in (2, 3):
+        net.add(via, RelayType.VIA)
+        net.join(1, via)
+        net.join(via, 4)
+    net.run()
     return net

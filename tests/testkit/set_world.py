@@ -12,16 +12,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from laps_relay.core.network.interfaces import (
-    LOCAL,
-    Assignment,
-    EgressSet,
-    Ingress,
-    NetworkSettings,
-    PeerForwarding,
-    Refusal,
-    SetIdle,
-)
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_relay.core.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.core.network.mixing import mixed
 from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from laps_wire import layout
+from laps_wire import fields, layout
 from laps_wire.varint import QUIC, IntegerCoding
 
 Maker = Callable[[Any, IntegerCoding], SearchStrategy[Any]]
@@ -53,59 +53,59 @@ def varints(integers: IntegerCoding = QUIC) -> SearchStrategy[int]:
     )
 
 
-@register(layout.UInt)
-def _(codec: layout.UInt, integers: IntegerCoding) -> SearchStrategy[int]:
+@register(fields.UInt)
+def _(codec: fields.UInt, integers: IntegerCoding) -> SearchStrategy[int]:
     return st.integers(0, 2**codec.bits - 1)
 
 
-@register(layout.VarInt)
-def _(codec: layout.VarInt, integers: IntegerCoding) -> SearchStrategy[int]:
+@register(fields.VarInt)
+def _(codec: fields.VarInt, integers: IntegerCoding) -> SearchStrategy[int]:
     return varints(integers)
 
 
-@register(layout.Double)
-def _(codec: layout.Double, integers: IntegerCoding) -> SearchStrategy[float]:
+@register(fields.Double)
+def _(codec: fields.Double, integers: IntegerCoding) -> SearchStrategy[float]:
     return st.floats(allow_nan=False)
 
 
-@register(layout.Bool8)
-def _(codec: layout.Bool8, integers: IntegerCoding) -> SearchStrategy[bool]:
+@register(fields.Bool8)
+def _(codec: fields.Bool8, integers: IntegerCoding) -> SearchStrategy[bool]:
     return st.booleans()
 
 
-@register(layout.Choice)
-def _(codec: layout.Choice[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+@register(fields.Choice)
+def _(codec: fields.Choice[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return st.sampled_from(list(codec.enum.__members__.values()))
 
 
-@register(layout.Constrained)
-def _(codec: layout.Constrained, integers: IntegerCoding) -> SearchStrategy[int]:
+@register(fields.Constrained)
+def _(codec: fields.Constrained, integers: IntegerCoding) -> SearchStrategy[int]:
     return st.integers(codec.minimum, codec.maximum)
 
 
-@register(layout.Fixed)
-def _(codec: layout.Fixed, integers: IntegerCoding) -> SearchStrategy[bytes]:
+@register(fields.Fixed)
+def _(codec: fields.Fixed, integers: IntegerCoding) -> SearchStrategy[bytes]:
     return st.binary(min_size=codec.size, max_size=codec.size)
 
 
-@register(layout.Prefixed)
-def _(codec: layout.Prefixed, integers: IntegerCoding) -> SearchStrategy[bytes]:
+@register(fields.Prefixed)
+def _(codec: fields.Prefixed, integers: IntegerCoding) -> SearchStrategy[bytes]:
     return st.binary(max_size=min(codec.limit, SHORT))
 
 
-@register(layout.Text)
-def _(codec: layout.Text, integers: IntegerCoding) -> SearchStrategy[str]:
+@register(fields.Text)
+def _(codec: fields.Text, integers: IntegerCoding) -> SearchStrategy[str]:
     # At most four bytes a character, and no lone surrogates: they are not text.
     return st.text(st.characters(codec="utf-8"), max_size=min(codec.limit // 4, SHORT))
 
 
-@register(layout.Words)
-def _(codec: layout.Words, integers: IntegerCoding) -> SearchStrategy[str]:
-    return values_of(layout.Text(codec.limit), integers)
+@register(fields.Words)
+def _(codec: fields.Words, integers: IntegerCoding) -> SearchStrategy[str]:
+    return values_of(fields.Text(codec.limit), integers)
 
 
-@register(layout.Rest)
-def _(codec: layout.Rest, integers: IntegerCoding) -> SearchStrategy[bytes]:
+@register(fields.Rest)
+def _(codec: fields.Rest, integers: IntegerCoding) -> SearchStrategy[bytes]:
     return st.binary(max_size=SHORT)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from laps_relay.auth import AuthSettings, TokenAuthorizer, read_keys
-from laps_relay.core.interfaces import Action, Authorizer, Decision
+from laps_relay.core.authorization import Action, Authorizer, Decision
 from laps_sdk import tokens
 from laps_sdk.tokens import Claims, Expectations, KeyFileError, TokenKey, parse_scope
 from laps_wire.moqt.codepoints import RequestErrorCode

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import testkit.names  # noqa: F401 - registers the strategies
 from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, LapsError, MalformedError, TextFormError
-from laps_wire.layout import FieldCodec
+from laps_wire.fields import FieldCodec
 from laps_wire.names import (
     FULL_TRACK_NAME,
     NAMESPACE,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from laps_relay.core.interfaces import Action, Decision
+from laps_relay.core.authorization import Action, Decision
 from laps_sdk.tokens import (
     TOKEN_TYPE_CAT,
     Expectations,
@@ -140,7 +140,7 @@ class TokenAuthorizer:
         tokens: Sequence[AuthToken],
         session_tokens: Sequence[AuthToken],
     ) -> Decision:
-        """Whether this may be done; see :class:`~laps_relay.core.interfaces.Authorizer`."""
+        """Whether this may be done; see :class:`~laps_relay.core.authorization.Authorizer`."""
         decision = (
             self._decide(now, action, namespace, name, tokens or session_tokens)
             if self._ring

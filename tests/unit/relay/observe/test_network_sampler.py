@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laps_relay.core.network.interfaces import PeerPlaneCounters
+from laps_relay.core.network.forwarding import PeerPlaneCounters
 from laps_relay.core.network.views import TableSizes
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.network_sampler import NetworkSample, NetworkSampler

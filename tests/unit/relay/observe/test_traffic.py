@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.network.interfaces import LOCAL
+from laps_relay.core.network.forwarding import LOCAL
 from laps_relay.core.peer_plane.traffic import Arrival, Departure
 from laps_relay.core.plane.traffic import LinkTraffic, TrackTraffic
 from laps_relay.observe.traffic import Way, Ways

@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import Answer, Ingress
+from laps_relay.core.network.forwarding import Ingress
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.sim.clients import NO_DATA, Clients, Publication, Style
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laps_relay.core.interfaces import Action, Decision
+from laps_relay.core.authorization import Action, Decision
 from laps_sdk.cli import bench as bench_module
 from laps_sdk.cli.bench_report import Sample
 from laps_wire.moqt.session import AuthToken

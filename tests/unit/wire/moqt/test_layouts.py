@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import VARINT
+from laps_wire.fields import VARINT
 from laps_wire.moqt import messages as m
 from laps_wire.moqt.codepoints import SubscribeOptions, registries
 from laps_wire.moqt.keyvalue import KeyValue

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import testkit.moqt  # noqa: F401 - registers the strategies
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import readable
+from laps_wire.fields import readable
 from laps_wire.moqt.codepoints import AliasType, FilterType
 from laps_wire.moqt.structures import (
     LOCATION,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import U8, VARINT
+from laps_wire.fields import U8, VARINT
 from laps_wire.moqt.errors import KeyValueFormattingError
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues, read_value
 from laps_wire.moqt.structures import LOCATION, Location

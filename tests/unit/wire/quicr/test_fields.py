@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import testkit.quicr  # noqa: F401 - registers the strategies
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import VARINT, FieldCodec
+from laps_wire.fields import VARINT, FieldCodec
 from laps_wire.quicr.codepoints import MAX_REASON, Flags
 from laps_wire.quicr.fields import (
     ACCEPT,

@@ -36,7 +36,8 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.contacts import show_contact
 from laps_relay.core.network.events import NetworkEvent, PeerAdded
-from laps_relay.core.network.interfaces import LOCAL, Identity, Policy
+from laps_relay.core.network.forwarding import LOCAL
+from laps_relay.core.network.interfaces import Identity, Policy
 from laps_relay.core.network.load import LoadMeter
 from laps_relay.core.network.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.core.network.relay import NetworkRelay

@@ -8,7 +8,7 @@ from pathlib import Path
 from laps_relay.admin.network_api import PolicyState
 from laps_relay.admin.paging import LazyRows
 from laps_relay.app.joined_edge import JoinedEdge
-from laps_relay.core.network.interfaces import PeerPlaneCounters
+from laps_relay.core.network.forwarding import PeerPlaneCounters
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.views import (
     AnnounceRow,

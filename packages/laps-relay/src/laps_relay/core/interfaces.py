@@ -18,24 +18,19 @@ gives, never used twice; a *subscription* is (session, request id), whoever made
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data.types import StreamKind
-from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
-from laps_wire.names import FullTrackName, Namespace
+from laps_wire.names import FullTrackName
 
 __all__ = [
-    "Action",
-    "Authorizer",
     "CacheLimits",
-    "Decision",
     "Egress",
     "EgressEntry",
     "FetchEnded",
@@ -402,54 +397,3 @@ class ForwardingPlane(Protocol):
 
     def subscription_counters(self, subscription: Subscription) -> SubscriptionCounters | None:
         """Of one receiver; None if there is no such."""
-
-
-# Authorization
-
-
-class Action(IntEnum):
-    """What a token may allow; the numbers of draft-ietf-moq-c4m."""
-
-    CLIENT_SETUP = 0
-    SERVER_SETUP = 1
-    PUBLISH_NAMESPACE = 2
-    SUBSCRIBE_NAMESPACE = 3
-    SUBSCRIBE = 4
-    REQUEST_UPDATE = 5
-    PUBLISH = 6
-    FETCH = 7
-    TRACK_STATUS = 8
-
-
-class Decision(NamedTuple):
-    """What the authorizer says about one request."""
-
-    allowed: bool
-    reason: str = ""
-    """Why not; goes to the peer, so it holds no secret."""
-    code: int = 0
-    """REQUEST_ERROR code of a denial: UNAUTHORIZED, EXPIRED_AUTH_TOKEN, MALFORMED_AUTH_TOKEN."""
-    expires: float | None = None
-    """When the grant ends, on the clock of ``now``; live delivery stops then."""
-    tenant: str = ""
-
-
-class Authorizer(Protocol):
-    """Decides about every request.
-
-    ``session_tokens`` came in SETUP, ``tokens`` with the request; these replace the session's.
-    """
-
-    def authorize(
-        self,
-        now: float,
-        action: Action,
-        namespace: Namespace | None,
-        name: bytes | None,
-        tokens: Sequence[AuthToken],
-        session_tokens: Sequence[AuthToken],
-    ) -> Decision:
-        """Whether this may be done.
-
-        ``name`` is None for actions on namespaces; both are None for CLIENT_SETUP.
-        """

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from laps_relay.core.network.interfaces import PeerPlaneCounters
+from laps_relay.core.network.forwarding import PeerPlaneCounters
 from laps_relay.core.network.views import PeerRow, TableSizes
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.network_records import node_text, peer_session

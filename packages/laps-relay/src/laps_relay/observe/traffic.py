@@ -19,7 +19,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from laps_relay.core.network.interfaces import LOCAL
+from laps_relay.core.network.forwarding import LOCAL
 from laps_relay.core.peer_plane.traffic import Arrival, Departure
 from laps_relay.core.plane.traffic import TrackTraffic
 from laps_relay.observe.network_records import hash_text

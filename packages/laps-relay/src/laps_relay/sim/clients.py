@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import Answer, Feed
+from laps_relay.core.network.forwarding import Feed
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import (

@@ -15,13 +15,13 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.bridge.stub_parent import StubParent
 from laps_relay.core.bridge.stub_uplink import StubUplink, UplinkParent
 from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.network.guests import GuestWire
 from laps_relay.core.network.links import Guest, Link
 from laps_relay.core.network.peers import PeerUp

@@ -19,7 +19,8 @@ from laps_relay.core.bridge.egress import alias_of
 from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, Answer, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Ingress
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.sim.clients import NO_DATA, Clients, Publication, Want
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore

@@ -21,7 +21,7 @@ from laps_relay.core.network.adj_out import Exports
 from laps_relay.core.network.core import NetworkCore
 from laps_relay.core.network.flood_telling import Telling
 from laps_relay.core.network.floods import FloodTable
-from laps_relay.core.network.interfaces import SetIdle
+from laps_relay.core.network.forwarding import SetIdle
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.node_table import NodeTable
 from laps_relay.core.network.parts import Due, NetworkParts

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet
+from laps_relay.core.network.forwarding import LOCAL, EgressSet
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.sim.core import Flow, SetOut
 from laps_wire.nodeid import NodeId
@@ -131,8 +131,8 @@ class RelayTables:
             "steered targets": len(relay._steering._targets),
             "own announces": len(interests._origins._announced),
             "subscribes for us": len(interests._origins._subscribes),
-            "answers that wait": len(interests._origins._unsent) + len(interests._origins._unsaid),
-            "responders": len(interests._wants._by_responder),
+            "answers that wait": len(interests._origins._answers) + len(interests._origins._unsaid),
+            "responders": len(interests._wants._serving),
             "discovered names": len(interests._discovery._names),
             "discovered announces": len(interests._discovery._index),
             "withheld subscribes": len(relay._withheld),

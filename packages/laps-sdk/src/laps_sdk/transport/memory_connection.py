@@ -1,6 +1,7 @@
-"""One side of an in-memory connection: streams, credit, acknowledgement, loss.
+"""One side of an in-memory connection: its handshake, its packets, acknowledgement and loss.
 
-Pure and deterministic; see :mod:`laps_sdk.transport.memory_engine`.
+Its streams are in :mod:`.memory_table`. Pure and deterministic; see
+:mod:`laps_sdk.transport.memory_engine`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from laps_sdk.transport.memory_packets import (
     Stream,
 )
 from laps_sdk.transport.memory_recovery import WINDOW, Recovery
-from laps_sdk.transport.memory_streams import ReceivingHalf, SendingHalf
+from laps_sdk.transport.memory_table import StreamTable
 
 __all__ = ["MemoryConnection"]
 
@@ -77,28 +78,16 @@ class MemoryConnection(EngineConnection):
         self._complete = self._terminated = False
         self._closing: Close | None = None
         self._events: list[Event] = []
+        self._table = StreamTable(self._limits, is_client=is_client, say=self._say)
         # Sending
-        self._out: dict[int, SendingHalf] = {}
         self._pending: list[Frame] = [hello] if is_client else []
         self._datagrams: list[Datagram] = []
         self._number = 0
         self._recovery = Recovery(now)
-        self._sent_total = self._credit = 0
-        self._opened = {True: 0, False: 0}
-        self._allowed = {True: 0, False: 0}
         # Receiving
-        self._in: dict[int, ReceivingHalf] = {}
         self._acks: list[int] = []
         self._ack_now = False
         self._seen: set[int] = set()
-        self._received_total = 0
-        self._credit_given = self._limits.max_data
-        self._peer_over = {True: 0, False: 0}
-        self._peer_allowed = {
-            True: self._limits.max_streams_uni,
-            False: self._limits.max_streams_bidi,
-        }
-        self._over: set[int] = set()
         self._heard = now
 
     # A. From the endpoint
@@ -208,37 +197,31 @@ class MemoryConnection(EngineConnection):
 
     def streams_left(self, unidirectional: bool) -> int:
         """See :meth:`EngineConnection.streams_left`."""
-        return self._allowed[unidirectional] - self._opened[unidirectional]
+        return self._table.left(unidirectional)
 
     def open_stream(self, unidirectional: bool) -> int:
         """See :meth:`EngineConnection.open_stream`."""
-        number = self._opened[unidirectional]
-        self._opened[unidirectional] = number + 1
-        stream_id = number << 2 | unidirectional << 1 | (not self._is_client)
-        self._sending(stream_id)
-        if not unidirectional:
-            self._receiving(stream_id)
-        return stream_id
+        return self._table.open(unidirectional)
 
     def write(self, stream_id: int, data: bytes, fin: bool) -> None:
         """See :meth:`EngineConnection.write`."""
-        half = self._out.get(stream_id)
+        half = self._table.outgoing.get(stream_id)
         if half is not None and not half.fin and not half.reset:
             half.write(data, fin)
 
     def backlog(self, stream_id: int) -> int:
         """See :meth:`EngineConnection.backlog`."""
-        half = self._out.get(stream_id)
+        half = self._table.outgoing.get(stream_id)
         return half.backlog if half is not None else 0
 
     def total_backlog(self) -> int:
         """See :meth:`EngineConnection.total_backlog`."""
-        streams = sum(half.backlog for half in self._out.values())
+        streams = sum(half.backlog for half in self._table.outgoing.values())
         return streams + sum(len(datagram.data) for datagram in self._datagrams)
 
     def send_window(self) -> int:
         """See :meth:`EngineConnection.send_window`."""
-        return max(0, min(self._recovery.room, self._credit - self._sent_total))
+        return max(0, min(self._recovery.room, self._table.room))
 
     def datagram(self, data: bytes) -> None:
         """See :meth:`EngineConnection.datagram`."""
@@ -246,25 +229,25 @@ class MemoryConnection(EngineConnection):
 
     def reset(self, stream_id: int, code: int) -> None:
         """See :meth:`EngineConnection.reset`."""
-        half = self._out.get(stream_id)
+        half = self._table.outgoing.get(stream_id)
         if half is not None and not half.reset:
             half.abandon()
             self._pending.append(Reset(stream_id, code))
-            self._half_over(stream_id)
+            self._table.half_over(stream_id)
 
     def stop(self, stream_id: int, code: int) -> None:
         """See :meth:`EngineConnection.stop`."""
-        half = self._in.get(stream_id)
+        half = self._table.incoming.get(stream_id)
         if half is not None and not half.over:
             self._pending.append(Stop(stream_id, code))
 
     def set_reading(self, stream_id: int, on: bool) -> bool:
         """See :meth:`EngineConnection.set_reading`."""
-        half = self._in.get(stream_id)
+        half = self._table.incoming.get(stream_id)
         if half is not None:
             half.reading = on
             if on:
-                self._grant(stream_id, half)
+                self._table.grant(stream_id, half)
         return True
 
     def close(self, code: int, reason: str, *, application: bool = True) -> None:
@@ -303,29 +286,14 @@ class MemoryConnection(EngineConnection):
             while self._datagrams and (size := _size(self._datagrams[0])) <= room:
                 room -= size
                 frames.append(self._datagrams.pop(0))
-            self._stream_frames(frames, room)
+            frames += self._table.frames(room)
         return tuple(frames)
-
-    def _stream_frames(self, frames: list[Frame], room: int) -> None:
-        for stream_id, half in list(self._out.items()):
-            if room < 16:
-                return
-            if half.finished or half.reset or not (half.chunks or half.fin):
-                continue
-            taken = half.take(min(room - 8, self._credit - self._sent_total))
-            if taken is None:
-                continue
-            frames.append(Stream(stream_id, *taken))
-            self._sent_total += len(taken[1])
-            room -= 8 + len(taken[1])
-            if taken[2]:
-                self._half_over(stream_id)
 
     def _again(self, frames: list[Frame]) -> None:
         """Send frames of lost packets again, but those that nobody needs any more."""
         for frame in frames:
             if isinstance(frame, Stream):
-                half = self._out.get(frame.stream_id)
+                half = self._table.outgoing.get(frame.stream_id)
                 if half is not None and half.reset:
                     continue
             if not isinstance(frame, Ack | Datagram | Ping):
@@ -336,32 +304,33 @@ class MemoryConnection(EngineConnection):
     def _take(self, frame: Frame, now: float) -> None:
         match frame:
             case Stream(stream_id, offset, data, fin):
-                half = self._receiving(stream_id)
+                half = self._table.receiving(stream_id)
                 got = half.receive(offset, data, fin) if half is not None else None
                 if half is not None and got is not None:
-                    self._deliver(stream_id, half, *got)
+                    data, fin = got
+                    self._events.append(StreamData(stream_id, data, fin))
+                    self._table.delivered(stream_id, half, len(data), fin)
             case Ack(numbers):
                 self._again(self._recovery.acknowledged(numbers, now))
             case Datagram(data):
                 self._events.append(DatagramReceived(data))
             case Reset(stream_id, code):
-                half = self._receiving(stream_id)
+                half = self._table.receiving(stream_id)
                 if half is not None and not half.over:
                     half.over = True
                     self._events.append(StreamReset(stream_id, code))
-                    self._half_over(stream_id)
+                    self._table.half_over(stream_id)
             case Stop(stream_id, code):
-                if self._sending(stream_id) is not None:
+                if self._table.sending(stream_id) is not None:
                     self._events.append(StopSending(stream_id, code))
             case MaxData(None, limit):
-                self._credit = max(self._credit, limit)
+                self._table.credit = max(self._table.credit, limit)
             case MaxData(int(stream_id), limit):
-                sending = self._sending(stream_id)
+                sending = self._table.sending(stream_id)
                 if sending is not None:
                     sending.credit = max(sending.credit, limit)
             case MaxStreams(unidirectional, limit):
-                if limit > self._allowed[unidirectional]:
-                    self._allowed[unidirectional] = limit
+                if self._table.allow(unidirectional, limit):
                     self._events.append(StreamsAvailable())
             case Hello():
                 self._greeted(frame)
@@ -374,9 +343,8 @@ class MemoryConnection(EngineConnection):
         if self._complete:
             return
         self._peer_id = hello.source
-        self._peer_limits = limits = hello.limits
-        self._credit = limits.max_data
-        self._allowed = {True: limits.max_streams_uni, False: limits.max_streams_bidi}
+        self._peer_limits = hello.limits
+        self._table.greeted(hello.limits)
         if not self._is_client:
             common = [name for name in self._options.alpn if name in hello.alpn]
             if not common:
@@ -403,53 +371,8 @@ class MemoryConnection(EngineConnection):
         self._recovery.forget()
         self._pending = [self._hello]
 
-    # F. Streams
-
-    def _sending(self, stream_id: int) -> SendingHalf | None:
-        half = self._out.get(stream_id)
-        if half is None and stream_id not in self._over:
-            half = self._out[stream_id] = SendingHalf(self._peer_limits.max_stream_data)
-        return half
-
-    def _receiving(self, stream_id: int) -> ReceivingHalf | None:
-        half = self._in.get(stream_id)
-        if half is None and stream_id not in self._over:
-            half = self._in[stream_id] = ReceivingHalf(self._limits.max_stream_data)
-            if not stream_id & 2:
-                self._sending(stream_id)
-        return half
-
-    def _deliver(self, stream_id: int, half: ReceivingHalf, data: bytes, fin: bool) -> None:
-        self._events.append(StreamData(stream_id, data, fin))
-        self._received_total += len(data)
-        if self._credit_given - self._received_total <= self._limits.max_data // 2:
-            self._credit_given = self._received_total + self._limits.max_data
-            self._pending.append(MaxData(None, self._credit_given))
-        self._grant(stream_id, half)
-        if fin:
-            self._half_over(stream_id)
-
-    def _grant(self, stream_id: int, half: ReceivingHalf) -> None:
-        limit = half.grant()
-        if limit is not None:
-            self._pending.append(MaxData(stream_id, limit))
-
-    def _half_over(self, stream_id: int) -> None:
-        """A half ended; when both have, the stream is forgotten and the peer may open another."""
-        sending, receiving = self._out.get(stream_id), self._in.get(stream_id)
-        if sending is not None and not (sending.finished or sending.reset):
-            return
-        if receiving is not None and not receiving.over:
-            return
-        self._out.pop(stream_id, None)
-        self._in.pop(stream_id, None)
-        if stream_id in self._over:
-            return
-        self._over.add(stream_id)
-        if stream_id & 1 == self._is_client:
-            unidirectional = bool(stream_id & 2)
-            self._peer_allowed[unidirectional] += 1
-            self._pending.append(MaxStreams(unidirectional, self._peer_allowed[unidirectional]))
+    def _say(self, frame: Frame) -> None:
+        self._pending.append(frame)
 
     def _end(self, event: Closed) -> None:
         self._terminated = True

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.layout import BOOL8, VARINT, Choice, FieldCodec, Layout
+from laps_wire.fields import BOOL8, VARINT, Choice, FieldCodec
+from laps_wire.layout import Layout
 from laps_wire.moqt import messages as m
 from laps_wire.moqt.codepoints import (
     MessageTypeD16,

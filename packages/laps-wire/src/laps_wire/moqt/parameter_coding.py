@@ -37,7 +37,7 @@ from typing import Any, Final, TypeVar
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import ProtocolViolation
-from laps_wire.layout import U8, VARINT, Choice, Constrained, FieldCodec
+from laps_wire.fields import U8, VARINT, Choice, Constrained, FieldCodec
 from laps_wire.moqt.codepoints import GroupOrder, ParameterTypeD16, ParameterTypeD18
 from laps_wire.moqt.keyvalue import KeyValue, read_value
 from laps_wire.moqt.parameters import Parameters, Scope

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import ProtocolViolation, RemoteError
-from laps_wire.layout import VARINT, FieldCodec, readable, utf8
+from laps_wire.fields import VARINT, FieldCodec, readable, utf8
 from laps_wire.moqt.codepoints import AliasType, SetupOptionType
 from laps_wire.moqt.errors import MalformedAuthority, MalformedPath
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues, read_value

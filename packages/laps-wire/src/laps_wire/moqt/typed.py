@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import MalformedError
-from laps_wire.layout import FieldCodec
+from laps_wire.fields import FieldCodec
 from laps_wire.moqt.errors import KeyValueFormattingError
 from laps_wire.moqt.keyvalue import (
     MAX_VALUE_LENGTH,

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_wire.buffer import Reader
-from laps_wire.layout import VARINT, Choice, Layout, Prefixed, Text
+from laps_wire.fields import VARINT, Choice, Prefixed, Text
+from laps_wire.layout import Layout
 from laps_wire.quicr.codepoints import (
     MAX_MESSAGE,
     MAX_RELAY_ADDRESS,

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from laps_wire.layout import REST, VARINT, Array, Constrained, Layout, Text
+from laps_wire.fields import REST, VARINT, Constrained, Text
+from laps_wire.layout import Array, Layout
 from laps_wire.quicr.codepoints import MAX_NAMES, MAX_ORIGIN, Flags
 from laps_wire.quicr.fields import FLAGS, NUMBER128, PREFIX, REASON_OR_END, Optional
 from laps_wire.quicr.fragments import MAX_FRAGMENT_NUMBER, MIN_FRAGMENT_ID, unpack_place

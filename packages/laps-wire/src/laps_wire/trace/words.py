@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
-from laps_wire.layout import Array, Choice, Layout, Many
+from laps_wire.fields import Choice
+from laps_wire.layout import Array, Layout, Many
 from laps_wire.moqt.codepoints import (
     FetchType,
     GroupOrder,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laps_relay.core.bridge.cpp_data import CppFeed, CppStreams
-from laps_relay.core.network.interfaces import LOCAL, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Ingress
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering import cpp
 from laps_wire.peering.errors import StreamCode

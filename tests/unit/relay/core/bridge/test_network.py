@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.control.events import SessionFaulted, SessionLeaving
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.network.interfaces import Answer
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram

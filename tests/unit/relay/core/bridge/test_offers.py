@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.network.interfaces import Answer
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18
 from laps_wire.moqt.keyvalue import KeyValue

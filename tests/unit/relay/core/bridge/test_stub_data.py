@@ -8,34 +8,14 @@ from typing import Any
 import pytest
 
 from laps_relay.core.bridge.stub_data import TrackFeed, TrackStreams
-from laps_relay.core.network.interfaces import LOCAL
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header, encode_data_header
-from testkit.plane import D18, FakeEgress
+from testkit.plane import TimedEgress
 
 KEY = 0xABCD
 HEADER = DataHeader(DataKind.STREAM, 0, KEY, 5, 9, 700, 18)
 HEAD = encode_data_header(HEADER)
-
-
-class Egress(FakeEgress):
-    """Takes deadlines."""
-
-    def __init__(self) -> None:
-        super().__init__(D18)
-        self.asked: list[tuple[int, int, float | None]] = []
-
-    def open_unidirectional(
-        self,
-        *,
-        priority: int = 0,
-        droppable: bool = False,
-        drop_code: int = 0,
-        deadline: float | None = None,
-    ) -> Any:
-        self.asked.append((priority, drop_code, deadline))
-        return super().open_unidirectional(priority=priority, drop_code=drop_code)
 
 
 class Sink:
@@ -62,7 +42,7 @@ class Sink:
 
 class Rig:
     def __init__(self) -> None:
-        self.egress, self.sink = Egress(), Sink()
+        self.egress, self.sink = TimedEgress(), Sink()
         self.streams = TrackStreams(self.egress, self.sink, count(1))
 
     def take(self) -> list[tuple[Any, ...]]:
@@ -74,31 +54,18 @@ class Rig:
 
 
 def test_a_stream_begins_with_its_header() -> None:
-    egress = Egress()
-    feed = TrackFeed(egress, KEY, 5)
-    assert feed.ingress == (LOCAL, 0)
-    stream = feed.open_stream(100.0, priority=9, ttl_ms=700)
+    egress = TimedEgress()
+    stream = TrackFeed(egress, KEY, 5).open_stream(100.0, priority=9, ttl_ms=700)
     stream.write(b"payload", True)
     assert egress.streams[0].data == HEAD + b"payload"
-    feed.open_stream(100.0, priority=10, ttl_ms=700, deadline=100.2)
-    feed.open_stream(100.0, priority=10)
-    (first, second, third) = egress.asked
-    assert first[1:] == (StreamCode.EXPIRED, 100.7)
-    assert second[1:] == (StreamCode.EXPIRED, 100.2)
-    assert third[1:] == (StreamCode.OVERLOADED, None)
-    assert first[0] < second[0] == third[0]
 
 
 def test_datagrams_have_it_too() -> None:
-    egress = Egress()
-    feed = TrackFeed(egress, KEY, 5)
-    assert feed.send_datagram(100.0, b"ping", priority=9, ttl_ms=700)
-    assert feed.send_datagram(100.0, b"pong", priority=9)
+    egress = TimedEgress()
+    assert TrackFeed(egress, KEY, 5).send_datagram(100.0, b"ping", priority=9, ttl_ms=700)
     header = decode_data_header(egress.datagrams[0])
     assert header == HEADER._replace(kind=DataKind.DATAGRAM)
     assert egress.datagrams[0][header.size :] == b"ping"
-    assert egress.deadlines == [100.7, None]
-    assert not feed.send_datagram(100.0, bytes(1200), priority=9)
 
 
 # Reading
@@ -119,8 +86,8 @@ def test_a_stream_in_any_pieces(places: list[int]) -> None:
 
 def test_streams_of_two_connections_have_different_numbers() -> None:
     sink, numbers = Sink(), count(1)
-    first = TrackStreams(Egress(), sink, numbers)
-    second = TrackStreams(Egress(), sink, numbers)
+    first = TrackStreams(TimedEgress(), sink, numbers)
+    second = TrackStreams(TimedEgress(), sink, numbers)
     first.data(100.0, 2, HEAD, False)
     second.data(100.0, 2, HEAD, False)
     second.reset(100.0, 2, 5)

@@ -6,7 +6,7 @@ import pytest
 
 from laps_relay.core.bridge.stub_data import TrackFeed
 from laps_relay.core.bridge.stub_feeds import StubFeeds
-from laps_relay.core.network.interfaces import LOCAL
+from laps_relay.core.network.forwarding import LOCAL
 from laps_wire.peering.laps2.data import decode_data_header
 from testkit.plane import D18, FakeEgress, FakeStream
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.bridge.stub_parent import answer_of
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision
 from laps_relay.core.network.interfaces import Answer
 from laps_wire.errors import ProtocolViolation
 from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from laps_relay.core.bridge.bodies import read_subscribe
 from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.network.bodies import read_subscribe
 from laps_relay.core.network.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import (
     RequestDenied,
     SessionClosed,
@@ -13,7 +14,6 @@ from laps_relay.core.control.events import (
     SessionOpened,
 )
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import (
     Fetch,

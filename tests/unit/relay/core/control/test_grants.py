@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import RequestDenied, SessionOpened
-from laps_relay.core.interfaces import Action, Decision, Subscription
+from laps_relay.core.interfaces import Subscription
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
     RequestErrorCode,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import SubscriberAdded, SubscriberGone
 from laps_relay.core.control.records import Stage
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import (
-    Action,
-    Decision,
     EgressEntry,
     Subscription,
     SubscriptionDone,

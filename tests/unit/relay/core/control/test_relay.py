@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.core.authorization import Decision
 from laps_relay.core.control.events import (
     SessionClosed,
     SessionFaulted,
@@ -12,7 +13,6 @@ from laps_relay.core.control.events import (
 )
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import (
-    Decision,
     FetchEnded,
     RankChanged,
     SessionFault,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import NamespaceAdded, NamespaceGone, PrefixAdded, PrefixGone
 from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import Action, Decision, RankChanged
+from laps_relay.core.interfaces import RankChanged
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import Publish, PublishNamespace, SubscribeTracks

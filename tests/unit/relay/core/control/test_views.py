@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.core.authorization import Decision
 from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
-from laps_relay.core.interfaces import Decision
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft

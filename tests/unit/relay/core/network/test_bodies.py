@@ -8,6 +8,7 @@ from laps_relay.core.network.bodies import (
     bounded,
     bounded_reason,
     name_in,
+    read_subscribe,
     without_tokens,
 )
 from laps_wire.moqt.codepoints import AliasType
@@ -68,9 +69,25 @@ def test_what_cannot_be_read_or_means_another_track_is_made_anew(data: Subscribe
     assert name_in(made) == NAME
 
 
-def test_a_name_that_cannot_be_read_is_none() -> None:
-    assert name_in(NO_DATA) is None
-    assert name_in(SubscribeData(18, b"\xff")) is None
+@pytest.mark.parametrize("draft", list(Draft))
+def test_a_subscribe_is_read_as_its_draft_writes_it(draft: Draft) -> None:
+    parameters = Parameters(subscriber_priority=9)
+    assert read_subscribe(message(draft, parameters)) == Subscribe(8, NAME, parameters)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        NO_DATA,
+        SubscribeData(18, b"\xff"),
+        SubscribeData(18, b""),
+        SubscribeData(17, b"anything"),
+        SubscribeData(18, bytes(70_000)),
+    ],
+)
+def test_what_cannot_be_read_is_absent_and_has_no_name(data: SubscribeData) -> None:
+    assert read_subscribe(data) is None
+    assert name_in(data) is None
 
 
 def test_what_is_too_long_is_not_carried() -> None:

@@ -7,7 +7,8 @@ import pytest
 from laps_relay.core.network.events import (
     PeerGone,
 )
-from laps_relay.core.network.interfaces import LOCAL, Answer
+from laps_relay.core.network.forwarding import LOCAL
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.redirect import CLIENT_LABEL
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (

@@ -6,26 +6,20 @@ import pytest
 
 from laps_relay.core.bridge.network import NetworkBridge
 from laps_relay.core.network.interfaces import (
-    LOCAL,
     Candidate,
-    DataSink,
     LocalSide,
     NetworkSettings,
     NodeLookup,
-    PeerForwarding,
     Policy,
 )
 from laps_relay.core.network.nib import Nib
-from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.core.policy import OpenPolicy, RulePolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodePathItem, NodeSelf, RelayType, Stamp
 
 # For the type checker: these lines fail if one side of a border moves alone.
-PLANE: type[PeerForwarding] = PeerPlane
 LOOKUP: type[NodeLookup] = Nib
 LOCAL_SIDE: type[LocalSide] = NetworkBridge
-SINK: type[DataSink] = NetworkBridge
 OPEN: type[Policy] = OpenPolicy
 RULES: type[Policy] = RulePolicy
 
@@ -33,10 +27,8 @@ RULES: type[Policy] = RulePolicy
 @pytest.mark.parametrize(
     ("border", "made"),
     [
-        (PeerForwarding, PeerPlane),
         (NodeLookup, Nib),
         (LocalSide, NetworkBridge),
-        (DataSink, NetworkBridge),
         (Policy, OpenPolicy),
         (Policy, RulePolicy),
     ],
@@ -65,6 +57,5 @@ def test_a_neighbour_is_its_own_next_hop() -> None:
     assert (way.hops, way.cost_us, way.relays) == (0, 7, (NodeId(2),))
 
 
-def test_our_own_clients_are_no_session_of_a_peer() -> None:
-    assert LOCAL == 0  # the shell counts sessions from 1
+def test_a_relay_is_an_edge_if_nobody_says_otherwise() -> None:
     assert NetworkSettings().relay_type is RelayType.EDGE

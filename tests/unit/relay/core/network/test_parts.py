@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.events import SetChanged, SetGone, SubscribeRefused
-from laps_relay.core.network.interfaces import Answer, Assignment, Feed, Refusal
-from laps_relay.core.network.set_records import Unserved
+from laps_relay.core.network.events import SubscribeRefused
+from laps_relay.core.network.forwarding import Feed
+from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.policy import OpenPolicy
-from laps_wire.errors import StateError
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.parameters import Parameters
@@ -16,33 +15,15 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
-    AnnounceInfo,
     AnnounceKind,
     NodeSelf,
-    RelayType,
-    SnsRefusal,
-    SubscribeCode,
     SubscribeData,
-    SubscribeInfo,
 )
 from testkit.relay_ends import Clients
 from testkit.relay_net import OTHER, TRACK, RelayNet, key_of
+from testkit.relay_shapes import square
 
-VIA, CONTROL = RelayType.VIA, RelayType.CONTROL
-A, B, C, D = (NodeId(number) for number in (1, 2, 3, 4))
-
-
-def square() -> RelayNet:
-    """Edges 1 and 4 at both ends of Vias 2 and 3."""
-    net = RelayNet()
-    net.add(1)
-    net.add(4)
-    for via in (2, 3):
-        net.add(via, VIA)
-        net.join(1, via)
-        net.join(via, 4)
-    net.run()
-    return net
+A, B, D = (NodeId(number) for number in (1, 2, 4))
 
 
 # Feeds
@@ -99,99 +80,6 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     assert net.at_rest() == []
 
 
-# Sets
-
-
-def test_telemetry_hears_of_every_change_of_a_set_and_of_its_track() -> None:
-    net = square()
-    net.add(5)
-    net.join(5, 2)
-    net.publish(1)
-    net.run()
-    net.want(4)
-    net.run()
-    session = net.session(1, 2)
-    made = SetChanged(
-        session=session,
-        sns_id=1,
-        incoming=False,
-        added=(D,),
-        removed=(),
-        members=1,
-        key=key_of(TRACK),
-    )
-    assert net.told(1, SetChanged) == [made]
-    net.want(5)
-    net.run()
-    (grown,) = net.told(1, SetChanged)
-    assert (grown.added, grown.removed, grown.members) == ((NodeId(5),), (), 2)
-    assert grown.key == key_of(TRACK)
-    net.unwant(4)
-    net.run(6)
-    (shrunk,) = net.told(1, SetChanged)
-    assert (shrunk.added, shrunk.removed, shrunk.members) == ((), (D,), 1)
-    net.unwant(5)
-    net.run(8)
-    (gone,) = net.told(1, SetGone)
-    assert (gone.removed, gone.key, gone.incoming) == ((NodeId(5),), key_of(TRACK), False)
-    # A Via sees sets only, no tracks: what it makes has no key.
-    events = net.told(2, SetChanged)
-    assert {event.key for event in events} == {None}
-    assert {event.incoming for event in events} == {True, False}
-    ended = net.told(2, SetGone)
-    assert sorted(event.incoming for event in ended) == [False, False, True]
-
-
-def test_a_set_that_its_session_can_not_take_is_not_told() -> None:
-    net = square()
-    relay = net.relays[1]
-    session = net.session(1, 2)
-    with pytest.raises(StateError):
-        relay.withdraw_sns(net.now, session, 9)
-    with pytest.raises(StateError):
-        relay.advertise_sns(net.now, session, (), 0, "")
-    with pytest.raises(StateError):
-        relay.update_sns(net.now, session, 9, (B,))
-    with pytest.raises(StateError):
-        relay.refuse_sns(net.now, session, 9, SnsRefusal.POLICY, (B,))
-    net.run(0.1)
-    assert (net.told(1, SetChanged), net.told(1, SetGone)) == ([], [])
-
-
-def test_the_next_hop_and_its_alternates() -> None:
-    net = square()
-    relay = net.relays[1]
-    ways = relay.assign(net.now, None, frozenset({D}), "", arrived_on=None)
-    assert ways == Assignment({D: B}, {})
-    nobody: frozenset[NodeId] = frozenset()
-    assert relay.detour(D, "", arrived_on=None, avoid=nobody) == B
-    assert relay.detour(D, "", arrived_on=None, avoid=frozenset({B})) == C
-    assert relay.detour(D, "", arrived_on=B, avoid=nobody) == C
-    assert isinstance(relay.detour(D, "", arrived_on=B, avoid=frozenset({C})), Refusal)
-    assert [relay.length(peer, D, "", arrived_on=None) for peer in (B, C, D)] == [1, 1, None]
-    assert relay.length(B, D, "", arrived_on=B) is None
-
-
-def test_sessions_and_the_nodes_at_their_ends() -> None:
-    net = square()
-    relay = net.relays[1]
-    session = net.session(1, 2)
-    assert (relay.session_to(B, 7), relay.node_of(session)) == (session, B)
-    assert relay.session_to(D, 7) is None
-    with pytest.raises(StateError, match="no peer on session 99"):
-        relay.node_of(99)
-
-
-def test_whom_a_peer_may_name() -> None:
-    net = square()
-    session = net.session(2, 1)
-    via = net.relays[2]
-    assert via.may_serve(session, B)
-    assert via.may_serve(session, D)
-    assert not via.may_serve(session, NodeId(77))
-    assert not via.may_serve(99, D)
-
-
 # Interests
 
 
@@ -225,139 +113,19 @@ def test_without_clients_nothing_is_answered_and_nothing_breaks() -> None:
     assert net.relays[1].sets() == []
 
 
-# What goes to whom
+class Narrow(OpenPolicy):
+    """Our clients may not have one of the tracks."""
 
-
-class Secretive(OpenPolicy):
-    """Some peers hear of nothing."""
-
-    __slots__ = ("peers",)
-
-    def __init__(self, *peers: int) -> None:
-        self.peers = peers
-
-    def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        return Refusal("export", "no") if peer.node_id in self.peers else None
-
-    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        return Refusal("export", "no") if peer.node_id in self.peers else None
+    __slots__ = ()
 
     def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         return Refusal("tracks", "not here") if name == OTHER else None
 
 
-def test_what_policy_lets_out() -> None:
-    net = RelayNet()
-    net.add(1, policy=Secretive(3))
-    net.add(2)
-    net.add(3)
-    net.join(1, 2)
-    net.join(1, 3)
-    net.publish(1)
-    net.publish(2)
-    net.want(1)
-    net.run()
-    assert [row.source for row in net.relays[2].announce_rows()] == [2, 1]
-    assert [row.source for row in net.relays[2].subscribe_rows()] == [1]
-    assert net.relays[3].announce_rows() == []
-    assert net.relays[3].subscribe_rows() == []
-    # Another policy: what was kept back is told, and taken back again.
-    net.relays[1].set_policy(net.now, OpenPolicy())
-    net.run()
-    assert [row.source for row in net.relays[3].announce_rows()] == [1, 2]
-    net.relays[1].set_policy(net.now, Secretive(3))
-    net.run(8)
-    assert net.relays[3].announce_rows() == []
-
-
 def test_what_our_own_policy_denies_to_our_clients_is_logged() -> None:
     net = RelayNet()
-    net.add(1, policy=Secretive())
+    net.add(1, policy=Narrow())
     net.want(1, OTHER)
     net.run(0.1)
     (event,) = net.told(1, SubscribeRefused)
     assert (event.source, event.reason) == (A, "not here")
-
-
-def test_an_export_to_a_session_that_is_not_there() -> None:
-    net = square()
-    relay = net.relays[1]
-    net.publish(1)
-    net.want(1, OTHER)
-    (announce,) = relay.announces.live()
-    (subscribe,) = relay.subscribes.live()
-    assert not relay._exports_announce(99, announce)
-    assert not relay._exports_subscribe(99, subscribe)
-    assert relay._exports_announce(net.session(1, 2), announce)
-
-
-def test_a_control_server_has_rules_of_its_own_even_when_it_is_empty() -> None:
-    net = RelayNet()
-    net.add(1)
-    net.add(2)
-    net.add(9, CONTROL)
-    net.dial_for_ever(1, 9)
-    net.dial_for_ever(2, 9)
-    net.publish(1)
-    net.run(2)
-    # Namespaces are for everybody to discover; tracks are too many.
-    assert [row.source for row in net.relays[9].announce_rows()] == [A]
-    assert net.relays[2].announce_rows() == []
-
-
-def test_a_control_server_says_what_it_keeps_from_who_announced_it() -> None:
-    net = RelayNet()
-    net.add(1)
-    net.add(2)
-    net.add(9, CONTROL, policy=Secretive(1))
-    net.dial_for_ever(1, 9)
-    net.dial_for_ever(2, 9)
-    net.publish(1)
-    net.publish(2)  # who asks has announced it, too: it does not serve itself
-    net.run(2)
-    net.want(2)
-    net.run(3)
-    server = net.relays[9]
-    (subscribe,) = server.subscribes.live()
-    assert [(peer.node_id, leads) for peer, leads in server._hearers(subscribe)] == [(A, True)]
-    assert [event.reason for event in net.told(9, SubscribeRefused)] == ["no"]
-    assert (Answer.REFUSED, SubscribeCode.POLICY) in net.answers(2)
-    assert not server._exports_subscribe(net.session(9, 1), subscribe)
-    assert server._subscribe_goes(net.session(9, 1), subscribe)
-
-
-# Who gets nothing
-
-
-def test_who_gets_nothing_is_told_why_and_when() -> None:
-    net = square()
-    net.add(5, dynamic_peering=False)
-    net.join(5, 2)
-    for number in (1, 5):
-        net.publish(number, TRACK if number == 1 else OTHER)
-    net.run()
-    for name in (TRACK, OTHER):
-        net.want(4, name)
-    net.run()
-    net.answers(4)
-    key, other = key_of(TRACK), key_of(OTHER)
-    denied = Unserved(SnsRefusal.POLICY, "not through CA", net.now)
-    # 4 could be dialled by 1, if policy is not against that; and not by 5.
-    net.relays[1].led(net.now, key, frozenset((D,)), "", {D: denied})
-    net.relays[5].led(net.now, other, frozenset((D,)), "", {D: denied})
-    net.run(1)
-    assert net.clients[4].answers == [(other, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
-    net.answers(4)
-    net.run(2)
-    assert net.clients[4].answers == [(key, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
-    net.answers(4)
-    for number, each in ((1, key), (5, other)):
-        net.relays[number].led(net.now, each, frozenset((D,)), "", {})
-    net.run(2)
-    assert [code for _, code in net.answers(4)] == [SubscribeCode.ACCEPTED] * 2
-    away = Unserved(SnsRefusal.NOT_ADVERTISED, "no way", net.now)
-    net.relays[1].led(net.now, key, frozenset((D,)), "", {D: away})
-    net.run(4)
-    assert net.answers(4) == []
-    net.run(2)
-    assert net.answers(4) == [(Answer.ENDED, SubscribeCode.UNREACHABLE)]

@@ -6,14 +6,8 @@ from collections.abc import Container
 
 import pytest
 
-from laps_relay.core.network.interfaces import (
-    LOCAL,
-    Assignment,
-    EgressSet,
-    Ingress,
-    NetworkSettings,
-    Refusal,
-)
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress
+from laps_relay.core.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.core.network.set_choice import Choice, Chooser
 from laps_relay.core.network.set_records import Block, IngressRecord, OutSet, Unserved
 from laps_wire.nodeid import NodeId

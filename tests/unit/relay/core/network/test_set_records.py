@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress
 from laps_relay.core.network.set_records import Block, IngressRecord, OutSet, Taken, Unserved
 from laps_relay.core.network.set_rows import EgressRow
 from laps_wire.nodeid import NodeId

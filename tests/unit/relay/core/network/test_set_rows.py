@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.interfaces import EgressSet, Ingress
+from laps_relay.core.network.forwarding import EgressSet, Ingress
 from laps_relay.core.network.set_rows import EgressRow, SetRow, SetsCounters
 from laps_wire.nodeid import NodeId
 

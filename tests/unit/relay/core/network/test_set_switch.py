@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress, PeerForwarding
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding
 from laps_relay.core.network.set_choice import Choice, Chooser
 from laps_relay.core.network.set_egress import EgressSets
 from laps_relay.core.network.set_records import IngressRecord, Unserved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.interfaces import EgressSet, Ingress, SetIdle
+from laps_relay.core.network.forwarding import EgressSet, Ingress, SetIdle
 from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode

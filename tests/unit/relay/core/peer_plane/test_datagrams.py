@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.interfaces import Ingress
+from laps_relay.core.network.forwarding import Ingress
 from laps_wire.peering.laps2 import DataKind
 from testkit.peer_plane import KEY, PeerNet, head
 

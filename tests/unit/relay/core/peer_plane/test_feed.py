@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Feed, Ingress
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Feed, Ingress
 from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_relay.core.samples import Sample, Samples
 from laps_wire.errors import EncodeError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress, SetIdle
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.core.peer_plane.fib import Fib
 from laps_relay.core.peer_plane.state import Session, State
 from testkit.peer_plane import Holder, Peer, Sink

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from laps_relay.core.network.interfaces import EgressSet, SetIdle
+from laps_relay.core.network.forwarding import EgressSet, SetIdle
 from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_relay.core.samples import Sample, Samples
 from laps_wire.peering.errors import StreamCode

@@ -6,7 +6,7 @@ from operator import is_
 
 import pytest
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Feed, Ingress
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Feed, Ingress
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header

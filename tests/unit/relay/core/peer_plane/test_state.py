@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress, SetIdle
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.core.peer_plane.flow import Leg
 from laps_relay.core.peer_plane.state import Entry, Session, State, Target
 from laps_wire.peering.session import SnsStanding

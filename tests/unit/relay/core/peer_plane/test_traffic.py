@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress
 from laps_relay.core.peer_plane.traffic import Arrival, Departure, Traffic
 from laps_wire.peering.laps2 import DataKind
 from testkit.peer_plane import KEY, PeerNet, head

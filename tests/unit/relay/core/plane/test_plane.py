@@ -601,16 +601,3 @@ def test_a_track_leaves_nothing_in_sessions_nor_a_session_in_tracks() -> None:
     net.plane.remove_track(net.now, 1)
     assert list(senders[0].sources) == [7]
     assert senders[0].malformed == set()
-
-
-def test_traffic_is_told_once_and_not_lost_with_its_track() -> None:
-    net = Net()
-    publisher = net.publisher()
-    net.receiver()
-    net.plane.count_traffic()
-    net.send(publisher, subgroup(D16, bodies(1)))
-    assert [each.bytes_out for each in net.plane.take_traffic([1, 2])] == [10]
-    net.send(publisher, subgroup(D16, bodies(1), group=1))
-    net.plane.remove_track(net.now, 1)
-    assert [each.bytes_out for each in net.plane.take_traffic()] == [10]
-    assert net.plane.take_traffic() == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import testkit.laps2  # noqa: F401 - registers strategies
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import U16, VARINT, FieldCodec
+from laps_wire.fields import U16, VARINT, FieldCodec
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import Bases
 from laps_wire.peering.laps2.fields import (

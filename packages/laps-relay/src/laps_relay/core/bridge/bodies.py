@@ -16,7 +16,6 @@ from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.control import (
     MAX_BODY_LENGTH,
     decode,
-    decode_subscribe_body,
     encode,
     encode_subscribe_body,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "ok_data",
     "read_error",
     "read_ok",
-    "read_subscribe",
     "subscribe_data",
 ]
 
@@ -56,17 +54,6 @@ def subscribe_data(
     """A SUBSCRIBE for the network, without the client's tokens."""
     bare = replace(parameters, authorization_tokens=())
     return SubscribeData(draft.value, encode_subscribe_body(Subscribe(0, name, bare), draft))
-
-
-def read_subscribe(data: SubscribeData) -> Subscribe | None:
-    """The SUBSCRIBE that somebody sent; None if there is none that can be read."""
-    draft = _draft_of(data)
-    if draft is None:
-        return None
-    try:
-        return decode_subscribe_body(data.body, draft)
-    except LapsError:
-        return None
 
 
 # SUBSCRIBE_OK

@@ -24,7 +24,8 @@ from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.bridge.wishes import Wishes
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
-from laps_relay.core.network.interfaces import Answer, Feed
+from laps_relay.core.network.forwarding import Feed
+from laps_relay.core.network.interfaces import Answer
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.session import (

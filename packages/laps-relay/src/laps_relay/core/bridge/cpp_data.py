@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from laps_relay.core.bridge.cpp_words import CPP_DRAFT
+from laps_relay.core.bridge.direct_feed import DirectFeed
 from laps_relay.core.bridge.stub_data import TrackStreams
-from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import LOCAL, DataSink, Ingress
-from laps_relay.core.peer_plane.flow import PRIORITIES
+from laps_relay.core.interfaces import Egress
+from laps_relay.core.network.forwarding import DataSink
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.cpp import (
     DatagramHeader,
@@ -34,50 +34,26 @@ __all__ = ["DEFAULT_TTL_MS", "CppFeed", "CppStreams"]
 
 DEFAULT_TTL_MS: Final = 5000
 """What a C++ relay writes if nobody says otherwise; it takes 0 for no time at all."""
-_EXPIRED: Final = int(StreamCode.EXPIRED)
-_OVERLOADED: Final = int(StreamCode.OVERLOADED)
 _NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
 _CONTEXT: Final = 1
 """There are no data contexts here, and nobody behind the sink looks at them."""
 
 
-class CppFeed:
-    """A :class:`~laps_relay.core.network.interfaces.Feed` of one track to one connection."""
+class CppFeed(DirectFeed):
+    """A feed to a C++ relay."""
 
-    __slots__ = ("_egress", "_key", "_sns_id")
+    __slots__ = ("_sns_id",)
 
     def __init__(self, egress: Egress, key: int, sns_id: int) -> None:
-        self._egress = egress
-        self._key = key
+        super().__init__(egress, key)
         self._sns_id = sns_id
 
-    @property
-    def ingress(self) -> Ingress:
-        """It has no place in the FIB."""
-        return Ingress(LOCAL, 0)
-
-    def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
-    ) -> OutStream:
-        """Begin a stream: its header is written."""
-        if deadline is None and ttl_ms:
-            deadline = now + ttl_ms / 1000
-        stream = self._egress.open_unidirectional(
-            priority=PRIORITIES[priority],
-            droppable=True,
-            drop_code=_EXPIRED if ttl_ms else _OVERLOADED,
-            deadline=deadline,
-        )
+    def _stream_head(self, priority: int, ttl_ms: int) -> bytes:
         told = ttl_ms or DEFAULT_TTL_MS
-        stream.write(encode_stream_header(StreamHeader(self._sns_id, self._key, priority, told)))
-        return stream
+        return encode_stream_header(StreamHeader(self._sns_id, self._key, priority, told))
 
-    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:  # noqa: ARG002 - a Feed
-        """Send an object; its header has no room for the priority."""
-        data = encode_datagram_header(DatagramHeader(self._sns_id, self._key)) + payload
-        if len(data) > self._egress.max_datagram_size:
-            return False
-        return self._egress.send_datagram(data, now + ttl_ms / 1000 if ttl_ms else None)
+    def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:  # noqa: ARG002 - no room there
+        return encode_datagram_header(DatagramHeader(self._sns_id, self._key))
 
 
 class CppStreams(TrackStreams):

@@ -19,7 +19,7 @@ from typing import Final
 
 from laps_relay.core.bridge.bodies import DRAFT
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import Feed
+from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.plane.priority import publisher_priority
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.datagram import DEFAULT_PRIORITY as NO_PRIORITY

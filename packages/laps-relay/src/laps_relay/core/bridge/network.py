@@ -28,7 +28,8 @@ from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
-from laps_relay.core.network.interfaces import Answer, Feed
+from laps_relay.core.network.forwarding import Feed
+from laps_relay.core.network.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (

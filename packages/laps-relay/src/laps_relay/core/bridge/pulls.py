@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from laps_relay.core.bridge.bodies import error_data, ok_data, read_subscribe
+from laps_relay.core.bridge.bodies import error_data, ok_data
 from laps_relay.core.bridge.codes import subscribe_code
 from laps_relay.core.bridge.egress import Outlet, alias_of
 from laps_relay.core.bridge.parts import Office, RequestEvent
-from laps_relay.core.network.interfaces import Feed
+from laps_relay.core.network.bodies import read_subscribe
+from laps_relay.core.network.forwarding import Feed
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import FilterType
 from laps_wire.moqt.messages import SubscribeOk

@@ -17,7 +17,7 @@ __all__ = ["PlaneSink"]
 
 
 class PlaneSink:
-    """A :class:`~laps_relay.core.network.interfaces.DataSink` for one session of the plane."""
+    """A :class:`~laps_relay.core.network.forwarding.DataSink` for one session of the plane."""
 
     __slots__ = ("_begun", "_draft", "_plane", "_session", "misplaced")
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from laps_relay.core.bridge.bodies import DRAFT
-from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import LOCAL, DataSink, Ingress
-from laps_relay.core.peer_plane.flow import PRIORITIES
+from laps_relay.core.bridge.direct_feed import DirectFeed
+from laps_relay.core.interfaces import Egress
+from laps_relay.core.network.forwarding import DataSink
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header, encode_data_header
@@ -23,47 +23,23 @@ from laps_wire.peering.laps2.data import split
 
 __all__ = ["TrackFeed", "TrackStreams"]
 
-_EXPIRED: Final = int(StreamCode.EXPIRED)
-_OVERLOADED: Final = int(StreamCode.OVERLOADED)
 _UNKNOWN_KIND: Final = int(StreamCode.UNKNOWN_KIND)
 
 
-class TrackFeed:
-    """A :class:`~laps_relay.core.network.interfaces.Feed` to one connection."""
+class TrackFeed(DirectFeed):
+    """A feed to a Stub, or to its parent."""
 
-    __slots__ = ("_context", "_egress", "_key")
+    __slots__ = ("_context",)
 
     def __init__(self, egress: Egress, key: int, context: int) -> None:
-        self._egress = egress
-        self._key = key
+        super().__init__(egress, key)
         self._context = context
 
-    @property
-    def ingress(self) -> Ingress:
-        """It has no place in the FIB."""
-        return Ingress(LOCAL, 0)
+    def _stream_head(self, priority: int, ttl_ms: int) -> bytes:
+        return self._head(DataKind.STREAM, priority, ttl_ms)
 
-    def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
-    ) -> OutStream:
-        """Begin a stream: its header is written."""
-        if deadline is None and ttl_ms:
-            deadline = now + ttl_ms / 1000
-        stream = self._egress.open_unidirectional(
-            priority=PRIORITIES[priority],
-            droppable=True,
-            drop_code=_EXPIRED if ttl_ms else _OVERLOADED,
-            deadline=deadline,
-        )
-        stream.write(self._head(DataKind.STREAM, priority, ttl_ms))
-        return stream
-
-    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
-        """Send an object."""
-        data = self._head(DataKind.DATAGRAM, priority, ttl_ms) + payload
-        if len(data) > self._egress.max_datagram_size:
-            return False
-        return self._egress.send_datagram(data, now + ttl_ms / 1000 if ttl_ms else None)
+    def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:
+        return self._head(DataKind.DATAGRAM, priority, ttl_ms)
 
     def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
         return encode_data_header(

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, Feed, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Feed, Ingress
 
 __all__ = ["SplitStream", "StubFeeds"]
 
@@ -66,7 +66,7 @@ class SplitStream:
 
 
 class _TrackFeeds(Generic[P]):
-    """A :class:`~laps_relay.core.network.interfaces.Feed` to some parents."""
+    """A :class:`~laps_relay.core.network.forwarding.Feed` to some parents."""
 
     __slots__ = ("_registry", "feeds")
 

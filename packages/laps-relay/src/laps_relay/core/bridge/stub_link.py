@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, KeysView
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from laps_relay.core.bridge.bodies import read_subscribe
 from laps_relay.core.network.advertising import send_split
-from laps_relay.core.network.bodies import bounded, bounded_reason
+from laps_relay.core.network.bodies import bounded, bounded_reason, read_subscribe
 from laps_relay.core.network.responses import RecentResponses
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.hashing import KeyedHasher

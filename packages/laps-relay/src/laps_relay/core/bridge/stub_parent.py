@@ -19,13 +19,13 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from laps_relay.core.bridge.bodies import read_subscribe
 from laps_relay.core.bridge.client import EdgeClient
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.bridge.stub_data import TrackFeed, TrackStreams
 from laps_relay.core.bridge.stub_link import PeerWire, StubLimits, StubLink
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import Egress, ForwardingPlane, OutStream
+from laps_relay.core.network.bodies import read_subscribe
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.timers import Timers, earliest
 from laps_wire.errors import StateError

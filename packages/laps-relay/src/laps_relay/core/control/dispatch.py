@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laps_relay.core.authorization import Action
 from laps_relay.core.control.codes import upstream_code
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.events import (
@@ -21,7 +22,6 @@ from laps_relay.core.control.records import (
     StatusLeg,
     Watch,
 )
-from laps_relay.core.interfaces import Action
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import (
     Fetch,

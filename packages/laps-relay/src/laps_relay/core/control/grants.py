@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from laps_relay.core.authorization import Action, Authorizer, Decision
 from laps_relay.core.control.codes import reset_code, shorten
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.events import RequestDenied
@@ -27,7 +28,6 @@ from laps_relay.core.control.records import (
     Source,
     Watch,
 )
-from laps_relay.core.interfaces import Action, Authorizer, Decision
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.versions import Draft

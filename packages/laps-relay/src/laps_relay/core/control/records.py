@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from laps_relay.core.authorization import Action
 from laps_relay.core.control.ranges import Span
 from laps_relay.core.control.settings import SessionInfo
-from laps_relay.core.interfaces import Action, Subscription
+from laps_relay.core.interfaces import Subscription
 from laps_relay.core.ranking import Ranking
 from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValues

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from laps_relay.core.authorization import Authorizer
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.dispatch import Dispatch
 from laps_relay.core.control.events import (
@@ -52,7 +53,6 @@ from laps_relay.core.control.views import (
     TrackRow,
 )
 from laps_relay.core.interfaces import (
-    Authorizer,
     Egress,
     FetchEnded,
     ForwardingPlane,

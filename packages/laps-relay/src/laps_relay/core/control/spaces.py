@@ -14,6 +14,7 @@ the session subscribe to it. Top-N is in docs/spec/top-n.md.
 
 from __future__ import annotations
 
+from laps_relay.core.authorization import Action
 from laps_relay.core.control.context import Context
 from laps_relay.core.control.events import (
     NamespaceAdded,
@@ -30,7 +31,6 @@ from laps_relay.core.control.records import (
     Track,
     Watch,
 )
-from laps_relay.core.interfaces import Action
 from laps_relay.core.ranking import Change, Ranking
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import PublishNamespace, SubscribeNamespace, SubscribeTracks

@@ -20,7 +20,14 @@ from laps_wire.peering.laps2 import SubscribeData
 from laps_wire.peering.laps2.information import NO_DATA
 from laps_wire.peering.laps2.limits import MAX_REASON_BYTES, MAX_SUBSCRIBE_DATA_BYTES
 
-__all__ = ["body_for", "bounded", "bounded_reason", "name_in", "without_tokens"]
+__all__ = [
+    "body_for",
+    "bounded",
+    "bounded_reason",
+    "name_in",
+    "read_subscribe",
+    "without_tokens",
+]
 
 _DRAFTS: Final = {draft.value: draft for draft in Draft}
 
@@ -32,7 +39,7 @@ def body_for(name: FullTrackName) -> SubscribeData:
 
 def without_tokens(name: FullTrackName, data: SubscribeData) -> SubscribeData:
     """A client's SUBSCRIBE for this track as it may leave the s-relay."""
-    message = _read(data)
+    message = read_subscribe(data)
     if message is None or message.track != name:
         return body_for(name)
     if message.parameters.authorization_tokens:
@@ -45,11 +52,12 @@ def without_tokens(name: FullTrackName, data: SubscribeData) -> SubscribeData:
 
 def name_in(data: SubscribeData) -> FullTrackName | None:
     """The full name that a SUBSCRIBE asks for; None if it cannot be read."""
-    message = _read(data)
+    message = read_subscribe(data)
     return None if message is None else message.track
 
 
-def _read(data: SubscribeData) -> Subscribe | None:
+def read_subscribe(data: SubscribeData) -> Subscribe | None:
+    """The SUBSCRIBE that somebody sent; None if there is none that can be read."""
     draft = _DRAFTS.get(data.draft)
     if draft is None:
         return None

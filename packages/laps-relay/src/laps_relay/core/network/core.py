@@ -21,7 +21,8 @@ from typing import Final
 
 from laps_relay.core.network import events
 from laps_relay.core.network.floods import Change
-from laps_relay.core.network.interfaces import LOCAL, Refusal
+from laps_relay.core.network.forwarding import LOCAL
+from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.node_records import Changes
 from laps_relay.core.network.parts import Due

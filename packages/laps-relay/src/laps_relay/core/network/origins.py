@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from laps_relay.core.network.bodies import bounded, bounded_reason, name_in
+from laps_relay.core.network.bodies import name_in
 from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Identity, NetworkSettings
+from laps_relay.core.network.origin_answers import Answers
 from laps_relay.core.network.pulls import Lack, Pull
 from laps_relay.core.network.subscribe_index import SubscribeIndex
 from laps_relay.core.timers import Timers, earliest
@@ -30,24 +31,19 @@ from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
-    NO_PARAMETERS,
     AnnounceInfo,
     AnnounceKind,
     AnnounceWithdrawal,
     Label,
-    ParameterId,
     SubscribeCode,
     SubscribeData,
     SubscribeInfo,
-    SubscribeResponse,
 )
 from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 
 __all__ = ["Origins"]
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
-_AGAIN: Final = 0.25
-"""How often an answer without a way back is tried, in seconds."""
 
 
 class Origins:
@@ -55,6 +51,7 @@ class Origins:
 
     __slots__ = (
         "_announced",
+        "_answers",
         "_hasher",
         "_host",
         "_index",
@@ -63,9 +60,7 @@ class Origins:
         "_pulls",
         "_settings",
         "_subscribes",
-        "_timers",
         "_unsaid",
-        "_unsent",
         "collisions",
     )
 
@@ -86,8 +81,7 @@ class Origins:
         self._pulls: dict[int, Pull] = {}
         self._places: dict[NodeId, tuple[str, tuple[Label, ...]]] = {}
         """What policy knows nodes by."""
-        self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
-        self._timers: Timers[SubscribeIdentity] = Timers()
+        self._answers = Answers(identity.node_id, hasher, host)
         self._unsaid: Timers[SubscribeIdentity] = Timers()
         """Takers of whom it must be seen whether a way comes, or lasts."""
         self.collisions = 0
@@ -206,7 +200,7 @@ class Origins:
             return
         refusal = self._refusal(entry, offers, pull)
         if refusal is not None:
-            self._respond(now, entry, *refusal)
+            self._answers.say(now, entry, *refusal)
             self._host.refused(now, key, source, *refusal)
             self._leave(now, key, source)
             return
@@ -305,71 +299,26 @@ class Origins:
         if word is None:
             return
         if word.code is SubscribeCode.ACCEPTED:
-            self._respond(now, entry, *word, pull.answer or NO_DATA)
+            self._answers.say(now, entry, *word, pull.answer or NO_DATA)
         else:
-            self._respond(now, entry, *word)
+            self._answers.say(now, entry, *word)
             self._host.refused(now, key, source, *word)
-
-    def _respond(
-        self,
-        now: float,
-        entry: SubscribeInfo,
-        code: SubscribeCode,
-        reason: str,
-        data: SubscribeData = NO_DATA,
-    ) -> None:
-        parameters = NO_PARAMETERS
-        name = name_in(entry.data)
-        if code is SubscribeCode.ACCEPTED and name is not None:
-            digest = self._hasher.end_check(name.namespace.fields, name.name)
-            parameters = parameters.with_bytes(ParameterId.FULL_NAME_DIGEST, digest)
-        response = SubscribeResponse(
-            entry.source,
-            entry.full_name_hash,
-            entry.stamp,
-            self._local,
-            code,
-            bounded_reason(reason),
-            0,
-            bounded(data),
-            parameters,
-        )
-        self._send(now, response)
-
-    def _send(self, now: float, response: SubscribeResponse) -> None:
-        """Send an answer back, or keep it for a moment if nobody gives us the subscribe just now.
-
-        The session that gave it has ended, and another one will give it, or it is gone soon.
-        """
-        identity = response.identity
-        self._unsent.pop(identity, None)
-        self._timers.cancel(identity)
-        session = self._host.subscribes.heard_on(identity)
-        if session is not None:
-            self._host.respond(now, session, response)
-        elif self._host.subscribes.get(identity) is not None:
-            self._unsent[identity] = response
-            self._timers.set(identity, now + _AGAIN)
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
         """Its timers, for who asks several parts together."""
-        return (self._timers, self._unsaid)
+        return (*self._answers.clocks, self._unsaid)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return earliest(self._timers.next(), self._unsaid.next())
+        return earliest(self._answers.poll_timeout(), self._unsaid.next())
 
     def handle_timeout(self, now: float) -> None:
         """Say what has waited long enough, and try again to send what had no way back."""
         while (taker := self._unsaid.pop(now)) is not None:
             pull = self._pulls[taker[1]]
             self._answer(now, pull, pull.takers[taker[0]])
-        due: list[SubscribeResponse] = []
-        while (identity := self._timers.pop(now)) is not None:
-            due.append(self._unsent.pop(identity))
-        for response in due:
-            self._send(now, response)
+        self._answers.handle_timeout(now)
 
     # What our publishers answer
 
@@ -402,7 +351,7 @@ class Origins:
         takers, pull.takers = pull.takers, {}
         for entry in takers.values():
             self._unsaid.cancel((entry.source, key))
-            self._respond(now, entry, code, reason, data)
+            self._answers.say(now, entry, code, reason, data)
         self._host.targets_changed(now, key)
 
     # Looking

@@ -1,15 +1,14 @@
 """The parts of a network relay, and what they ask of each other through it.
 
 ``Sets`` and ``Interests`` know the relay around them only as their hosts: which next hop, which
-session, which stamp. This module answers them; :mod:`laps_relay.core.network.core` makes things
-happen.
+session, which stamp. Here all parts are made, and ``Interests`` is answered; ``Sets`` is answered
+in :mod:`.set_hosting`. :mod:`laps_relay.core.network.core` makes things happen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from enum import Enum
-from functools import partial
 from typing import Any, Final
 
 from laps_relay.core.network import events
@@ -18,34 +17,31 @@ from laps_relay.core.network.control_server import ControlServer
 from laps_relay.core.network.dial_slots import RandomSource
 from laps_relay.core.network.dialling import Dialler
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
-from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.flood_exports import FloodExports
 from laps_relay.core.network.floods import FloodTable
+from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.network.guests import GuestFactory, GuestWire
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.core.network.interests import Interests
 from laps_relay.core.network.interfaces import (
     Answer,
-    Assignment,
-    Feed,
     Identity,
     LocalSide,
     NetworkSettings,
     Order,
     Policy,
-    Refusal,
 )
-from laps_relay.core.network.links import Link, Links
+from laps_relay.core.network.links import Links
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.own_node import OwnNode
 from laps_relay.core.network.passed import PassedResponses
 from laps_relay.core.network.peers import PeerAuthenticator, Peers
 from laps_relay.core.network.probing import Prober
-from laps_relay.core.network.pulls import Lack
 from laps_relay.core.network.responses import RecentResponses
 from laps_relay.core.network.selection import default_order
 from laps_relay.core.network.servers import Servers
+from laps_relay.core.network.set_hosting import SetHosting
 from laps_relay.core.network.set_log import SetLog
-from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.sets import Sets
 from laps_relay.core.network.sharding import Sharding, rendezvous
 from laps_relay.core.network.steering import Steering
@@ -54,28 +50,22 @@ from laps_relay.core.network.ways import Ways
 from laps_relay.core.network.withheld import Withheld
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.core.timers import Timers
-from laps_wire.errors import StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
-    NodeSelf,
     PayloadFormat,
     RelayType,
-    SnsRefusal,
     Stamp,
     SubscribeCode,
     SubscribeData,
-    SubscribeInfo,
     SubscribeResponse,
 )
 from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
-_DIAL_TIME: Final = 2.0
-"""How long a relay may take to be a peer before it is said that no other way is allowed."""
 
 __all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
 
@@ -95,31 +85,25 @@ class Due(Enum):
     APART = "an Edge that had time for its sessions with control servers"
 
 
-class NetworkParts:
+class NetworkParts(SetHosting):
     """All parts; the host of ``Sets`` and of ``Interests``."""
 
     __slots__ = (
         "_advertiser",
-        "_assigned",
         "_changed_keys",
         "_clocks",
         "_contexts",
         "_dialled_servers",
         "_dialler",
-        "_events",
+        "_exports",
         "_feeds",
         "_guests",
         "_hasher",
-        "_interests",
         "_lies",
-        "_links",
         "_local",
         "_news",
         "_next_feed",
-        "_nib",
-        "_own",
         "_passed",
-        "_peers",
         "_placed",
         "_plane",
         "_policy",
@@ -129,14 +113,10 @@ class NetworkParts:
         "_routes",
         "_server",
         "_servers",
-        "_set_log",
         "_sets",
-        "_settings",
         "_settling",
         "_sharding",
-        "_steering",
         "_timers",
-        "_ways",
         "_wishes",
         "_withheld",
         "announces",
@@ -181,22 +161,30 @@ class NetworkParts:
         self._ways = Ways(node, self._nib, policy)
         self._sets = Sets(node, self, self._plane, settings)
         self._set_log = SetLog()
-        self._assigned: int | None = None
-        """The key for which ways were last asked: that of the set of ours that comes next."""
+        self._assigned = None
         serves = settings.relay_type is RelayType.CONTROL
         self._server = ControlServer(node, self) if serves else None
         self._servers = Servers(self._nib, settings.hold)
+        self._interests = Interests(identity, settings, hasher, self)
+        self._exports = FloodExports(
+            self,
+            self._links,
+            self._nib,
+            self._sharding,
+            server=self._server,
+            announcers=self._interests.announcers,
+            policy=policy,
+        )
         self.announces: AnnounceTable = FloodTable(
-            AnnounceEntries(node), settings, exports=self._exports_announce
+            AnnounceEntries(node), settings, exports=self._exports.announce
         )
         self.subscribes: SubscribeTable = FloodTable(
             SubscribeEntries(node),
             settings,
-            exports=self._exports_subscribe,
+            exports=self._exports.subscribe,
             audience=None if self._server is None else self._server.audience,
         )
         self._advertiser = Advertiser(self._nib, self.announces, self.subscribes)
-        self._interests = Interests(identity, settings, hasher, self)
         self._peers = Peers(
             identity,
             settings,
@@ -215,7 +203,7 @@ class NetworkParts:
         """When we last tried to find out where we stand, and when peers were last asked for
         everything, because a Via keeps nothing itself."""
         self._passed = PassedResponses(settings.convergence)
-        self._events: list[NetworkEvent] = []
+        self._events = []
         self._feeds: dict[int, Feed] = {}
         """By key: tracks that enter the network here."""
         self._next_feed = 1
@@ -237,7 +225,7 @@ class NetworkParts:
         """The relays on the best way to each node, as last told to the log."""
         self._wishes: dict[NodeId, tuple[str, ...]] = {}
         """Who is to be dialled on demand, and where."""
-        self._withheld = Withheld(self._hearers)
+        self._withheld = Withheld(self._exports.hearers)
         self._dialled_servers: dict[NodeId, tuple[str, ...]] = {}
 
     # What Interests asks
@@ -250,13 +238,6 @@ class NetworkParts:
     def stamp(self) -> Stamp:
         """The next stamp of our own."""
         return self._own.stamp()
-
-    def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself, our own too."""
-        if node == self._own.node_id:
-            return self._own.info.node
-        info = self._nib.info(node)
-        return None if info is None else info.node
 
     def reaches(self, node: NodeId) -> bool:
         """Whether policy leaves any way to a node; there is always one to ourselves."""
@@ -342,131 +323,6 @@ class NetworkParts:
         if self._local is not None:
             self._local.vanished(now, kind, name)
 
-    # What Sets asks
-
-    def assign(
-        self,
-        now: float,
-        key: int | None,
-        targets: frozenset[NodeId],
-        scope: str,
-        *,
-        arrived_on: NodeId | None,
-    ) -> Assignment:
-        """The best next hop of each target."""
-        self._assigned = key
-        return self._steering.assign(now, key, targets, scope, arrived_on=arrived_on)
-
-    def detour(
-        self,
-        target: NodeId,
-        scope: str,
-        *,
-        arrived_on: NodeId | None,
-        avoid: frozenset[NodeId],
-    ) -> NodeId | Refusal:
-        """The next hop of the best way that does not begin with any of those peers."""
-        shut = avoid if arrived_on is None else avoid | {arrived_on}
-        for way in self._ways.allowed(target, scope):
-            if way.peer not in shut and (arrived_on is None or arrived_on not in way.relays):
-                return way.peer
-        return self._ways.why_none(target, scope, arrived_on)
-
-    def length(
-        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
-    ) -> int | None:
-        """How many relays are on the way that a peer tells; None if there is none to use."""
-        way = self._ways.through(target, scope, peer, arrived_on)
-        return None if way is None else way.hops
-
-    def led(
-        self,
-        now: float,
-        key: int,
-        wanted: frozenset[NodeId],
-        scope: str,
-        unserved: Mapping[NodeId, Unserved],
-    ) -> None:
-        """Ways were looked for, for a track of ours: tell those who do not get it."""
-        lacks = {target: self._lack(target, scope, item) for target, item in unserved.items()}
-        self._interests.led(now, key, wanted, lacks)
-
-    def _lack(self, target: NodeId, scope: str, item: Unserved) -> Lack:
-        if item.code is not SnsRefusal.POLICY:
-            return Lack(SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace)
-        node = self.node(target)
-        dialled = (
-            self._settings.dynamic_peering
-            and node is not None
-            and bool(node.contacts)
-            and self._links.session_to(target, 0) is None
-            and self._ways.refusal_of(scope, target) is None
-        )
-        return Lack(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
-
-    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
-        """The session that takes data to a peer."""
-        return self._links.session_to(node, key, used)
-
-    def node_of(self, session: int) -> NodeId:
-        """The peer at the other end."""
-        link = self._links.get(session)
-        if link is None or link.node is None:
-            raise StateError(f"there is no peer on session {session}")
-        return link.node
-
-    def may_serve(self, session: int, target: NodeId) -> bool:
-        """Whether that peer may send us data for a target: we have advertised it there."""
-        if target == self._own.node_id:
-            return True
-        link = self._links.get(session)
-        return (
-            link is not None
-            and link.node is not None
-            and self._nib.advertised_to(link.node, target)
-        )
-
-    def advertise_sns(
-        self, now: float, session: int, targets: Iterable[NodeId], hops: int, scope: str
-    ) -> int:
-        """Make a set; gives its id."""
-        chosen = tuple(sorted(targets))
-        sns_id = self._peers.wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
-        # Ways are asked for before each set that is made; what only passes has come over a set.
-        self._set_changed(session, sns_id, chosen, None if hops else self._assigned)
-        return sns_id
-
-    def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
-        """Let a set have these targets."""
-        chosen = tuple(sorted(targets))
-        self._peers.wire(session).update_sns(now, sns_id, chosen)
-        self._set_changed(session, sns_id, chosen)
-
-    def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
-        """End a set."""
-        self._peers.wire(session).withdraw_sns(now, sns_id)
-        if (gone := self._set_log.gone(session, sns_id, incoming=False)) is not None:
-            self._events.append(gone)
-
-    def refuse_sns(
-        self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
-    ) -> None:
-        """Tell the sender of a set that these targets get nothing."""
-        self._peers.wire(session).refuse_sns(now, sns_id, code, targets)
-
-    def _set_changed(
-        self,
-        session: int,
-        sns_id: int,
-        targets: Iterable[NodeId],
-        key: int | None = None,
-        *,
-        incoming: bool = False,
-    ) -> None:
-        news = self._set_log.changed(session, sns_id, targets, incoming=incoming, key=key)
-        if news is not None:
-            self._events.append(news)
-
     # What goes to peers
 
     def _send(self, now: float, session: int, message: Any) -> bool:
@@ -475,60 +331,3 @@ class NetworkParts:
             return False
         self._peers.wire(session).send(now, message)
         return True
-
-    def _peer(self, link: Link) -> NodeSelf | None:
-        """What a peer says of itself now, which may be other than in its handshake."""
-        if link.info is None or link.node is None:
-            return None
-        return self.node(link.node) or link.info.node
-
-    def _announce_goes(self, session: int, entry: AnnounceInfo) -> bool:
-        if self._server is not None:
-            return self._server.exports_announce(session, entry)
-        heard_on = partial(self.announces.heard_on, entry.identity)
-        return self._sharding.exports_announce(session, entry, heard_on)
-
-    def _subscribe_goes(self, session: int, entry: SubscribeInfo) -> bool:
-        if self._server is not None:
-            return self._server.exports_subscribe(session, entry)
-        heard_on = partial(self.subscribes.heard_on, entry.identity)
-        return self._sharding.exports_subscribe(session, entry, heard_on)
-
-    def _exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
-        link = self._links.get(session)
-        return (
-            link is not None
-            and (peer := self._peer(link)) is not None
-            and self._announce_goes(session, entry)
-            and self._policy.export_announce(entry, peer) is None
-        )
-
-    def _exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
-        link = self._links.get(session)
-        return (
-            link is not None
-            and (peer := self._peer(link)) is not None
-            and self._subscribe_goes(session, entry)
-            and self._policy.export_subscribe(entry, peer) is None
-        )
-
-    def _hearers(self, entry: SubscribeInfo) -> Iterator[tuple[NodeSelf, bool]]:
-        """The peers that hear of a subscribe if policy lets them, and who leads to an answer."""
-        identity = entry.source, entry.full_name_hash
-        back, sharded = self.subscribes.heard_on(identity), self._sharding.active
-        if self._server is not None:
-            # It asks few of its many Edges: those that have announced it.
-            links = map(self._links.get, self._server.answering(entry))
-            peers = [self._peer(link) for link in links if link and link.session != back]
-            yield from ((peer, True) for peer in peers if peer and peer.node_id != entry.source)
-            return
-        announcers = self._interests.announcers(entry)
-        ways = {way.peer for node in announcers for way in self._nib.candidates(node)}
-        for link in self._links.controls():
-            if (
-                (peer := self._peer(link)) is not None
-                and link.session != back
-                and link.node != entry.source
-                and self._subscribe_goes(link.session, entry)
-            ):
-                yield peer, sharded or link.node in ways

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from laps_relay.core.network.interfaces import Dial, Identity, NetworkSettings, Policy
@@ -28,9 +28,9 @@ from laps_relay.core.network.peer_events import (
     PeerUp,
 )
 from laps_relay.core.network.peer_offer import features_of, settings_of
+from laps_relay.core.network.peer_records import STREAM_STEP, PeerRecord
 from laps_relay.core.network.signed_nodes import check_peer, judge_nodes
 from laps_relay.core.timers import Timers
-from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode, NotAuthorizedError, PeeringError
 from laps_wire.peering.laps2 import Direction, Evidence, Feature, Mode, NodeInfo, RelayType
 from laps_wire.peering.session import (
@@ -59,7 +59,6 @@ __all__ = [
     "MAX_SESSIONS_PER_NODE",
     "REOPEN_INTERVAL",
     "PeerCore",
-    "PeerRecord",
 ]
 
 MAX_HANDSHAKES: Final = 256
@@ -72,29 +71,6 @@ REOPEN_INTERVAL: Final = 1.0
 """Seconds between two control streams of one session: each is a synchronisation."""
 
 FLAVOURS: Final[Mapping[str, Flavour]] = {LAPS2.alpn: LAPS2, CPP_16.alpn: CPP_16}
-_STREAM_STEP: Final = 4
-"""From one bidirectional stream of a client to its next (RFC 9000, 2.1)."""
-
-
-@dataclass(slots=True, eq=False)
-class PeerRecord:
-    """One connection."""
-
-    number: int
-    wire: PeeringSession
-    role: Role
-    alpn: str
-    spki_hash: bytes
-    dial: Dial | None
-    node: NodeId | None = None
-    """Who the peer says it is."""
-    fingerprint: bytes = b""
-    up: PeerUp | None = None
-    over: bool = False
-    refusal: Refused | None = None
-    next_stream: int = _STREAM_STEP
-    reopened: float = float("-inf")
-    reopen_at: float | None = None
 
 
 _FOR_US: Final = frozenset(
@@ -403,7 +379,7 @@ class PeerCore:
         if peer.wire.established and peer.alpn == LAPS2.alpn:
             peer.reopened = now
             peer.wire.open_control_stream(now, peer.next_stream)
-            peer.next_stream += _STREAM_STEP
+            peer.next_stream += STREAM_STEP
 
     def _believed(self, peer: PeerRecord, event: NodesAdvertised) -> NodesAdvertised | None:
         """What of it may be told; with SIGNED_NODES each node says itself what is said of it."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laps_relay.core.network.interfaces import Dial, Policy
-from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore, PeerRecord
+from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore
 from laps_relay.core.network.peer_events import (
     NodeIdConflict,
     NodeUnproved,
@@ -33,6 +33,7 @@ from laps_relay.core.network.peer_events import (
     PeerRefused,
     PeerUp,
 )
+from laps_relay.core.network.peer_records import PeerRecord
 from laps_wire.errors import RemoteError, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode

@@ -7,9 +7,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
+from laps_relay.core.network.forwarding import LOCAL, PeerForwarding
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.core.network.interests import Interests
-from laps_relay.core.network.interfaces import LOCAL, PeerForwarding
 from laps_relay.core.network.links import Links
 from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.sets import Sets

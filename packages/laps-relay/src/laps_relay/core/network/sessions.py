@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from laps_relay.core.network import events
-from laps_relay.core.network.interfaces import HoldData
+from laps_relay.core.network.forwarding import HoldData
 from laps_relay.core.network.location import estimate, nearest
 from laps_relay.core.network.parts import Due, GuestWire
 from laps_relay.core.network.peers import (

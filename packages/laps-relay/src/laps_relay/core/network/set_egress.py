@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from laps_relay.core.network.interfaces import EgressSet, PeerForwarding
+from laps_relay.core.network.forwarding import EgressSet, PeerForwarding
 from laps_relay.core.network.set_host import SetHost
 from laps_relay.core.network.set_records import IngressRecord, OutSet
 from laps_relay.core.network.set_rows import SetsCounters

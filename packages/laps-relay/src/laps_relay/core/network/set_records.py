@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress
 from laps_relay.core.network.set_rows import EgressRow, SetRow
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from laps_relay.core.network.interfaces import EgressSet, Ingress
+from laps_relay.core.network.forwarding import EgressSet, Ingress
 from laps_wire.nodeid import NodeId
 
 __all__ = ["EgressRow", "SetRow", "SetsCounters"]

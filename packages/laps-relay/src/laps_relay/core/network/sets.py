@@ -20,14 +20,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from laps_relay.core.network.interfaces import (
-    LOCAL,
-    EgressSet,
-    Ingress,
-    NetworkSettings,
-    PeerForwarding,
-    SetIdle,
-)
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.core.network.set_choice import Chooser
 from laps_relay.core.network.set_egress import EgressSets
 from laps_relay.core.network.set_host import SetHost

@@ -34,6 +34,7 @@ from laps_relay.core.network.interfaces import (
 )
 from laps_relay.core.network.plans import NO_PLAN, Plan
 from laps_relay.core.network.selection import LOAD_WEIGHTS
+from laps_relay.core.network.steering_records import Flow, Group
 from laps_relay.core.network.via_choice import (
     Choice,
     Pick,
@@ -48,46 +49,6 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType
 
 __all__ = ["LinkState", "NodeDirectory", "Steering"]
-
-
-class _Group:
-    """What is chosen for one track towards one region."""
-
-    __slots__ = ("choice", "pending", "since")
-
-    def __init__(self) -> None:
-        self.choice: Choice = ()
-        self.pending: Choice | None = None
-        """What is better since ``since``, without a break."""
-        self.since = 0.0
-
-    def aim_at(self, now: float, aim: Choice, hold: float) -> None:
-        """Let a choice wait, or take it into use when it has waited long enough."""
-        if aim == self.choice:
-            self.pending = None
-            return
-        if self.pending is None or _vias(aim) != _vias(self.pending):
-            self.since = now
-        self.pending = aim
-        if now >= self.since + hold:
-            self.choice, self.pending = aim, None
-
-
-def _vias(choice: Choice) -> list[NodeId]:
-    return [pick.via for pick in choice]
-
-
-class _Flow:
-    """A track that originates here."""
-
-    __slots__ = ("groups", "next_hop", "scope", "targets")
-
-    def __init__(self) -> None:
-        self.targets: tuple[NodeId, ...] = ()
-        self.scope = ""
-        self.groups: dict[str, _Group] = {}
-        self.next_hop: Mapping[NodeId, NodeId] = {}
-        """As last assigned."""
 
 
 class Steering:
@@ -124,7 +85,7 @@ class Steering:
         self._ways = Ways(local, nodes, policy)
         self._plan: Plan = NO_PLAN
         self._links: dict[NodeId, LinkState] = {}
-        self._flows: dict[int, _Flow] = {}
+        self._flows: dict[int, Flow] = {}
         self._targets: dict[NodeId, dict[int, None]] = {}
         """By target: the tracks that go there. A way that changes touches only those."""
         self._timers: Timers[int] = Timers()
@@ -216,7 +177,7 @@ class Steering:
             return self._transit(wanted, scope, arrived_on)
         flow = self._flows.get(key)
         if flow is None:
-            flow = self._flows[key] = _Flow()
+            flow = self._flows[key] = Flow()
         if flow.targets != wanted:
             self._index(key, flow, wanted)
         flow.scope = scope
@@ -265,7 +226,7 @@ class Steering:
             if group.choice
         }
 
-    def _index(self, key: int, flow: _Flow, targets: tuple[NodeId, ...]) -> None:
+    def _index(self, key: int, flow: Flow, targets: tuple[NodeId, ...]) -> None:
         for target in flow.targets:
             keys = self._targets[target]
             del keys[key]
@@ -292,7 +253,7 @@ class Steering:
 
     # Origin
 
-    def _origin(self, now: float, key: int, flow: _Flow) -> Assignment:
+    def _origin(self, now: float, key: int, flow: Flow) -> Assignment:
         plain: dict[NodeId, Candidate] = {}
         unreachable: dict[NodeId, Refusal] = {}
         regions: dict[str, list[NodeId]] = {}
@@ -328,7 +289,7 @@ class Steering:
         self,
         now: float,
         key: int,
-        flow: _Flow,
+        flow: Flow,
         region: str,
         plain: Mapping[NodeId, Candidate],
         need: Need,
@@ -341,7 +302,7 @@ class Steering:
             return plain
         situation = self._with_options(flow.scope, situation)
         if group is None:
-            group = flow.groups[region] = _Group()
+            group = flow.groups[region] = Group()
         # What is gone, drains or is forbidden is left at once.
         group.choice = tuple(pick for pick in group.choice if pick.via in situation.options)
         aim: Choice

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from laps_relay.core.network.core import NetworkCore
+from laps_relay.core.network.forwarding import PeerPlaneCounters
 from laps_relay.core.network.interests import InterestCounters
-from laps_relay.core.network.interfaces import PeerPlaneCounters
 from laps_relay.core.network.rows import (
     ALL,
     announce_rows,

@@ -106,7 +106,7 @@ class NetworkTold(NetworkParts):
     def _announced(
         self, now: float, link: Link, event: wire.AnnouncesAdvertised | wire.AnnouncesWithdrawn
     ) -> None:
-        peer = self._peer(link)
+        peer = self._exports.peer(link)
         for entry in event.announces:
             if isinstance(event, wire.AnnouncesWithdrawn):
                 verdict = self.announces.heard_withdrawal(now, link.session, entry)
@@ -121,7 +121,7 @@ class NetworkTold(NetworkParts):
     def _subscribed(
         self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
     ) -> None:
-        peer = self._peer(link)
+        peer = self._exports.peer(link)
         for entry in event.subscribes:
             if isinstance(event, wire.SubscribesWithdrawn):
                 verdict = self.subscribes.heard_withdrawal(now, link.session, entry)

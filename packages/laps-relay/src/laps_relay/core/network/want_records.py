@@ -1,16 +1,28 @@
-"""What an s-relay remembers of one wanted track, and why it cannot be had."""
+"""What an s-relay remembers of one wanted track, why it cannot be had, and what waits."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
 
 from laps_relay.core.network.interfaces import Answer
+from laps_relay.core.timers import Timers
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData, SubscribeInfo
 from laps_wire.peering.laps2.information import NO_DATA
 
-__all__ = ["MAX_REFUSALS", "NOT_ANNOUNCED", "NO_WAY", "PAUSE", "No", "Want", "code_of"]
+__all__ = [
+    "MAX_REFUSALS",
+    "NOT_ANNOUNCED",
+    "NO_WAY",
+    "PAUSE",
+    "Due",
+    "No",
+    "Want",
+    "WantTimers",
+    "code_of",
+]
 
 
 class No(NamedTuple):
@@ -27,6 +39,24 @@ MAX_REFUSALS: Final = 64
 """Refusals of one track that are kept from relays that were not asked: anybody can invent some."""
 PAUSE: Final = 1.0
 """A track is asked for again at most so often, in seconds, however often clients come back."""
+
+
+class Due(Enum):
+    """What a timer is for."""
+
+    UNSUBSCRIBE = "unsubscribe"
+    LINGER = "linger"
+    RETRY = "retry"
+    VERDICT = "verdict"
+    DOUBT = "doubt"
+    LOST = "lost"
+    REFRESH = "refresh"
+    CUT = "cut"
+    BACK = "back"
+
+
+WantTimers: TypeAlias = "Timers[tuple[Due, int, NodeId | None]]"
+"""By what is due, the key of the track and, if it is about one, the o-relay."""
 
 
 class Want:

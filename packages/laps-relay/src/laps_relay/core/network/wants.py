@@ -17,28 +17,33 @@ So is a track of which clients want something else now: a new group, another pri
 is served, when a relay says that its policy does not let the subscribe pass any more: who serves it
 says so again if another way leads there, and who does not has lost the subscribe. The same is done
 when policy leaves us no way to any of those who serve it: then their own word may not reach us.
+
+How it is asked for is in :mod:`.want_asking`, who serves it in :mod:`.want_serving`; one series of
+timers is for all three.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from laps_relay.core.network.bodies import without_tokens
 from laps_relay.core.network.discovery import Discovery
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Answer, Identity, NetworkSettings
 from laps_relay.core.network.subscribe_index import SubscribeIndex
+from laps_relay.core.network.want_asking import Asking
 from laps_relay.core.network.want_records import (
     MAX_REFUSALS,
     NO_WAY,
     NOT_ANNOUNCED,
     PAUSE,
+    Due,
     No,
     Want,
+    WantTimers,
     code_of,
 )
-from laps_relay.core.policy.facts import scope_of
+from laps_relay.core.network.want_serving import Serving
 from laps_relay.core.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -48,49 +53,22 @@ from laps_wire.peering.laps2 import (
     ParameterId,
     SubscribeCode,
     SubscribeData,
-    SubscribeInfo,
     SubscribeResponse,
-    SubscribeWithdrawal,
 )
 
 __all__ = ["Wants"]
-
-
-class _Due(Enum):
-    UNSUBSCRIBE = "unsubscribe"
-    LINGER = "linger"
-    RETRY = "retry"
-    VERDICT = "verdict"
-    DOUBT = "doubt"
-    LOST = "lost"
-    REFRESH = "refresh"
-    CUT = "cut"
-    BACK = "back"
-
-
-_ASKING: Final = (
-    _Due.LINGER,
-    _Due.RETRY,
-    _Due.VERDICT,
-    _Due.REFRESH,
-    _Due.DOUBT,
-    _Due.BACK,
-)
-"""What waits only as long as a track is advertised."""
 
 
 class Wants:
     """All tracks that our clients want."""
 
     __slots__ = (
-        "_by_responder",
-        "_cut",
-        "_discovery",
+        "_asking",
         "_hasher",
         "_host",
         "_identity",
         "_index",
-        "_scope",
+        "_serving",
         "_settings",
         "_timers",
         "_wants",
@@ -110,14 +88,11 @@ class Wants:
         self._settings = settings
         self._hasher = hasher
         self._host = host
-        self._discovery = discovery
-        self._scope = scope_of(identity.region)
         self._wants: dict[int, Want] = {}
         self._index: SubscribeIndex[int] = SubscribeIndex()
-        self._by_responder: dict[NodeId, dict[int, None]] = {}
-        self._cut: set[NodeId] = set()
-        """Those that served something until no way led there any more."""
-        self._timers: Timers[tuple[_Due, int, NodeId | None]] = Timers()
+        self._timers: WantTimers = Timers()
+        self._asking = Asking(identity, settings, host, discovery, self._timers)
+        self._serving = Serving(settings.origin_grace, host, self._timers)
         self.collisions = 0
         """Names refused because another one has their hash, and answers about another name."""
         self.dropped = 0
@@ -146,7 +121,7 @@ class Wants:
             self.collisions += 1
             return Denial(SubscribeCode.HASH_COLLISION, f"another track has the hash {key:#018x}")
         want.data = without_tokens(name, data)
-        self._timers.cancel((_Due.UNSUBSCRIBE, key, None))
+        self._timers.cancel((Due.UNSUBSCRIBE, key, None))
         want.wanted = True
         if want.entry is None:
             self._begin(now, want)
@@ -155,7 +130,7 @@ class Wants:
         else:
             if want.state is Answer.ACCEPTED:
                 self._tell(now, want, Answer.ACCEPTED)
-            self._refresh(now, want)
+            self._asking.refresh(now, want)
         return None
 
     def unwant(self, now: float, name: FullTrackName) -> None:
@@ -168,7 +143,7 @@ class Wants:
         if want.entry is None:
             self._forget(now, want)
         else:
-            self._timers.set((_Due.UNSUBSCRIBE, key, None), now + self._settings.unsubscribe_delay)
+            self._timers.set((Due.UNSUBSCRIBE, key, None), now + self._settings.unsubscribe_delay)
 
     def reconsider(self, now: float) -> None:
         """Another policy is in force."""
@@ -196,75 +171,32 @@ class Wants:
             self._host.refused(now, want.key, self._identity.node_id, no.code, no.reason)
             self._refuse(now, want, no)
             return
-        want.patience = self._settings.origin_grace
-        self._advertise(now, want)
-        self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
-        if self._hopeless(want):
+        self._asking.anew(now, want)
+        self._timers.set((Due.LINGER, want.key, None), now + self._settings.want_linger)
+        if self._asking.hopeless(want):
             self._refuse(now, want, NOT_ANNOUNCED)
 
     def _ask_again(self, now: float, want: Want) -> None:
         """A client comes back to what had ended or was refused: ask anew, but not all the time."""
-        self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
-        if self._hopeless(want):
+        self._timers.set((Due.LINGER, want.key, None), now + self._settings.want_linger)
+        if self._asking.hopeless(want):
             self._refuse(now, want, NOT_ANNOUNCED)
-            self._refresh(now, want)
+            self._asking.refresh(now, want)
             return
         want.state = None
-        want.patience = self._settings.origin_grace
-        if now < want.asked + PAUSE:
-            self._timers.set((_Due.RETRY, want.key, None), want.asked + PAUSE)
-        else:
-            self._advertise(now, want)
-
-    def _refresh(self, now: float, want: Want) -> None:
-        """Clients want something else of the track: say so, at most once in a batching time."""
-        if want.entry is None or want.entry.data == want.data:
-            return
-        if now < want.asked + self._settings.batch:
-            self._timers.set((_Due.REFRESH, want.key, None), want.asked + self._settings.batch)
-        else:
-            want.patience = self._settings.origin_grace
-            self._advertise(now, want)
-
-    def _hopeless(self, want: Want) -> bool:
-        """Whether everybody who could serve it is known, and there is nobody."""
-        return not self._host.replicas(want.key) and not self._announcers(want)
-
-    def _announcers(self, want: Want) -> list[NodeId]:
-        return self._discovery.announcers(want.elements, want.name_hash)
-
-    def _advertise(self, now: float, want: Want) -> None:
-        want.refusals.clear()
-        want.renewed.clear()
-        want.asked = now
-        want.entry = SubscribeInfo(
-            self._identity.node_id,
-            self._host.stamp(),
-            want.elements,
-            want.name_hash,
-            want.key,
-            self._scope,
-            want.data,
-        )
-        self._timers.set((_Due.RETRY, want.key, None), now + want.patience)
-        want.patience *= 2
-        self._host.subscribes.originate(now, want.entry)
+        self._asking.soon(now, want)
 
     def _withdraw(self, now: float, want: Want) -> None:
         if want.entry is None:
             return
-        want.entry = None
         for node in list(want.accepted):
-            self._release(want, node)
-        for due in _ASKING:
-            self._timers.cancel((due, want.key, None))
-        withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
-        self._host.subscribes.retract(now, withdrawal)
+            self._serving.remove(want, node)
+        self._asking.withdraw(now, want)
 
     def _forget(self, now: float, want: Want) -> None:
         del self._wants[want.key]
         self._index.remove(want.elements, want.key, 0)
-        self._timers.cancel((_Due.UNSUBSCRIBE, want.key, None))
+        self._timers.cancel((Due.UNSUBSCRIBE, want.key, None))
         self._withdraw(now, want)
 
     # Telling our clients
@@ -306,23 +238,13 @@ class Wants:
         self._accept(now, want, node, response.data)
 
     def _accept(self, now: float, want: Want, node: NodeId, data: SubscribeData) -> None:
-        known = self._host.node(node)
-        if node not in want.accepted and known is not None and not self._host.reaches(node):
-            self._timers.set((_Due.CUT, want.key, node), now + self._settings.origin_grace)
-        want.accepted[node] = None if known is None else known.stamp.epoch
-        want.renewed.add(node)
+        self._serving.add(now, want, node)
         want.refusals.pop(node, None)
-        if self._timers.when((_Due.DOUBT, want.key, None)) is None:
+        if self._timers.when((Due.DOUBT, want.key, None)) is None:
             # Who says no from now on says something new.
             want.refusals.clear()
-        self._by_responder.setdefault(node, {})[want.key] = None
-        for due in (_Due.LINGER, _Due.RETRY, _Due.VERDICT):
+        for due in (Due.LINGER, Due.RETRY, Due.VERDICT):
             self._timers.cancel((due, want.key, None))
-        lost = (_Due.LOST, want.key, node)
-        if known is None:
-            self._timers.set(lost, now + self._settings.origin_grace)
-        else:
-            self._timers.cancel(lost)
         if want.state is not Answer.ACCEPTED:
             want.ok = data
             self._tell(now, want, Answer.ACCEPTED)
@@ -332,7 +254,7 @@ class Wants:
         if (
             len(want.refusals) >= MAX_REFUSALS
             and node not in want.refusals
-            and node not in (*self._announcers(want), *self._host.replicas(want.key))
+            and not self._asking.asks(want, node)
         ):
             self.dropped += 1
             return
@@ -344,8 +266,8 @@ class Wants:
             return
         if want.state is Answer.REFUSED:
             return
-        if node != self._identity.node_id and self._outstanding(want):
-            verdict = (_Due.VERDICT, want.key, None)
+        if node != self._identity.node_id and self._asking.outstanding(want):
+            verdict = (Due.VERDICT, want.key, None)
             if self._timers.when(verdict) is None:
                 # Another way may lead past a filter; but before it is asked for again, or the
                 # refusal that was said would be forgotten.
@@ -360,12 +282,11 @@ class Wants:
 
     def _doubt(self, now: float, want: Want) -> None:
         """A relay does not let pass what is served: perhaps it was on the only way."""
-        doubt = (_Due.DOUBT, want.key, None)
+        doubt = (Due.DOUBT, want.key, None)
         if self._timers.when(doubt) is not None:
             return
         refusals = dict(want.refusals)
-        want.patience = self._settings.origin_grace
-        self._advertise(now, want)
+        self._asking.anew(now, want)
         # They will say the same of the new stamp, and that is nothing new.
         want.refusals.update(refusals)
         self._timers.set(doubt, now + self._verdict_time)
@@ -375,38 +296,21 @@ class Wants:
         due = want.asked + self._verdict_time
         if now < due:
             # It was asked with another stamp meanwhile.
-            self._timers.set((_Due.DOUBT, want.key, None), due)
+            self._timers.set((Due.DOUBT, want.key, None), due)
             return
         no = want.worst()
         want.refusals.clear()
         for node in [each for each in want.accepted if each not in want.renewed]:
             self._lose(now, want, node, no)
 
-    def _outstanding(self, want: Want) -> bool:
-        """Whether somebody who has not answered yet could still say yes."""
-        asked: tuple[NodeId, ...] | list[NodeId] = self._announcers(want)
-        if all(no.code is SubscribeCode.NO_PUBLISHER for no in want.refusals.values()):
-            # Control servers say only that: whoever they pass it to answers by itself.
-            asked = self._host.replicas(want.key) or asked
-        return any(node not in want.refusals for node in asked)
-
     def _lose(self, now: float, want: Want, node: NodeId, no: No) -> None:
         """An o-relay does not serve it any more."""
-        self._release(want, node)
+        self._serving.remove(want, node)
         if no.code is SubscribeCode.POLICY:
             want.refusals[node] = no
         if not want.accepted:
-            self._timers.set((_Due.LINGER, want.key, None), now + self._settings.want_linger)
+            self._timers.set((Due.LINGER, want.key, None), now + self._settings.want_linger)
             self._tell(now, want, Answer.ENDED, no)
-
-    def _release(self, want: Want, node: NodeId) -> None:
-        del want.accepted[node]
-        self._timers.cancel((_Due.LOST, want.key, node))
-        self._timers.cancel((_Due.CUT, want.key, node))
-        served = self._by_responder[node]
-        del served[want.key]
-        if not served:
-            del self._by_responder[node]
 
     # What else happens
 
@@ -415,10 +319,9 @@ class Wants:
         for key in self.waiting(entry):
             want = self._wants[key]
             if want.entry is None and not want.denied:
-                want.patience = self._settings.origin_grace
-                self._advertise(now, want)
+                self._asking.anew(now, want)
             if want.entry is not None and not want.accepted:
-                self._timers.set((_Due.LINGER, key, None), now + self._settings.want_linger)
+                self._timers.set((Due.LINGER, key, None), now + self._settings.want_linger)
 
     def waiting(self, entry: AnnounceInfo) -> list[int]:
         """The keys of what is wanted of what somebody announced."""
@@ -429,43 +332,22 @@ class Wants:
 
     def node_changed(self, now: float, node: NodeId) -> None:
         """The node information base has something new about a node."""
-        known = self._host.node(node)
-        for key in self._by_responder.get(node, ()):
-            accepted = self._wants[key].accepted
-            lost = (_Due.LOST, key, node)
-            if known is not None and accepted[node] in (None, known.stamp.epoch):
-                accepted[node] = known.stamp.epoch
-                self._timers.cancel(lost)
-            elif self._timers.when(lost) is None:
-                # Gone, or started again: then it hears our subscribe, and answers anew.
-                self._timers.set(lost, now + self._settings.origin_grace)
+        self._serving.node_changed(now, node)
 
     def ways_changed(self, now: float, node: NodeId) -> None:
         """Ways to a node came or went."""
-        served = self._by_responder.get(node, ())
-        if not served and node not in self._cut:
+        if not self._serving.ways_changed(now, node):
             return
-        reached = self._host.reaches(node)
-        for key in served:
-            cut = (_Due.CUT, key, node)
-            if reached:
-                self._timers.cancel(cut)
-            elif self._timers.when(cut) is None:
-                self._timers.set(cut, now + self._settings.origin_grace)
-        if reached and node in self._cut:
-            self._cut.remove(node)
-            for want in self._wants.values():
-                if want.entry is not None and not want.accepted and node in want.refusals:
-                    back = max(now, want.asked + PAUSE)
-                    self._timers.set((_Due.BACK, want.key, None), back)
+        for want in self._wants.values():
+            if want.entry is not None and not want.accepted and node in want.refusals:
+                self._timers.set((Due.BACK, want.key, None), max(now, want.asked + PAUSE))
 
     def _cut_off(self, now: float, want: Want, node: NodeId) -> None:
         """No way has led to somebody who serves it for a while.
 
         Perhaps it still has one to us. If nobody else serves it, it is asked whether it does.
         """
-        if not any(self._host.reaches(each) for each in want.accepted):
-            self._cut.update(want.accepted)
+        if self._serving.cut_off(want):
             want.refusals[node] = NO_WAY
             self._doubt(now, want)
 
@@ -483,28 +365,27 @@ class Wants:
         while (timer := self._timers.pop(now)) is not None:
             due, key, node = timer
             want = self._wants[key]
-            if due is _Due.UNSUBSCRIBE:
+            if due is Due.UNSUBSCRIBE:
                 self._forget(now, want)
-            elif due is _Due.LINGER:
+            elif due is Due.LINGER:
                 if not want.excluded:
                     self._withdraw(now, want)
                 if want.state is None:
                     self._refuse(now, want, want.worst())
-            elif due is _Due.DOUBT:
+            elif due is Due.DOUBT:
                 self._settle_doubt(now, want)
-            elif due is _Due.VERDICT:
+            elif due is Due.VERDICT:
                 if want.state is not Answer.REFUSED:
                     self._refuse(now, want, want.worst())
-            elif due is _Due.REFRESH:
-                self._refresh(now, want)
-            elif due is _Due.RETRY:
+            elif due is Due.REFRESH:
+                self._asking.refresh(now, want)
+            elif due is Due.RETRY:
                 if want.state is None:
-                    self._advertise(now, want)
-            elif due is _Due.BACK:
+                    self._asking.again(now, want)
+            elif due is Due.BACK:
                 if not want.accepted:
-                    want.patience = self._settings.origin_grace
-                    self._advertise(now, want)
-            elif due is _Due.CUT and node is not None:
+                    self._asking.anew(now, want)
+            elif due is Due.CUT and node is not None:
                 self._cut_off(now, want, node)
             elif node is not None:
                 reason = "the publisher's relay is out of reach"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Ingress
 from laps_relay.core.peer_plane.datagrams import count, send
 from laps_relay.core.peer_plane.flow import Fan, Leg
 from laps_relay.core.peer_plane.probe import START, Probe, may_be_sampled
@@ -113,7 +113,7 @@ class FeedStream(Fan):
 
 
 class PlaneFeed:
-    """One data context of a local publisher; see ``core.network.interfaces.Feed``."""
+    """One data context of a local publisher; see ``core.network.forwarding.Feed``."""
 
     __slots__ = ("_entries", "_header", "_heads", "_state", "closed", "ingress")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_relay.core.network.interfaces import LOCAL, DataSink, EgressSet, Ingress, SetIdle
+from laps_relay.core.network.forwarding import LOCAL, DataSink, EgressSet, Ingress, SetIdle
 from laps_relay.core.peer_plane.state import Entry, Session, State, Target
 
 __all__ = ["Fib"]

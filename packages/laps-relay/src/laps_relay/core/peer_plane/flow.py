@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, DataSink
+from laps_relay.core.network.forwarding import LOCAL, DataSink
 from laps_relay.core.peer_plane.probe import FirstObject, Probe, may_be_sampled
 from laps_relay.core.peer_plane.state import Entry, Session, State, Target
 from laps_relay.core.peer_plane.traffic import Traffic

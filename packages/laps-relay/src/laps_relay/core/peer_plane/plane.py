@@ -1,4 +1,4 @@
-"""The plane between relays; ``core.network.interfaces.PeerForwarding`` says what each call means.
+"""The plane between relays; ``core.network.forwarding.PeerForwarding`` says what each call means.
 
 ::
 
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import (
+from laps_relay.core.network.forwarding import (
     LOCAL,
     DataSink,
     EgressSet,

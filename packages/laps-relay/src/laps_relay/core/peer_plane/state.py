@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import (
+from laps_relay.core.network.forwarding import (
     DataSink,
     EgressSet,
     HoldData,

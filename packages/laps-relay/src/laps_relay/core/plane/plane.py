@@ -8,12 +8,12 @@
     add_egress ----> Receiver, replay of what is cached           (receiver, late)
     serve_fetch ---> FetchAnswer                                  (fetch_answer)
 
-This module only finds the object that a call is about, and turns faults of peers into notices.
+This module only finds the object that a call is about, and turns faults of peers into notices. What
+it counts is in :mod:`.figures`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from laps_relay.core.interfaces import (
@@ -27,22 +27,18 @@ from laps_relay.core.interfaces import (
     SessionFault,
     Subscription,
     SubscriptionCounters,
-    TrackCounters,
     TrackMalformed,
 )
-from laps_relay.core.plane.cache_figures import CacheTraffic
-from laps_relay.core.plane.clients import ClientTraffic, take_clients
 from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, MALFORMED_TRACK
 from laps_relay.core.plane.datagrams import take_datagram
 from laps_relay.core.plane.fetches import Fetches
+from laps_relay.core.plane.figures import PlaneFigures
 from laps_relay.core.plane.late import replay
-from laps_relay.core.plane.limits import PlaneCounters, PlaneLimits
+from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.plane.pending import Opening, Pending
 from laps_relay.core.plane.receiver import Receiver
 from laps_relay.core.plane.state import Session, Source, State
 from laps_relay.core.plane.track import Track
-from laps_relay.core.plane.traffic import TrackTraffic
-from laps_relay.core.samples import Samples
 from laps_relay.core.timers import earliest
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectTooLargeError, StreamKind
@@ -57,16 +53,15 @@ _PLANE_LIMITS: Final = PlaneLimits()
 _NO_COUNTERS: Final = SubscriptionCounters(0, 0, 0, 0, 0, 0, 0)
 
 
-class Plane:
+class Plane(PlaneFigures):
     """Everything that happens for each object."""
 
-    __slots__ = ("_fetches", "_sessions", "_state")
+    __slots__ = ("_fetches",)
 
     def __init__(
         self, cache: CacheLimits = _CACHE_LIMITS, *, limits: PlaneLimits = _PLANE_LIMITS
     ) -> None:
-        self._state = State(cache, limits)
-        self._sessions: dict[int, Session] = {}
+        super().__init__(State(cache, limits))
         self._fetches = Fetches(self._state, self._sessions)
 
     # Sessions
@@ -233,10 +228,6 @@ class Plane:
         del receiver.session.receivers[subscription.request_id]
         return receiver.counters()
 
-    def _receiver(self, subscription: Subscription) -> Receiver | None:
-        session = self._sessions.get(subscription.session)
-        return None if session is None else session.receivers.get(subscription.request_id)
-
     # Fetch
 
     def serve_fetch(
@@ -359,49 +350,6 @@ class Plane:
             call(now)
         if self._state.samples is not None:
             self._state.samples.handle_timeout(now)
-
-    # Figures
-
-    def track_counters(self, track: int) -> TrackCounters:
-        """Of one track."""
-        return self._state.tracks[track].counters()
-
-    def subscription_counters(self, subscription: Subscription) -> SubscriptionCounters | None:
-        """Of one receiver; None if there is no such."""
-        receiver = self._receiver(subscription)
-        return None if receiver is None else receiver.counters()
-
-    def count_traffic(self) -> None:
-        """Remember what tracks did that are no more; somebody must take it."""
-        self._state.gone = self._state.gone or []
-
-    def take_traffic(self, tracks: Iterable[int] | None = None) -> list[TrackTraffic]:
-        """What some tracks did since the last time, and all that are no more; idle ones not."""
-        known = self._state.tracks
-        found: list[TrackTraffic] = []
-        if self._state.gone:
-            found, self._state.gone = self._state.gone, []
-        for number in list(known) if tracks is None else tracks:
-            if number in known:
-                found.append(known[number].take_traffic())
-        return [each for each in found if not each.is_idle]
-
-    def take_cache(self) -> tuple[CacheTraffic, int]:
-        """What the cache did since the last time, and how many bytes it holds."""
-        cache = self._state.cache
-        return cache.figures.take(), cache.bytes
-
-    def take_clients(self) -> list[ClientTraffic]:
-        """How clients were served since the last time."""
-        return take_clients(self._sessions.values())
-
-    def time_objects(self, samples: Samples | None) -> None:
-        """Time some of the objects from now on; None: none."""
-        self._state.samples = samples
-
-    def counters(self) -> PlaneCounters:
-        """What was given up, and why."""
-        return self._state.counters()
 
     # Faults of peers
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.layout import U8, U16, Array, Layout, Prefixed
+from laps_wire.fields import U8, U16, Prefixed
+from laps_wire.layout import Array, Layout
 from laps_wire.names import MAX_FIELDS, MAX_NAME_BYTES, Namespace
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.cpp.codepoints import MAX_SNS_NODES

@@ -25,7 +25,8 @@ from typing import Any, Final, TypeAlias
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError
-from laps_wire.layout import F64, U8, U16, U32, U64, Choice, Layout, Many, Prefixed
+from laps_wire.fields import F64, U8, U16, U32, U64, Choice, Prefixed
+from laps_wire.layout import Layout, Many
 from laps_wire.names import MAX_NAME_BYTES, FullTrackName, Namespace
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.cpp.codepoints import (

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.layout import BOOL8, U64, VARINT, Array, FieldCodec, Layout, Text, Words
+from laps_wire.fields import BOOL8, U64, VARINT, FieldCodec, Text, Words
+from laps_wire.layout import Array, Layout
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.limits import (
     MAX_CONTACT_BYTES,

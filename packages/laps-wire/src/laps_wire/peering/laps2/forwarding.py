@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_wire.errors import EncodeError
-from laps_wire.layout import U32, VARINT, Constrained, Layout
+from laps_wire.fields import U32, VARINT, Constrained
+from laps_wire.layout import Layout
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import ParameterId
 from laps_wire.peering.laps2.fields import NODE_SET, Ascending

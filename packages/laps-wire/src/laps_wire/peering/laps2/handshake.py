@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_wire.errors import EncodeError
-from laps_wire.layout import VARINT, Choice, Fixed, Layout, Prefixed
+from laps_wire.fields import VARINT, Choice, Fixed, Prefixed
+from laps_wire.layout import Layout
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import AuthScheme, Direction, Mode
 from laps_wire.peering.laps2.fields import (

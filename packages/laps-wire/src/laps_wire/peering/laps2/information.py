@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from laps_wire.errors import EncodeError
-from laps_wire.layout import U64, VARINT, Array, Choice, Layout, Prefixed
+from laps_wire.fields import U64, VARINT, Choice, Prefixed
+from laps_wire.layout import Array, Layout
 from laps_wire.names import FULL_TRACK_NAME, FullTrackName
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import AnnounceKind

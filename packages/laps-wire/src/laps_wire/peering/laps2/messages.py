@@ -21,7 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from laps_wire.layout import U64, VARINT, Choice, Layout, Prefixed
+from laps_wire.fields import U64, VARINT, Choice, Prefixed
+from laps_wire.layout import Layout
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import Bases, MessageType, PlanState
 from laps_wire.peering.laps2.fields import CONTACTS, REASON, Bits, Maybe

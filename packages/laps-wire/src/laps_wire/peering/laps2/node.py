@@ -23,7 +23,8 @@ from typing import Final, Self
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError
-from laps_wire.layout import F64, VARINT, Array, Choice, Constrained, Layout, Prefixed, Text
+from laps_wire.fields import F64, VARINT, Choice, Constrained, Prefixed, Text
+from laps_wire.layout import Array, Layout
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import AuthScheme, LoadClass, RelayType
 from laps_wire.peering.laps2.fields import CONTACTS, LABELS, STAMP, Label, Maybe, Stamp

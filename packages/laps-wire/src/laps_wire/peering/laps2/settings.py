@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Self
 
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import readable
+from laps_wire.fields import readable
 from laps_wire.peering.laps2.codepoints import HashScheme, ParameterId
 from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
 from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters

@@ -36,7 +36,8 @@ from __future__ import annotations
 from typing import Final
 
 from laps_wire.buffer import Writer
-from laps_wire.layout import U8, U16, U32, U64, Array, Fixed, Prefixed
+from laps_wire.fields import U8, U16, U32, U64, Fixed, Prefixed
+from laps_wire.layout import Array
 from laps_wire.peering.laps2.codepoints import Direction, Mode
 from laps_wire.peering.laps2.handshake import (
     Challenge,
