@@ -11,6 +11,7 @@ import pytest
 
 import laps_sdk
 from laps_relay.peer_auth.keys import NETWORK_KEY, read_network_key
+from laps_sdk.tokens import generate, save_key
 from testkit.logs import restored_logging
 from testkit.network_show import Listener, Show
 from testkit.network_task import NetworkTask, RunningRelay, network, until
@@ -114,6 +115,7 @@ async def test_a_stub_that_does_not_have_the_secret_of_the_network(tmp_path: Pat
     async with network(tmp_path) as net:
         edge = await net.relay("edge")
         given = tmp_path / "stub-key"
+        given.touch(mode=0o600)
         given.write_text(read_network_key(net.state / NETWORK_KEY).stub_key().dump())
         stub = await net.relay("stub", edge, network={"key_file": given})
         await until(lambda: any(row.control for row in stub.network.relay.peers()))
@@ -125,6 +127,26 @@ async def test_a_stub_that_does_not_have_the_secret_of_the_network(tmp_path: Pat
             ears = [show.listen(edge)]
             await show.more(*ears)
             show.stop()
+
+
+async def test_the_clients_of_a_stub_where_tokens_are_needed(tmp_path: Path) -> None:
+    """A Stub passes no tokens on: its parent lets it do what guests may, and says so if not."""
+    save_key(generate("HS256", "main"), tmp_path / "key")
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        guarded = {"keys": [tmp_path / "key"], "guests": ["all:net/*"]}
+        edge = await net.relay("edge", auth=guarded)
+        near, far = await net.relay("stub", edge), await net.relay("stub", edge)
+        for stub in (near, far):
+            await until(lambda stub=stub: any(row.control for row in stub.network.relay.peers()))
+        show = Show(group)
+        show.publish(near)
+        ears = [show.listen(far)]
+        await show.more(*ears)
+        show.stop()
+        async with far.connect(reconnect=False) as session:
+            with pytest.raises(laps_sdk.RequestRefusedError, match=r"auth\.guests"):
+                async with session.subscribe("other", "track", wait=0) as track:
+                    await anext(track)
 
 
 async def test_a_stub_publishes(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def store(directory: Path, issued: Issued, *others: x509.Certificate) -> tuple[P
     """Write a key and its certificates; gives both paths."""
     pem = serialization.Encoding.PEM
     key, chain = directory / "relay.key", directory / "relay.pem"
+    key.touch(mode=0o600)
     key.write_bytes(
         issued.key.private_bytes(
             pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -3,7 +3,9 @@
 ::
 
     no key configured        everything is allowed
-    a key configured         a request needs a token whose scope covers it, or the anonymous scope
+    a key configured         a request needs a token whose scope covers it, or the anonymous scope;
+                             a Stub or C++ relay, which proved itself as a peer and passes no
+                             tokens on, what is allowed to guests
 
 Every request is decided, those answered from the cache too. Signatures are expensive next to all
 else (an ES256 check costs 0.2 ms), so what they say is kept by the token's SHA-256: genuine tokens
@@ -14,10 +16,12 @@ a genuine token holds now is asked each time: clocks may step, and an expired to
 from __future__ import annotations
 
 import hashlib
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hmac import compare_digest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -43,6 +47,8 @@ from laps_wire.names import Namespace
 
 __all__ = ["AuthCounters", "AuthSettings", "TokenAuthorizer", "read_keys"]
 
+GUEST_TOKEN: Final = 0x4C41_5053
+"""Token type of guests; clients may say it, but do not know the value."""
 _ALLOWED: Final = Decision(allowed=True)
 _T = TypeVar("_T")
 
@@ -56,6 +62,8 @@ class AuthSettings:
     expected: Expectations = field(default_factory=Expectations)
     anonymous: tuple[Scope, ...] = ()
     """What needs no token."""
+    guests: tuple[Scope, ...] = ()
+    """What Stubs and C++ relays may do for their clients."""
     token_types: frozenset[int] = frozenset({TOKEN_TYPE_CAT})
     """MoQT token types that are read as CAT; others are passed over."""
     setup_required: bool = False
@@ -103,12 +111,15 @@ class TokenAuthorizer:
         "_settings",
         "_signatures",
         "_wall",
+        "guest",
     )
 
     def __init__(
         self, settings: AuthSettings | None = None, *, wall: Callable[[], float] = time.time
     ) -> None:
         self._wall = wall
+        self.guest = AuthToken(GUEST_TOKEN, secrets.token_bytes(32))
+        """What the SETUP of a guest's session carries; it never leaves this process."""
         self._allowed = self._denied = self._signatures = 0
         self._good: OrderedDict[bytes, Genuine] = OrderedDict()
         self._forged: OrderedDict[bytes, _Failure] = OrderedDict()
@@ -162,6 +173,8 @@ class TokenAuthorizer:
     ) -> Decision:
         settings = self._settings
         fields = None if namespace is None else namespace.fields
+        if self._is_guest(tokens):
+            return self._as_guest(action, fields, name)
         readable = [token.value for token in tokens if token.type in settings.token_types]
         if len(readable) > settings.max_tokens:
             return _denied(f"{len(readable)} tokens, at most {settings.max_tokens} are looked at")
@@ -187,6 +200,22 @@ class TokenAuthorizer:
         if tokens:
             return _denied("no token of a type that this relay reads")
         return _denied("this needs a token")
+
+    def _is_guest(self, tokens: Sequence[AuthToken]) -> bool:
+        return any(
+            token.type == GUEST_TOKEN and compare_digest(token.value, self.guest.value)
+            for token in tokens
+        )
+
+    def _as_guest(
+        self, action: Action, fields: tuple[bytes, ...] | None, name: bytes | None
+    ) -> Decision:
+        settings = self._settings
+        if action is Action.CLIENT_SETUP or any(
+            scope.allows(action, fields, name) for scope in (*settings.guests, *settings.anonymous)
+        ):
+            return _ALLOWED
+        return _denied(f"auth.guests does not allow {action.name} here to a Stub")
 
     def _check(self, value: bytes, wall: float) -> Verified | _Failure:
         digest = hashlib.sha256(value).digest()

@@ -121,7 +121,16 @@ def test_orders() -> None:
     assert bad.status_code == 400
     assert "track name" in bad.json()["detail"]
     assert http.post("/v1/drain", json={"new_uri": "moqt://b"}).status_code == 202
-    for wrong in ("x" * 8193, "\u00fc" * 8000, "moqt://b\n", "\x1b[2J"):
+    for wrong in (
+        "moqt://" + "x" * 8193,
+        "moqt://\u00fc",
+        "moqt://b\n",
+        "\x1b[2J",
+        "banana",
+        "moqt://:5",
+        "moqt://b:0",
+        "https://b:x",
+    ):
         assert http.post("/v1/drain", json={"new_uri": wrong}).status_code == 422
     assert view.drained == ["moqt://b"]
     assert http.get("/v1/drain").status_code == 404

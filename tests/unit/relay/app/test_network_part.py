@@ -74,6 +74,7 @@ def test_keys_that_cannot_be_had_are_said_in_one_line(tmp_path: Path) -> None:
 
 def test_a_key_for_stubs_is_for_stubs(tmp_path: Path) -> None:
     path = tmp_path / "stub-key"
+    path.touch(mode=0o600)
     path.write_text(NetworkKey(b"s" * 32).stub_key().dump())
     with pytest.raises(StartError, match="holds a key for Stubs"):
         key_ring(config(tmp_path, key_file=path))

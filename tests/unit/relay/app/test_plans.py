@@ -253,6 +253,7 @@ def test_a_file_waits_for_its_vias_and_is_dropped_with_its_setting(tmp_path: Pat
     kept = Kept()
     file = tmp_path / "plan.json"
     assert "No such file" in (kept.keeper.load(0.0, T0, file) or "")
+    assert (kept.told[-1].outcome, kept.told[-1].plan_id) == ("refused", "")
     file.write_bytes(b"[]")
     assert "is not an object" in (kept.keeper.load(0.0, T0, file) or "")
     file.write_bytes(SIGNER.sign(PLAN))
@@ -263,7 +264,7 @@ def test_a_file_waits_for_its_vias_and_is_dropped_with_its_setting(tmp_path: Pat
     kept.relay.faults = {}
     assert kept.keeper.tick(0.0, T0) == CHECK_INTERVAL
     assert kept.keeper.state().source == str(file)
-    assert kept.words == ["refused", "accepted"]
+    assert kept.words == ["refused", "refused", "accepted"]
     assert kept.keeper.load(0.0, T0, None) is None
     assert kept.words[-1] == "reverted"
     assert kept.keeper.tick(0.0, T0) is None

@@ -88,6 +88,8 @@ def test_cpp_relays_are_dialled_with_their_protocol() -> None:
         ({"pins": [f"here={PIN}"]}, "node ID"),
         ({"node_certificate": "cert.pem"}, "network.node_key"),
         ({"auth": "certificate"}, "network.ca"),
+        ({"node_id": "0:0"}, "every Stub has it"),
+        ({"policy": "policy.toml"}, "set network.enabled"),
     ],
 )
 def test_what_cannot_be(given: dict[str, Any], words: str) -> None:

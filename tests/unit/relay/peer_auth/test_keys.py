@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,14 @@ from laps_wire.hashing import KeyedHasher
 from testkit.peer_certs import authority, issue_node, store
 
 
+@pytest.fixture(autouse=True)
+def files_are_ours() -> Iterator[None]:
+    """What a test writes, nobody else may open."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 def pem(key: object, password: bytes | None = None) -> bytes:
     locked = serialization.BestAvailableEncryption(password) if password else None
     encoded: bytes = key.private_bytes(  # type: ignore[attr-defined]  # all private keys have it
@@ -45,7 +55,6 @@ def test_a_network_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) 
     assert len(first.secret) == 32
     assert stat.S_IMODE((state / NETWORK_KEY).stat().st_mode) == 0o600
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
-    assert not first.exposed
     assert [path.name for path in state.iterdir()] == [NETWORK_KEY]
     assert obtain_network_key(tmp_path / "other") != first
 
@@ -53,10 +62,18 @@ def test_a_network_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) 
 def test_a_network_key_of_others_may_be_long_and_have_white_space(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("  " + "ab " * 40 + "\n")
-    path.chmod(0o644)
-    key = read_network_key(path)
-    assert key.secret == b"\xab" * 40
-    assert key.exposed
+    path.chmod(0o640)
+    assert read_network_key(path).secret == b"\xab" * 40
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o601])
+def test_a_secret_that_everybody_may_open_is_not_used(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(pem(ed25519.Ed25519PrivateKey.generate()))
+    path.chmod(mode)
+    for read in (read_network_key, read_node_key):
+        with pytest.raises(PeerKeyError, match=rf"mode {mode:04o}\); run: chmod 600 .*key"):
+            read(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"ab" * 15, b"\xff" * 64, b"a" * 33])

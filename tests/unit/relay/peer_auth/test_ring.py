@@ -183,6 +183,7 @@ def test_a_ring_without_a_key_has_no_secret() -> None:
 
 def test_opening_the_key_for_stubs(tmp_path: Path) -> None:
     path = tmp_path / "stub-key"
+    path.touch(mode=0o600)
     path.write_text(NetworkKey(b"s" * 32).stub_key().dump())
     assert open_key_ring("shared-key", tmp_path, key_file=path).schemes == (STUB,)
     assert open_key_ring("shared-key", tmp_path).schemes == (SHARED, STUB)
@@ -430,6 +431,7 @@ def test_opening_reads_the_keys_that_somebody_gave(tmp_path: Path) -> None:
     ca = tmp_path / "ca.pem"
     ca.write_bytes(authority().certificate.public_bytes(serialization.Encoding.PEM))
     network = tmp_path / "network"
+    network.touch(mode=0o600)
     network.write_text("ab" * 32)
     state = tmp_path / "state"
     opened = open_key_ring(

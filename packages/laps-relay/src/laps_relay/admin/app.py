@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from laps_relay.admin.guard import Guard
 from laps_relay.admin.live import LiveFeed
@@ -54,8 +55,20 @@ class DrainRequest(BaseModel):
     """Where clients should go."""
 
     new_uri: str = Field(
-        "", max_length=8192, pattern=r"^[!-~]*$", description="Empty: the same relay, later."
+        "",
+        max_length=8192,
+        pattern=r"^((moqt|https)://[!-~]+)?$",
+        description="moqt://host:port or https://host:port/path. Empty: a near relay that has the"
+        " same tracks, or the same one later.",
     )
+
+    @field_validator("new_uri")
+    @classmethod
+    def _has_a_host(cls, text: str) -> str:
+        parts = urlsplit(text)
+        if text and (not parts.hostname or parts.port == 0):  # .port raises if it is no number
+            raise ValueError("write moqt://host:port, or https://host:port/path")
+        return text
 
 
 def make_app(

@@ -12,6 +12,7 @@ from laps_relay.core.network.guests import GuestWire
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.io.edge_server import EdgeServer
+from laps_wire.moqt.setup import SetupOptions
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp
 from laps_wire.peering.session.cpp import to_cpp_node
@@ -22,8 +23,14 @@ __all__ = ["CppGuests"]
 class CppGuests:
     """Makes them."""
 
-    def __init__(self, network: NetworkRelay, limits: NetworkLimits, *, bridge: int) -> None:
-        """``bridge`` is the number of the network's own session at the Edge."""
+    def __init__(
+        self, network: NetworkRelay, limits: NetworkLimits, *, bridge: int, setup: SetupOptions
+    ) -> None:
+        """``bridge`` is the number of the network's own session at the Edge.
+
+        ``setup`` tells the authorizer who they are.
+        """
+        self._setup = setup
         self.directory = Directory(bridge)
         self._network = network
         self._limits = CppLimits(limits.max_nodes, limits.max_announces, limits.max_subscribes)
@@ -50,6 +57,7 @@ class CppGuests:
             wire=wire,
             egress=link.egress,
             clock=lambda: server.now,
+            setup=self._setup,
             limits=self._limits,
         )
         peer.open(now)

@@ -33,6 +33,9 @@ from laps_relay.core.network.peers import PeerUp
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.io.edge_server import EdgeServer
 from laps_wire.hashing import KeyedHasher
+from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Token
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16
@@ -70,8 +73,12 @@ class JoinedEdge:
         epoch: int,
         stub_limits: StubLimits,
         cpp_limits: NetworkLimits | None,
+        guest_token: AuthToken,
     ) -> None:
-        """``cpp_limits``: for C++ relays; None: they are no guests."""
+        """``cpp_limits``: for C++ relays; None: they are no guests.
+
+        ``guest_token`` tells the authorizer that a session is that of a guest.
+        """
         self.server = server
         self.relay = relay
         self._plane = plane
@@ -84,9 +91,11 @@ class JoinedEdge:
         """Stubs and C++ relays by their sessions, until what they carried was recorded."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
+        token = Token.use_value(guest_token.type, guest_token.value)
+        self._setup = SetupOptions(authorization_tokens=(token,))
         self._cpp: CppGuests | None = None
         if cpp_limits is not None:
-            self._cpp = CppGuests(network, cpp_limits, bridge=BRIDGE_SESSION)
+            self._cpp = CppGuests(network, cpp_limits, bridge=BRIDGE_SESSION, setup=self._setup)
         self._up = self._make_up()
         """What the Edge asks for tracks that its own clients do not have."""
         self._joined: dict[int, _Joined] = {BRIDGE_SESSION: self._up}
@@ -147,6 +156,7 @@ class JoinedEdge:
             egress=link.egress,
             contexts=fresh_context,
             clock=lambda: self.server.now,
+            setup=self._setup,
             limits=self._stub_limits,
         )
         self._joined[number] = stub

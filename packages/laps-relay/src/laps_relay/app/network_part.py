@@ -22,6 +22,7 @@ from socket import socket
 from typing import Final
 
 from laps_relay.admin.network_api import PlanState
+from laps_relay.app.epochs import next_epoch
 from laps_relay.app.joined_edge import JoinedEdge, fresh_context
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
 from laps_relay.app.network_readings import NetworkReadings
@@ -46,6 +47,7 @@ from laps_relay.io.edge_server import EdgeServer
 from laps_relay.io.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_relay.peer_auth import PeerKeyRing
 from laps_sdk.transport.engine import EngineOptions
+from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import LAPS2
@@ -95,7 +97,6 @@ class NetworkPart(NetworkReadings):
         self._observe = observe
         self._edge: JoinedEdge | None = None
         self._guests: JoinedEdge | None = None
-        self._epoch = int(time.time() * 1000)
         self._load = LoadMeter()
         self._drained = False
         self._answered_at = 0.0
@@ -103,6 +104,9 @@ class NetworkPart(NetworkReadings):
         settings = mapping.network_settings(config, self.relay_type)
         self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
         node_id = self.node_id = node_id_of(config, keys)
+        self._epoch, self.forgetful = int(time.time() * 1000), None
+        if network.node_id or network.port:  # else the next start has another node id
+            self._epoch, self.forgetful = next_epoch(config.state_dir, node_id, self._epoch)
         self.relay = NetworkRelay(
             Identity(
                 node_id=node_id,
@@ -153,7 +157,9 @@ class NetworkPart(NetworkReadings):
 
     # Life
 
-    def join(self, server: EdgeServer, relay: EdgeRelay, plane: ForwardingPlane) -> None:
+    def join(
+        self, server: EdgeServer, relay: EdgeRelay, plane: ForwardingPlane, guest_token: AuthToken
+    ) -> None:
         """Let the clients of an Edge have a part in the network."""
         self._edge = self._guests = JoinedEdge(
             server,
@@ -164,6 +170,7 @@ class NetworkPart(NetworkReadings):
             epoch=self._epoch,
             stub_limits=self._stub_limits,
             cpp_limits=self._cpp_limits,
+            guest_token=guest_token,
         )
         self.relay.set_guests(self._edge.guest)
 

@@ -8,13 +8,12 @@ A file for each node in the state directory, which relays of one machine may sha
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from laps_relay.app.kept import keep
 from laps_relay.app.parts import StartError
 from laps_wire.nodeid import NodeId
 
@@ -63,18 +62,4 @@ class PlanMemory:
         plain = {
             name: {"version": row.version, "plan": row.digest} for name, row in followed.items()
         }
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A name that nobody can guess and nobody has taken: nothing is written through a link.
-            descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-            beside = Path(name)
-            try:
-                with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                    json.dump(plain, file)
-                beside.replace(self.path)
-            except OSError:
-                beside.unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            return f"{self.path}: {error.strerror}"
-        return None
+        return keep(self.path, json.dumps(plain))

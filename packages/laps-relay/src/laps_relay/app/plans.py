@@ -162,8 +162,7 @@ class PlanKeeper:
         try:
             text = file.read_bytes()
         except OSError as error:
-            self._refusal = f"{file}: {error.strerror}"
-            return self._refusal
+            return self._refuse(b"", f"{file}: {error.strerror}")
         return self._load(now, wall_us, text, str(file))
 
     def _load(self, now: float, wall_us: int, text: bytes, source: str) -> str | None:

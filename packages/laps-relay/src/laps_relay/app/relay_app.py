@@ -147,7 +147,7 @@ class RelayApp:
         self.view.node_id = str(self.network.relay.node_id)
         self._watching.attend(self.network)
         if config.network.takes_clients:
-            self.network.join(self.server, self._relay, self._plane)
+            self.network.join(self.server, self._relay, self._plane, self.authorizer.guest)
 
     def _make_edge(self, config: RelayConfig) -> EdgeRelay:
         """The Edge's control plane, traced if that is asked for."""
@@ -227,6 +227,12 @@ class RelayApp:
                     "other relays are not told how to reach this one",
                     listens=self.network.contact,
                     advice="set network.contacts to host:port as others see it, or network.host",
+                )
+            if self.network.forgetful is not None:
+                self.logger.warning(
+                    "the boot epoch is not kept: a restart after the clock went back is refused",
+                    reason=self.network.forgetful,
+                    advice="set state_dir",
                 )
         try:
             if config.network.takes_clients:

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from laps_relay.app import RelayApp
+from laps_wire.peering.laps2 import RelayType
 
 __all__ = ["announce", "facts"]
 
@@ -27,8 +28,9 @@ def facts(app: RelayApp) -> dict[str, Any]:
         told |= {
             "node": str(app.network.relay.node_id),
             "type": app.network.relay_type.name.lower(),
-            "peers": app.network.contact,
         }
+        if app.network.relay_type is not RelayType.STUB:  # a Stub dials, and is not dialled
+            told["peers"] = app.network.contact
     return told
 
 
@@ -40,6 +42,7 @@ def announce(told: Mapping[str, Any], *, development: bool, tokens: bool, as_jso
         return
     if "node" in told:
         typer.echo(f"node         {told['node']} ({told['type']})")
+    if "peers" in told:
         typer.echo(f"peers        {told['peers']}")
     if "workers" in told:
         typer.echo(f"workers      {len(told['workers'])}")

@@ -96,6 +96,11 @@ def serve(
     }
     loaded = load_or_exit(file, flags)
     with one_line_errors():
+        if port and not loaded.config.network.takes_clients:
+            raise StartError(
+                f"--port {port}: a relay of type {loaded.config.network.type} takes no clients;"
+                " peers connect to --peer-port"
+            )
         worker = None if as_worker is None else Worker.parse(as_worker)
         if worker is not None:
             flags |= worker.flags(loaded.config)

@@ -15,7 +15,7 @@ from laps_relay.sim.build import network_relay
 from laps_relay.sim.figures import Figures
 from laps_relay.sim.mutants import MUTANTS, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate, simulate_seed
-from laps_relay.sim.scenario import scenario
+from laps_relay.sim.scenario import KINDS, scenario
 
 __all__ = ["app"]
 
@@ -24,6 +24,13 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(plan)
+
+
+def _kind(text: str | None) -> str | None:
+    if text is not None and text not in KINDS:
+        raise typer.BadParameter(f"{text!r}: one of {', '.join(KINDS)}")
+    return text
+
 
 Relays = Annotated[
     int | None, typer.Option("--relays", min=3, help="How many; 12 to 30 by the seed.")
@@ -40,8 +47,9 @@ Kind = Annotated[
     str | None,
     typer.Option(
         "--kind",
-        help="Only planned changes, faults, networks in which Vias are injected, or narrow links: "
-        "planned, faults, steering, narrow.",
+        callback=_kind,
+        help="Only planned changes, faults, networks in which Vias are injected, narrow links, or "
+        "many short streams over bad links: planned, faults, steering, narrow, busy.",
     ),
 ]
 
@@ -50,9 +58,12 @@ def _seeds(text: str) -> range:
     first, _, last = text.partition(":")
     try:
         start = int(first)
-        return range(start, int(last) + 1 if last else start + 1)
+        numbers = range(start, int(last) + 1 if last else start + 1)
     except ValueError:
         raise typer.BadParameter(f"{text!r}: a number, or first:last") from None
+    if not numbers:
+        raise typer.BadParameter(f"{text!r}: no seeds at all; the first one comes first")
+    return numbers
 
 
 def _command(outcome: Outcome, relays: int | None, topology: str | None, kind: str | None) -> str:
@@ -130,6 +141,8 @@ def mutants(
     only: Annotated[str | None, typer.Option("--only", help="One of them.")] = None,
 ) -> None:
     """Break the relay on purpose, in many ways, and show that the simulator sees each of them."""
+    if only is not None and only not in MUTANTS:
+        raise typer.BadParameter(f"{only!r}: one of {', '.join(MUTANTS)}", param_hint="--only")
     missed = 0
     typer.echo(f"{'break':28} {'seen as':16} {'seed':>6} {'CPU':>7}  what it is")
     for name, mutant in MUTANTS.items():

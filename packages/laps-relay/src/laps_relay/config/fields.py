@@ -34,7 +34,12 @@ def _path(path: Path) -> Path:
 
 
 def _node_id(text: str) -> str:
-    return str(NodeId.parse(text)) if text else text
+    if not text:
+        return text
+    node = NodeId.parse(text)
+    if node == 0:
+        raise ValueError("0 is no node id: every Stub has it; choose another one, or none")
+    return str(node)
 
 
 def _label(text: str) -> str:

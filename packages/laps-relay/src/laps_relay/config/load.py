@@ -90,6 +90,9 @@ def _unknown(dotted: str, setting: Setting, sections: Mapping[str, type[BaseMode
     # A key in the wrong table is as common as a misspelt one.
     last = dotted.rpartition(".")[2]
     near = [name for name in known if name.rpartition(".")[2] == last]
+    tables = difflib.get_close_matches(dotted, [name for name in sections if name], 1, 0.8)
+    if not near and tables:
+        near = [f"[{tables[0]}]"]
     near = near or difflib.get_close_matches(dotted, known, 1, 0.6)
     right = f"did you mean {near[0]}?" if near else "'laps-relay config schema' lists all keys"
     return Problem(where=setting.place, key=dotted, wrong="unknown key", right=right)

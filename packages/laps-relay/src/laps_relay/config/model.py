@@ -139,6 +139,12 @@ class Auth(Section):
     anonymous: Annotated[list[Annotated[str, BeforeValidator(_scope)]], BeforeValidator(words)] = (
         key([], "Scopes that need no token, e.g. 'sub:public/*'.", "at-once")
     )
+    guests: Annotated[list[Annotated[str, BeforeValidator(_scope)]], BeforeValidator(words)] = key(
+        [],
+        "Scopes of Stubs and C++ relays that peer with this Edge: they proved themselves as peers,"
+        " look at the tokens of their own clients, and pass none on.",
+        "at-once",
+    )
     token_types: Numbers = key([1], "MoQT token types that are read as CAT.", "at-once")
     setup_required: bool = key(False, "Whether SETUP itself needs a token.", "at-once")
     require_expiry: bool = key(True, "Refuse tokens that never end.", "at-once")
@@ -148,7 +154,7 @@ class Auth(Section):
 
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
-        meant = ("audience", "issuers", "anonymous", "setup_required")
+        meant = ("audience", "issuers", "anonymous", "guests", "setup_required")
         found = [name for name in meant if getattr(self, name)]
         if found and not self.keys:
             raise MisfitError(
@@ -226,3 +232,13 @@ class RelayConfig(Section):
     network: Network = Network()
     plan: PlanFiles = PlanFiles()
     observe: Observe = Observe()
+
+    @model_validator(mode="after")
+    def _has_ways(self) -> Self:
+        if self.plan.file is not None and not self.network.active:
+            raise MisfitError(
+                "plan.file",
+                "a relay that stands alone has no ways to plan: set network.enabled, or give"
+                " --peer-port",
+            )
+        return self

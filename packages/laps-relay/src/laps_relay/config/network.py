@@ -270,6 +270,12 @@ class Network(Section):
             raise MisfitError(
                 "type", "a stub needs an Edge to be a child of: set network.peers, or give --peer"
             )
+        if self.policy is not None and not self.active:
+            raise MisfitError(
+                "policy",
+                "a relay that stands alone keeps to no policy: set network.enabled, or give"
+                " --peer-port",
+            )
         if self.workers > 1 and self.type != "edge":
             raise MisfitError(
                 "workers", f"workers are Edges, and the type is {self.type}: set workers = 1"

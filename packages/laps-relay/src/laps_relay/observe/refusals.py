@@ -19,7 +19,10 @@ _ADVICE: Final = {
     CloseCode.NOT_AUTHORIZED: "compare network.key_file of both relays, or their certificates",
     CloseCode.HASH_MISMATCH: "give both relays the same network.key_file",
     CloseCode.NODE_ID_CONFLICT: "give one of the two relays another network.node_id",
-    CloseCode.STALE_EPOCH: "stop one of the two relays that have this key and node id",
+    CloseCode.STALE_EPOCH: (
+        "stop one of the two relays that have this key and node id; or, if there is only one,"
+        " its clock went back and its state directory was lost: set the clock"
+    ),
     CloseCode.MODE_REFUSED: "compare network.type of both relays",
     CloseCode.POLICY: "ask 'laps-relay policy explain' there",
 }

@@ -78,8 +78,6 @@ class NetworkKey:
     """The secret that all relays of a network share."""
 
     secret: bytes = field(repr=False)
-    exposed: bool = False
-    """Whether everybody on this machine may read the file."""
     names: bytes = field(default=b"", repr=False)
     """The key for name hashes of a key that is for Stubs only; others make it from the secret."""
 
@@ -141,25 +139,24 @@ def read_network_key(path: Path) -> NetworkKey:
 
     Or with the key for Stubs, as ``laps-relay stub-key`` writes it.
     """
-    text, mode = _read(path, "network key")
+    text = _read(path, "network key", secret=True)
     for_stubs = text.startswith(_STUB_PREFIX)
     try:
         secret = bytes.fromhex(text.removeprefix(_STUB_PREFIX).decode("ascii"))
     except ValueError:
         secret = b""
-    exposed = bool(mode & stat.S_IROTH)
     if for_stubs:
         if len(secret) != 2 * _DERIVED_BYTES:
             raise PeerKeyError(
                 f"network key {path}: holds no key for Stubs; make it with laps-relay stub-key"
             )
-        return NetworkKey(secret[:_DERIVED_BYTES], exposed, secret[_DERIVED_BYTES:])
+        return NetworkKey(secret[:_DERIVED_BYTES], secret[_DERIVED_BYTES:])
     if len(secret) < MIN_KEY_BYTES:
         raise PeerKeyError(
             f"network key {path}: holds no key; {2 * MIN_KEY_BYTES} or more hexadecimal digits"
             " belong there (openssl rand -hex 32)"
         )
-    return NetworkKey(secret, exposed)
+    return NetworkKey(secret)
 
 
 def obtain_network_key(state_dir: Path) -> NetworkKey:
@@ -175,7 +172,7 @@ def obtain_network_key(state_dir: Path) -> NetworkKey:
 
 def read_node_key(key_path: Path, certificate_path: Path | None = None) -> NodeKey:
     """A PEM key, with the PEM certificates of an authority or with one that signs itself."""
-    pem, _ = _read(key_path, "node key")
+    pem = _read(key_path, "node key", secret=True)
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError):
@@ -186,7 +183,7 @@ def read_node_key(key_path: Path, certificate_path: Path | None = None) -> NodeK
         raise PeerKeyError(f"node key {key_path}: only Ed25519 and P-256 keys are used")
     if certificate_path is None:
         return NodeKey(key, (_self_signed(key),))
-    found, _ = _read(certificate_path, "node certificate")
+    found = _read(certificate_path, "node certificate")
     try:
         chain = tuple(x509.load_pem_x509_certificates(found))
     except ValueError:
@@ -244,11 +241,21 @@ def _self_signed(key: SigningKey) -> x509.Certificate:
 # Files
 
 
-def _read(path: Path, what: str) -> tuple[bytes, int]:
+def _read(path: Path, what: str, *, secret: bool = False) -> bytes:
+    """A file; a secret that everybody on this machine may open is not used."""
     try:
-        return path.read_bytes(), path.stat().st_mode
+        # One descriptor for both: the mode that is checked is that of the file that is read.
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read()
     except OSError as error:
         raise PeerKeyError(f"{what} {path}: cannot be read: {error.strerror}") from None
+    if secret and mode & stat.S_IRWXO:
+        raise PeerKeyError(
+            f"{what} {path}: everybody may open it (mode {stat.S_IMODE(mode):04o});"
+            f" run: chmod 600 {path}"
+        )
+    return data
 
 
 def _make(path: Path, data: bytes) -> None:

@@ -34,8 +34,10 @@ from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["FAULTS", "LARGE", "PLANNED", "Deed", "Scenario", "scenario"]
+__all__ = ["FAULTS", "KINDS", "LARGE", "PLANNED", "Deed", "Scenario", "scenario"]
 
+KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy")
+"""What a run can be told to have."""
 PLANNED: Final = ("insert", "drain", "slower", "policy")
 FAULTS: Final = (
     "cut", "half", "crash", "pause", "slow", "double", "liar", "garbage", "reflector", "flood",
@@ -144,6 +146,8 @@ def scenario(
     ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs, as every fifteenth seed has
     anyway.
     """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of run: {', '.join(KINDS)}")
     has_stubs = topology is not None and topology.endswith(STUBS)
     if topology is not None:
         topology = topology.removesuffix(STUBS)
