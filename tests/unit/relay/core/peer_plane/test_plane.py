@@ -8,6 +8,7 @@ import pytest
 
 from laps_relay.core.network.interfaces import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
 from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.core.timers import first_of
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataKind
@@ -18,6 +19,7 @@ from testkit.peer_plane import CONTEXT, KEY, PeerNet, head
 def test_it_is_the_plane_of_the_network() -> None:
     plane: PeerForwarding = PeerPlane(None)
     assert plane.poll_timeout() is None
+    assert first_of(plane.clocks, plane.samples_at) is None
     assert plane.poll_notices() == []
     assert plane.entries() == {}
     assert plane.fib_size() == 0

@@ -58,9 +58,10 @@ from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import NodeInfo, NodePathItem, RelayType
 from laps_wire.varint import QUIC_MAX
 
-__all__ = ["Changes", "Fault", "Nib", "Report"]
+__all__ = ["NOTHING", "Changes", "Fault", "Nib", "Report"]
 
-_NOTHING: Final = Changes([], [])
+NOTHING: Final = Changes([], [])
+"""As after most events."""
 
 
 class Nib:
@@ -263,7 +264,7 @@ class Nib:
         if node == self._node:
             return self._local
         table = self._table
-        if not table.is_fresh:
+        if table.stale:
             table.refresh()
         record = table.records.get(node)
         return None if record is None else record.told
@@ -280,7 +281,7 @@ class Nib:
 
     def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
         """The best way that forwards and that the rule allows."""
-        if not self._table.is_fresh:
+        if self._table.stale:
             self._table.refresh()
         record = self._table.records.get(node)
         if record is None or record.best is None or record.rank[0]:
@@ -296,7 +297,7 @@ class Nib:
     def next_hop(self, node: NodeId) -> NodeId | None:
         """Where the best way begins that forwards; None if there is none."""
         table = self._table
-        if not table.is_fresh:
+        if table.stale:
             table.refresh()
         record = table.records.get(node)
         if record is None or record.best is None or record.rank[0]:
@@ -328,13 +329,13 @@ class Nib:
     def take_changes(self) -> Changes:
         """What changed since the last time."""
         table = self._table
-        if not table.is_fresh:
+        if table.stale or table.news:
             self._imports.reconsider()
         if not (table.routes or table.nodes or table.ways):
-            # As after most events; what was forgotten by one peer only is no news either.
+            # What was forgotten by one peer only is no news either.
             if self._lost:
                 self._lost.clear()
-            return _NOTHING
+            return NOTHING
         alternates = sorted(table.ways.keys() - table.routes.keys())
         forgotten, self._lost = self._lost, {}
         lost = {
@@ -412,9 +413,10 @@ class Nib:
             self._now = now
         else:
             now = self._now
+        table = self._table
         while (peer := self._due.pop(now)) is not None:
-            self._measure(now, self._table.peers[peer])
-        if not self._table.is_fresh:
+            self._measure(now, table.peers[peer])
+        if table.stale or table.news:
             self._imports.reconsider()
         self._exports.settle(now)
 
