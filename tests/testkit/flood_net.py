@@ -239,3 +239,30 @@ class FloodNet:
             used = {entry.identity: entry.stamp for entry in node.table.live()}
             assert used == truth, f"node {index}"
             assert {identity: entry.stamp for identity, entry in node.used.items()} == truth
+
+
+def table(*, reflect: bool = True, most: int = 100, nodes: tuple[int, ...] = (1, 2, 3, 9)) -> Table:
+    """A table with sessions 1 to 3 to nodes 1 to 3, all known with epoch 1."""
+    made: Table = FloodTable(
+        SubscribeEntries(NodeId(100)),
+        NetworkSettings(reflect=reflect, max_subscribes=most),
+        exports=lambda *_: True,
+    )
+    for session in (1, 2, 3):
+        made.add_session(session, source=NodeId(session))
+    for node in nodes:
+        made.node_changed(0.0, NodeId(node), 1)
+    return made
+
+
+def told(made: Table) -> dict[int, tuple[list[int], list[int]]]:
+    """What each session is told: the sequences that are advertised, and those withdrawn."""
+    found = {}
+    for session in (1, 2, 3):
+        advertise, withdraw = made.flush(session)
+        if advertise or withdraw:
+            found[session] = (
+                [item.stamp.sequence for item in advertise],
+                [item.stamp.sequence for item in withdraw],
+            )
+    return found

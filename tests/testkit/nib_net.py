@@ -30,7 +30,18 @@ from laps_wire.peering.laps2 import (
     Stamp,
 )
 
-__all__ = ["NibNet", "key_of", "node_info"]
+__all__ = [
+    "BERLIN",
+    "TOKYO",
+    "WE",
+    "NibNet",
+    "key_of",
+    "located",
+    "nib_of",
+    "node_info",
+    "told",
+    "with_peers",
+]
 
 _WEIGHTS = {
     LoadClass.NORMAL: 0,
@@ -259,3 +270,41 @@ class NibNet:
                 assert info is not None
                 path = tuple(item.node_id for item in info.path)
                 assert relays == (*reversed(path), node)
+
+
+# One of them, for tests of single rules
+
+WE = NodeId(10)
+BERLIN, TOKYO = Location(13.4, 52.5), Location(139.7, 35.7)
+
+
+def nib_of(**changes: object) -> Nib:
+    """One that knows nobody."""
+    settings = replace(NetworkSettings(), **changes)  # type: ignore[arg-type]  # fields of the settings
+    return Nib(node_info(WE), settings, policy=OPEN_POLICY)
+
+
+def with_peers(*peers: int, srtt_us: int = 10_000, nib: Nib | None = None) -> Nib:
+    """One that has control sessions with these."""
+    nib = nib or nib_of()
+    for peer in peers:
+        nib.add_peer(0.0, NodeId(peer), node_info(peer), srtt_us=srtt_us, forwards=True)
+    return nib
+
+
+def told(nib: Nib, peer: int, now: float = 0.0) -> tuple[dict[int, tuple[int, ...]], list[int]]:
+    """What a flush says: node to the relays on its path, and the withdrawn."""
+    advertise, withdraw = nib.flush(now, NodeId(peer))
+    paths = {
+        int(info.node.node_id): tuple(int(item.node_id) for item in info.path) for info in advertise
+    }
+    return paths, [int(node) for node in withdraw]
+
+
+def located(light_time: bool = True) -> Nib:
+    """One in Berlin, with a peer there."""
+    settings = replace(NetworkSettings(), light_time=light_time)
+    nib = Nib(node_info(WE, location=BERLIN), settings, policy=OPEN_POLICY)
+    peer = NodeId(1)
+    nib.add_peer(0.0, peer, node_info(peer, location=BERLIN), srtt_us=1_000, forwards=True)
+    return nib

@@ -14,6 +14,7 @@ from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.fields import U8, VARINT, FieldCodec
 from laps_wire.layout import Array, Layout, Many
+from laps_wire.varint import VI64
 from testkit.fields import (
     check_codec_bytes,
     check_codec_values,
@@ -123,6 +124,20 @@ def test_tables_of_any_length() -> None:
 
     assert write(Layout(Empty), Empty()) == b""
     assert read(Layout(One, ("x", U8)), write(Layout(One, ("x", U8)), One(9))) == (One(9), 1)
+
+
+def test_what_is_shared_is_written_once_and_never_mistaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "MOST_SHARED", 2)
+    shared = Layout(Point, ("x", U8), ("y", VARINT), shared=True)
+    points = [Point(x, 1000 + x) for x in range(5)]
+    for point in (*points, *points, *points[:1] * 3, Point(0, 1000), Point(200, 300)):
+        assert write(shared, point) == write(POINT, point)
+    with pytest.raises(EncodeError, match=r"x: 256 does not fit"):
+        write(shared, Point(256, 300))
+    other = Writer(integers=VI64)
+    shared.write(other, points[1], "")
+    POINT.write(other, points[1], "")
+    assert other.getvalue()[:3] == other.getvalue()[3:] != write(shared, points[1])
 
 
 def test_public_names() -> None:

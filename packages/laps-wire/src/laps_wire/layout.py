@@ -22,13 +22,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.fields import VARINT, FieldCodec, reader_of, writer_of
+from laps_wire.varint import QUIC
 
-__all__ = ["Array", "Layout", "Many"]
+__all__ = ["MOST_SHARED", "Array", "Layout", "Many"]
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -105,17 +106,26 @@ def _write_items(codec: FieldCodec[T], writer: Writer, items: tuple[T, ...], fie
             raise EncodeError(f"{field}[{index}]{error}") from None
 
 
+MOST_SHARED: Final = 4_096
+"""Objects of one layout whose bytes are kept."""
+
+
 class Layout(Generic[M]):
     """The table of one message or structure: a dataclass and its fields in wire order.
 
     The table must name every field of the dataclass, in the dataclass's order, so that neither can
     change without the other. A dataclass may refuse a combination of values in ``__post_init__``
     with ``ValueError``; for a reader that is the peer's fault and becomes ``MalformedError``.
+
+    ``shared``: the same object is written many times, such as an entry that goes to all peers. What
+    it became is kept with the object, of the last :data:`MOST_SHARED` or so.
     """
 
-    __slots__ = ("_reads", "_values", "_writes", "cls", "table")
+    __slots__ = ("_reads", "_shared", "_values", "_writes", "cls", "table")
 
-    def __init__(self, cls: type[M], *table: tuple[str, FieldCodec[Any]]) -> None:
+    def __init__(
+        self, cls: type[M], *table: tuple[str, FieldCodec[Any]], shared: bool = False
+    ) -> None:
         names = [name for name, _ in table]
         declared = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         if names != declared:
@@ -126,6 +136,8 @@ class Layout(Generic[M]):
         self._reads = tuple((name, reader_of(codec)) for name, codec in table)
         self._writes = tuple((name, writer_of(codec)) for name, codec in table)
         self._values = _values_getter(names)
+        # By identity: an object that is kept here has its id for itself.
+        self._shared: dict[int, tuple[M, bytes]] | None = {} if shared else None
 
     def read(self, reader: Reader, field: str) -> M:
         """Read a whole structure."""
@@ -144,6 +156,19 @@ class Layout(Generic[M]):
 
     def write(self, writer: Writer, value: M, field: str) -> None:
         """Write a whole structure."""
+        if self._shared is None or writer.integers is not QUIC:
+            self._write(writer, value, field)
+            return
+        known = self._shared.get(id(value))
+        if known is None:
+            inner = Writer()
+            self._write(inner, value, field)
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            known = self._shared[id(value)] = value, inner.getvalue()
+        writer.raw(known[1])
+
+    def _write(self, writer: Writer, value: M, field: str) -> None:
         # The path is put together only when something failed: a message has many good fields.
         try:
             for (name, write), item in zip(self._writes, self._values(value), strict=True):

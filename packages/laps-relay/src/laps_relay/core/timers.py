@@ -73,9 +73,11 @@ class Timers(Generic[K]):
         return key
 
 
-def first_of(group: Iterable[Timers[Any]]) -> float | None:
-    """When the first timer of several objects is due: what asks all of them after every event."""
-    first: float | None = None
+def first_of(group: Iterable[Timers[Any]], first: float | None = None) -> float | None:
+    """When the first timer of several objects is due: what asks all of them after every event.
+
+    ``first`` is another time to be considered.
+    """
     for timers in group:
         heap = timers._heap  # noqa: SLF001 - of the same module
         # What stands first is the earliest, moved or not.

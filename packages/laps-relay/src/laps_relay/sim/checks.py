@@ -72,19 +72,17 @@ class Checks:
         self.made = 0
         self._ended: dict[tuple[str, int, int], float] = {}
         """When sets of relays on connections were withdrawn."""
-        world.watch(self.subscribe_gone)
+        world.watch(self.subscribe_gone, SubscribeGone)
         if world.scenario.offered:
-            world.watch(self.set_gone)
+            world.watch(self.set_gone, SetGone)
 
     def _fail(self, rule: str, text: str) -> BreakError:
         return BreakError(rule, text, self._world.clock.now)
 
     # While it runs
 
-    def subscribe_gone(self, process: RelayProcess, event: object) -> None:
+    def subscribe_gone(self, process: RelayProcess, event: SubscribeGone) -> None:
         """An o-relay loses a subscriber only when that wants it no more, and not at once."""
-        if not isinstance(event, SubscribeGone):
-            return
         world = self._world
         now = world.clock.now
         key = event.entry.full_name_hash
@@ -106,9 +104,9 @@ class Checks:
                 "unsubscribed", f"{process.contact} lost the subscribe of {source.contact} too soon"
             )
 
-    def set_gone(self, process: RelayProcess, event: object) -> None:
+    def set_gone(self, process: RelayProcess, event: SetGone) -> None:
         """Remember when a set ended: the peer may not have heard of it."""
-        if isinstance(event, SetGone) and not event.incoming and event.session in process.ends:
+        if not event.incoming and event.session in process.ends:
             connection = process.ends[event.session].connection
             self._ended[process.contact, connection, event.sns_id] = self._world.clock.now
 

@@ -80,13 +80,12 @@ class Convergence:
         """The longest that was granted."""
         self.longest = 0.0
         """From a change to the last route that moved after it."""
-        world.watch(self._event)
+        world.watch(self._event, PeerAdded, PeerGone)
         world.when_disturbed(self.changed)
 
     def _event(self, process: RelayProcess, event: object) -> None:  # noqa: ARG002
-        if isinstance(event, PeerAdded | PeerGone):
-            self._lost |= isinstance(event, PeerGone)
-            self.changed()
+        self._lost |= isinstance(event, PeerGone)
+        self.changed()
 
     def changed(self) -> None:
         """The network is another one from now on."""
@@ -180,15 +179,16 @@ class Convergence:
         graph: dict[NodeId, dict[NodeId, int]] = {node: {} for node in peers}
         wires: list[Wire] = []
         for node, near in peers.items():
+            here = names[node]
             for other in near:
                 if node not in peers.get(other, ()):
                     return None  # the other side has not noticed yet
-                wire = world.network.wire(names[node].contact, names[other].contact)
-                if wire is None or wire.slow or any(wire.blocked.values()):
+                there = names[other]
+                wire = world.network.wire(here.contact, there.contact)
+                if wire is None or wire.slow or (wire.blocked and any(wire.blocked.values())):
                     return None
                 wires.append(wire)
-                types = (names[node].spec.relay_type, names[other].spec.relay_type)
-                if RelayType.CONTROL not in types:
+                if not (here.is_control or there.is_control):
                     graph[node][other] = wire.srtt_us
         return graph, wires
 

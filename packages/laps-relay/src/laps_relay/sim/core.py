@@ -8,6 +8,7 @@ protocols, so the machinery can be tested with a core that does one thing only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
 from laps_relay.core.interfaces import Egress, OutStream
@@ -157,6 +158,9 @@ class Tables(Protocol):
 
     def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """What peers were told: (peer, node, relays on the way)."""
+
+    def mentioned(self) -> AbstractSet[NodeId]:
+        """All nodes that any peer was told of, and the relays on the ways there."""
 
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""

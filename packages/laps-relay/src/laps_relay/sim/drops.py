@@ -18,6 +18,7 @@ see its stream reset, with the same code.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from laps_relay.sim.ledger import FLIGHT, BreakError, GivenUp, Group, Object, read_object
@@ -53,10 +54,16 @@ def identify(data: bytes, *, framed: bool, datagram: bool) -> Seen | None:
         return None
     header = decode_data_header(data)
     if framed:
-        item = read_framed(data[header.size :], datagram=datagram)
+        item = _first_object(data[header.size :], datagram)
     else:
         item = read_object(data, header.size, whole=False)
     return None if item is None else Seen(header, item)
+
+
+@lru_cache(maxsize=1024)
+def _first_object(data: bytes, datagram: bool) -> Object | None:
+    """The first object; it crosses several links, and is the same on each of them."""
+    return read_framed(data, datagram=datagram)
 
 
 class Drops:

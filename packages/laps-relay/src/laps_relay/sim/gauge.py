@@ -43,6 +43,8 @@ class Gauge:
 
     def bad(self, sender: str, receiver: str) -> float | None:
         """Since when a wire is not what classes ask for, in one direction; None: it is."""
+        if not self._lossy and not self._congested:
+            return None
         times = [self._lossy.get((sender, receiver))]
         ends = [end for end in self._world.network.of(sender) if end.pipe.receiver == receiver]
         if ends and all(end in self._congested for end in ends):

@@ -5,32 +5,37 @@ of the specification at a time, by replacing a method while a run goes on. ``lap
 mutants`` prints which invariant saw each of them; a test keeps it so.
 """
 
-# ruff: noqa: SLF001 - what is broken here is inside
-
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from laps_relay.core.network import set_plan, set_switch
-from laps_relay.core.network.adj_out import Exports
-from laps_relay.core.network.core import NetworkCore
-from laps_relay.core.network.flood_telling import Telling
-from laps_relay.core.network.floods import FloodTable
-from laps_relay.core.network.forwarding import SetIdle
-from laps_relay.core.network.nib import Nib
-from laps_relay.core.network.node_table import NodeTable
-from laps_relay.core.network.parts import Due, NetworkParts
-from laps_relay.core.network.set_choice import Chooser
-from laps_relay.core.network.sets import Sets
-from laps_relay.core.network.wants import Wants
-from laps_relay.core.network.ways import Ways
-from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.sim.build import network_relay
+from laps_relay.sim.core_mutants import (
+    adj_in_kept,
+    answers_lost,
+    best_not_told,
+    break_before_make,
+    early_data_dropped,
+    epoch_ignored,
+    ghosts_chased,
+    newcomers_not_told,
+    no_split_horizon,
+    no_withdrawals,
+    not_resteered,
+    or_compare,
+    policy_skipped,
+    sequence_ignored,
+    set_updates_lost,
+    sets_end_early,
+    sets_kept,
+    told_late,
+    unsubscribed_at_once,
+)
 from laps_relay.sim.narrow_kind import NARROW
 from laps_relay.sim.narrow_mutants import priority_ignored, ttl_ignored
 from laps_relay.sim.runner import Outcome, simulate, simulate_seed, uncollected
@@ -43,8 +48,6 @@ from laps_relay.sim.steering_mutants import (
     vias_not_dialled,
 )
 from laps_relay.sim.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
-from laps_wire.peering.laps2 import Stamp
-from laps_wire.peering.session import SnsStanding
 
 __all__ = ["MUTANTS", "Mutant", "applied", "hunt"]
 
@@ -115,172 +118,6 @@ def _is_clean(seed: int, relays: int, topology: str, kind: str) -> bool:
     return simulate_seed(seed, relays=relays, topology=topology, kind=kind).ok
 
 
-# Nodes
-
-
-class _OrRank(tuple[int, ...]):
-    """Shorter or faster: the comparison that is none."""
-
-    __slots__ = ()
-
-    def __lt__(self, other: tuple[int, ...]) -> bool:
-        if self[:3] != other[:3]:
-            return tuple(self[:3]) < tuple(other[:3])
-        return self[3] < other[3] or self[4] < other[4]
-
-
-def _or_compare(patch: Patch) -> None:
-    rank = NodeTable._rank
-    patch.set(NodeTable, "_rank", lambda self, peer, info: _OrRank(rank(self, peer, info)))
-
-
-def _no_withdrawals(patch: Patch) -> None:
-    flush = Exports.flush
-    patch.set(Exports, "flush", lambda self, peer: (flush(self, peer)[0], ()))
-
-
-def _no_split_horizon(patch: Patch) -> None:
-    def wanted(self: Exports, peer: Any, node: Any) -> Any:
-        if node == self._node:
-            return self._own
-        record = self._table.records.get(node)
-        return None if record is None or node == peer.node else record.export
-
-    patch.set(Exports, "_wanted", wanted)
-
-
-def _adj_in_kept(patch: Patch) -> None:
-    def remove_peer(self: Nib, now: float, peer: Any) -> None:
-        record = self._table.peers.get(peer)
-        if record is not None:
-            record.out = None
-        self._settle(now)
-
-    patch.set(Nib, "remove_peer", remove_peer)
-
-
-def _best_not_told(patch: Patch) -> None:
-    renew = Exports._renew
-
-    def stubborn(self: Exports, now: float, node: Any) -> None:
-        record = self._table.records.get(node)
-        if record is None or record.export is None or record.best is None:
-            renew(self, now, node)
-
-    patch.set(Exports, "_renew", stubborn)
-
-
-def _not_resteered(patch: Patch) -> None:
-    patch.set(Sets, "reroute", lambda self, now, nodes=None, *, cut=False: None)  # noqa: ARG005
-
-
-def _told_late(patch: Patch) -> None:
-    schedule = NetworkCore._schedule
-
-    def patient(self: NetworkCore, now: float) -> None:
-        waits = self._timers.when((Due.LOOK, 0)) is not None
-        schedule(self, now)
-        if not waits and self._timers.when((Due.LOOK, 0)) is not None:
-            self._timers.set((Due.LOOK, 0), now + 10 * self._settings.batch)
-
-    patch.set(NetworkCore, "_schedule", patient)
-
-
-# Announces and subscribes
-
-
-def _epoch_ignored(patch: Patch) -> None:
-    node_changed = FloodTable.node_changed
-
-    def forgiving(self: Any, now: float, node: Any, epoch: int | None) -> None:
-        source = self._state.sources.get(node)
-        if source is not None and epoch is not None:
-            source.epoch = epoch
-        node_changed(self, now, node, epoch)
-
-    patch.set(FloodTable, "node_changed", forgiving)
-
-
-def _sequence_ignored(patch: Patch) -> None:
-    heard = FloodTable._heard
-
-    def gullible(self: Any, now: float, peer: Any, item: Any, *, dead: bool) -> Any:
-        source = self._state.sources.get(item.source)
-        record = None if source is None else source.records.get(self._kind.key(item))
-        if record is not None and item.stamp < record.item.stamp:
-            stamp = Stamp(item.stamp.epoch, max(0, item.stamp.sequence - 1))
-            record.item = replace(record.item, stamp=stamp)
-        return heard(self, now, peer, item, dead=dead)
-
-    patch.set(FloodTable, "_heard", gullible)
-
-
-def _newcomers_not_told(patch: Patch) -> None:
-    fill = Telling.fill
-
-    def silent(self: Any, peer: Any) -> None:
-        fill(self, peer)
-        peer.full = False
-
-    patch.set(Telling, "fill", silent)
-    patch.set(Telling, "resend", lambda self, peer: None)  # noqa: ARG005
-
-
-def _unsubscribed_at_once(patch: Patch) -> None:
-    unwant = Wants.unwant
-
-    def hasty(self: Wants, now: float, name: Any) -> None:
-        unwant(self, now - self._settings.unsubscribe_delay, name)
-
-    patch.set(Wants, "unwant", hasty)
-
-
-def _answers_lost(patch: Patch) -> None:
-    patch.set(NetworkParts, "respond", lambda self, now, session, response: None)  # noqa: ARG005
-
-
-# Sets and forwarding
-
-
-def _set_updates_lost(patch: Patch) -> None:
-    patch.set(NetworkParts, "update_sns", lambda self, now, session, sns_id, targets: None)  # noqa: ARG005
-
-
-def _break_before_make(patch: Patch) -> None:
-    plan = set_plan.plan
-
-    def in_place(before: Any, after: Any, **_: Any) -> Any:
-        return plan(before, after, wanted=frozenset(), moved=frozenset())
-
-    patch.set(set_switch, "plan", in_place)
-
-
-def _sets_kept(patch: Patch) -> None:
-    patch.set(Sets, "idle", lambda self, now, notice: None)  # noqa: ARG005
-
-
-def _sets_end_early(patch: Patch) -> None:
-    def impatient(self: PeerPlane, now: float, egress: Any) -> None:  # noqa: ARG001
-        self._state.notices.append(SetIdle(egress))
-
-    patch.set(PeerPlane, "retire", impatient)
-
-
-def _ghosts_chased(patch: Patch) -> None:
-    patch.set(Chooser, "_steady", lambda self, now, record, target, hop: hop)  # noqa: ARG005
-
-
-def _policy_skipped(patch: Patch) -> None:
-    patch.set(Ways, "refusal", lambda self, scope, way: None)  # noqa: ARG005
-
-
-def _early_data_dropped(patch: Patch) -> None:
-    def holder(self: NetworkCore, session: int) -> Any:  # noqa: ARG001
-        return lambda now, sns_id, item, size: SnsStanding.GONE  # noqa: ARG005
-
-    patch.set(NetworkCore, "_holder", holder)
-
-
 _PLANNED: Final = "planned"
 _FAULTS: Final = "faults"
 _BUSY: Final = "busy"
@@ -308,92 +145,92 @@ def _with_stubs(kind: str) -> tuple[Hiding, ...]:
 MUTANTS: Final[dict[str, Mutant]] = {
     "or-compare": Mutant(
         what="a way is better if it is shorter or faster",
-        patch=_or_compare,
+        patch=or_compare,
         seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "no-withdrawals": Mutant(
         what="nodes that are out of reach are not withdrawn",
-        patch=_no_withdrawals,
+        patch=no_withdrawals,
         seen=((16, 5, "random", _FAULTS), (8, 5, "regions", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "no-split-horizon": Mutant(
         what="a peer is told of nodes that are reached through it",
-        patch=_no_split_horizon,
+        patch=no_split_horizon,
         seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "adj-in-kept": Mutant(
         what="the end of a session does not end what it told",
-        patch=_adj_in_kept,
+        patch=adj_in_kept,
         seen=((6, 5, "random", _PLANNED), (8, 5, "regions", _FAULTS), *_anywhere(_PLANNED)),
     ),
     "best-not-told": Mutant(
         what="a new best way is not advertised in place of the old one",
-        patch=_best_not_told,
+        patch=best_not_told,
         seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "not-resteered": Mutant(
         what="sets do not follow the best ways",
-        patch=_not_resteered,
+        patch=not_resteered,
         seen=((7, 8, "ring", _FAULTS), (9, 5, "tree", _PLANNED), *_anywhere(_FAULTS)),
     ),
     "told-late": Mutant(
         what="changes are collected for ten times as long",
-        patch=_told_late,
+        patch=told_late,
         seen=((1, 5, "ring", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "epoch-ignored": Mutant(
         what="what a node said before its restart stays",
-        patch=_epoch_ignored,
+        patch=epoch_ignored,
         seen=((14, 5, "tree", _FAULTS), (15, 5, "chord", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "sequence-ignored": Mutant(
         what="an older entry replaces a newer one",
-        patch=_sequence_ignored,
+        patch=sequence_ignored,
         seen=((43, 8, "chord", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "newcomers-not-told": Mutant(
         what="a new session is not synchronised",
-        patch=_newcomers_not_told,
+        patch=newcomers_not_told,
         seen=((17, 5, "ring", _PLANNED), (15, 5, "chord", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "unsubscribed-at-once": Mutant(
         what="the last unsubscribe does not wait",
-        patch=_unsubscribed_at_once,
+        patch=unsubscribed_at_once,
         seen=((1, 5, "random", _PLANNED), (3, 5, "regions", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "answers-lost": Mutant(
         what="subscribes are not answered",
-        patch=_answers_lost,
+        patch=answers_lost,
         seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "set-updates-lost": Mutant(
         what="changes of a set are not sent",
-        patch=_set_updates_lost,
+        patch=set_updates_lost,
         seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "break-before-make": Mutant(
         what="targets that move take their open streams with them",
-        patch=_break_before_make,
+        patch=break_before_make,
         seen=((3, 5, "regions", _PLANNED), (4, 5, "tree", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "sets-kept": Mutant(
         what="sets that are not used any more are not withdrawn",
-        patch=_sets_kept,
+        patch=sets_kept,
         seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "sets-end-early": Mutant(
         what="old sets are withdrawn while streams are under way",
-        patch=_sets_end_early,
+        patch=sets_end_early,
         seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
     ),
     "ghosts-chased": Mutant(
         what="relays in between look for other ways to a node that is gone",
-        patch=_ghosts_chased,
+        patch=ghosts_chased,
         seen=((4, 6, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
     "policy-skipped": Mutant(
         what="the class of a track does not narrow its ways",
-        patch=_policy_skipped,
+        patch=policy_skipped,
         seen=((2, 8, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "stubs-told": Mutant(
@@ -433,7 +270,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "early-data-dropped": Mutant(
         what="data that comes before its set does not wait",
-        patch=_early_data_dropped,
+        patch=early_data_dropped,
         seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
     ),
     "ttl-ignored": Mutant(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from laps_relay.core.interfaces import OutStream
@@ -246,9 +247,9 @@ class Network:
                 self._dice,
                 wire,
                 end.host.contact,
-                lambda chunk, other=other: self._arrive(other, chunk),  # type: ignore[misc]
-                lambda stream, lost, end=end: self._dropped(end, stream, lost),  # type: ignore[misc]
-                lambda stream, chunk, end=end: self._watch(end, stream, chunk),  # type: ignore[misc]
+                partial(self._arrive, other),
+                partial(self._dropped, end),
+                partial(self._watch, end),
                 connection=self._number,
                 limit=self.queue,
                 judge=self.judge,

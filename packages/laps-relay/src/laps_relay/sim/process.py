@@ -44,6 +44,8 @@ class RelayProcess:
         "core",
         "draining",
         "edge",
+        "is_control",
+        "is_stub",
         "life",
         "links",
         "overloaded",
@@ -58,6 +60,10 @@ class RelayProcess:
         self._world = world
         self.spec = spec
         self.contact = spec.name
+        self.is_stub = spec.relay_type is RelayType.STUB
+        """Whether it is a Stub."""
+        self.is_control = spec.relay_type is RelayType.CONTROL
+        """Whether it is a control server."""
         self.links = links
         """Contacts that it dials by configuration."""
         self.spki_hash = spec.name.encode().rjust(32, b".")[-32:]
@@ -86,11 +92,6 @@ class RelayProcess:
     def avoided(self) -> bool:
         """Whether others should take ways around it."""
         return self.draining or self.overloaded
-
-    @property
-    def is_stub(self) -> bool:
-        """Whether it is a Stub."""
-        return self.spec.relay_type is RelayType.STUB
 
     @property
     def ends(self) -> dict[int, End]:

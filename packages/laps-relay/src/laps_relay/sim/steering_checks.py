@@ -85,23 +85,25 @@ class SteeringChecks:
             for process in world.running()
             if process.avoided
         }
-        settled = now - self._deeds.last > settling(world.scenario.settings)
-        policy = world.policy
-        oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
+        oracle: Oracle | None = None
+        if now - self._deeds.last > settling(world.scenario.settings):
+            policy = world.policy
+            oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
         for track, places in self._deeds.publications.items():
             for contact, publication in places:
                 origin = world.processes[contact]
                 if origin.running and publication in origin.clients.publications:
-                    self._left(origin, track)
-                    if settled:
-                        self._copies(oracle, origin, track)
+                    hops = sent_to(world, origin, track)
+                    self._left(origin, track, hops)
+                    if oracle is not None:
+                        self._copies(oracle, origin, track, hops)
 
-    def _left(self, origin: RelayProcess, track: str) -> None:
+    def _left(self, origin: RelayProcess, track: str, hops: dict[NodeId, NodeId]) -> None:
         """A Via that drains is left at once, an overloaded one when that has been better."""
         world = self._world
         now = world.clock.now
         nodes = world.by_node()
-        for hop in sent_to(world, origin, track).values():
+        for hop in hops.values():
             via = nodes[hop]
             since = self._burdened.get(via.contact)
             if since is None:
@@ -114,11 +116,12 @@ class SteeringChecks:
                     f"{since:.1f}"
                 )
 
-    def _copies(self, oracle: Oracle, origin: RelayProcess, track: str) -> None:
+    def _copies(
+        self, oracle: Oracle, origin: RelayProcess, track: str, hops: dict[NodeId, NodeId]
+    ) -> None:
         """Not more copies than may be, and no Via that nobody needs."""
         world = self._world
         most = world.scenario.settings.max_fanout
-        hops = sent_to(world, origin, track)
         regions: dict[str, list[NodeId]] = {}
         for contact, wanted in self._deeds.interests:
             spec = world.processes[contact].spec

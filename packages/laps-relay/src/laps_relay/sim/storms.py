@@ -40,10 +40,10 @@ class Storms:
         self._made: Counter[NodeId] = Counter()
         self.most = 0.0
         """The highest share of the limit that was reached."""
-        world.watch(self._event)
+        world.watch(self._event, SetChanged)
 
-    def _event(self, process: RelayProcess, event: object) -> None:
-        if not isinstance(event, SetChanged) or event.incoming:
+    def _event(self, process: RelayProcess, event: SetChanged) -> None:
+        if event.incoming:
             return
         now = self._world.clock.now
         if now >= self._began + WHILE:

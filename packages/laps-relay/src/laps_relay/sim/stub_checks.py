@@ -12,6 +12,7 @@ after withdrawal     the Edge of a Stub and of its parents is empty; when the St
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from laps_relay.sim.ledger import BreakError
@@ -73,13 +74,9 @@ class StubChecks:
             if process.is_stub:
                 continue
             tables = process.tables
-            told: set[NodeId] = set()
-            for _, node, path in tables.told():
-                told.add(node)
-                told.update(path)
-            seen = {
+            seen: dict[str, AbstractSet[NodeId]] = {
                 "nodes": set(tables.nodes()),
-                "told": told,
+                "told": tables.mentioned(),
                 "peers": set(tables.peers()),
                 "sources of subscribes": {source for source, _ in tables.subscribe_sources()},
                 "sources of announces": {source for source, _ in tables.announce_sources()},

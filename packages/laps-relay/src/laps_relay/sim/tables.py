@@ -9,17 +9,28 @@ does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from laps_relay.core.network.forwarding import LOCAL, EgressSet
+from laps_relay.core.network.links import Link
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.sim.core import Flow, SetOut
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeInfo
 
 if TYPE_CHECKING:
     from laps_relay.sim.process import RelayProcess
 
 __all__ = ["RelayTables"]
+
+
+def _controls(links: Sequence[Link]) -> bool:
+    """Whether one of the connections to a peer is for control; guests are in no table of peers."""
+    for link in links:  # noqa: SIM110 - in every look at the network, of every session
+        if link.control:
+            return True
+    return False
 
 
 class RelayTables:
@@ -58,15 +69,28 @@ class RelayTables:
                 found.append((peer.node, node, path))
         return found
 
+    def mentioned(self) -> AbstractSet[NodeId]:
+        """All nodes that any peer was told of, and the relays on the ways there."""
+        found: set[NodeId] = set()
+        infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
+        for peer in self._relay._nib._table.peers.values():
+            if peer.out is not None:
+                sent = peer.out.sent
+                found.update(sent)
+                infos.update(zip(map(id, sent.values()), sent.values(), strict=True))
+        for info in infos.values():
+            found.update([item.node_id for item in info.path])
+        return found
+
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
-        links = self._relay._links
-        return [node for node in links.nodes() if links.control(node) is not None]
+        return sorted(
+            [node for node, links in self._relay._links._by_node.items() if _controls(links)]
+        )
 
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""
-        links = self._relay._links
-        return all(links.control(node) is not None for node in links.nodes())
+        return all(map(_controls, self._relay._links._by_node.values()))
 
     def flows(self) -> Sequence[Flow]:
         """The FIB, with the sets behind it."""

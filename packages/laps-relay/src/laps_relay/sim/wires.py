@@ -254,7 +254,9 @@ class Pipe:
             if deadline is not None and deadline <= now:
                 self._drop(stream, Cause.EXPIRED, len(chunk.data))
                 return
-        if not backlog and (not (wire.bandwidth or wire.slow) or self.rate is None):
+        if not (backlog.control or backlog.streams or backlog.datagrams) and (
+            not (wire.bandwidth or wire.slow) or self.rate is None
+        ):
             self._fly(stream, chunk)
             return
         if stream is not None:

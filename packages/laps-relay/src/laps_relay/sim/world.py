@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.core.network.events import PeerAdded, PeerGone, RouteChanged
 from laps_relay.core.network.interfaces import Policy
@@ -30,6 +30,9 @@ from laps_wire.peering.laps2 import RelayType
 
 __all__ = ["Builder", "World"]
 
+E = TypeVar("E")
+
+_OF_PEERS: Final = (PeerAdded, PeerGone)
 _STORY: Final = 4000
 """Lines that are kept if nobody asked for the whole story."""
 
@@ -46,8 +49,8 @@ class World:
 
     __slots__ = (
         "_builder",
+        "_by_node",
         "_digest",
-        "_nodes",
         "_stirred",
         "_story",
         "_tracks",
@@ -95,8 +98,7 @@ class World:
         self.ledger.flight = scenario.flight
         self.ledger.waiting = self.drops.waiting
         self.processes: dict[str, RelayProcess] = {}
-        self._nodes: dict[NodeId, str] = {}
-        """Contacts by node ID."""
+        self._by_node: dict[NodeId, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
         """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
         self.moqt = any(spec.relay_type is RelayType.STUB for spec in scenario.topology.relays)
@@ -122,7 +124,7 @@ class World:
         self._story: list[str] = []
         self._tracks: dict[int, str] = {}
         self._stirred: Callable[[], None] = lambda: None
-        self._watchers: list[Callable[[RelayProcess, object], None]] = []
+        self._watchers: dict[type, list[Callable[[RelayProcess, Any], None]]] = {}
 
         self._lay(scenario)
 
@@ -146,7 +148,7 @@ class World:
             self.holders[spec.node_id] = fingerprint_of(spec.name)
         process = RelayProcess(self, spec, dials)
         self.processes[spec.name] = process
-        self._nodes[spec.node_id] = spec.name
+        self._by_node[spec.node_id] = process
         self.network.add_host(process)
 
     def build(self, process: RelayProcess) -> tuple[RelayCore, Tables]:
@@ -198,9 +200,9 @@ class World:
         }
         return list(found)
 
-    def by_node(self) -> dict[NodeId, RelayProcess]:
+    def by_node(self) -> Mapping[NodeId, RelayProcess]:
         """Processes by their node ID."""
-        return {process.spec.node_id: process for process in self.processes.values()}
+        return self._by_node
 
     def running(self) -> list[RelayProcess]:
         """Those that exist now."""
@@ -218,18 +220,17 @@ class World:
 
     def mark(self, now: float, end: End, chunk: Chunk) -> None:
         """Something arrived: part of what makes two runs the same run."""
-        connection = end.connection
-        if chunk.kind == "data" and not chunk.stream_id & 2:
+        kind, stream_id, data, fin, _ = chunk
+        if kind == "data" and not stream_id & 2:
             self.control_messages += 1
             for listener in self.listeners:
                 listener(end, chunk)
-        kind = chunk.kind.encode()
-        head = b"%.6f %d %d %s" % (now, connection, chunk.stream_id, kind)
-        self._digest.update(head + chunk.data)
+        head = b"%.6f %d %d %s" % (now, end.connection, stream_id, kind.encode())
+        self._digest.update(head + data)
         if self.tracing:
             self._story.append(
-                f"{now:9.4f}  connection {connection} {chunk.kind} of stream {chunk.stream_id}: "
-                f"{len(chunk.data)} bytes{', end' if chunk.fin else ''}"
+                f"{now:9.4f}  connection {end.connection} {kind} of stream {stream_id}: "
+                f"{len(data)} bytes{', end' if fin else ''}"
             )
 
     def event(self, process: RelayProcess, event: object) -> None:
@@ -239,20 +240,20 @@ class World:
             self.rerouted[event.node] = None
             self.quiet_since = now
             self._moved(now, event.node)
-        elif isinstance(event, PeerAdded | PeerGone):
+        elif isinstance(event, _OF_PEERS):
             self.quiet_since = now
             self.note(process.contact, event)
         elif self.tracing:
             self.note(process.contact, event)
-        for watcher in self._watchers:
+        for watcher in self._watchers.get(type(event), ()):
             watcher(process, event)
 
     def _moved(self, now: float, node: NodeId) -> None:
         """A way to a node changed: copies for it may meet others for a flight."""
         if self.moqt:  # clients of a Stub are reached at its parent
             self.ledger.stirred = now + self.ledger.flight
-        elif (target := self._nodes.get(node)) is not None:
-            self.ledger.moved[target] = now
+        elif (target := self._by_node.get(node)) is not None:
+            self.ledger.moved[target.contact] = now
 
     def disturbed(self) -> None:
         """Routes move for another reason than a session: nothing is proven of it for a while."""
@@ -264,9 +265,12 @@ class World:
         """Be told of that."""
         self._stirred = call
 
-    def watch(self, watcher: Callable[[RelayProcess, object], None]) -> None:
-        """Be told of all events."""
-        self._watchers.append(watcher)
+    def watch(
+        self, watcher: Callable[[RelayProcess, E], None], kind: type[E], *others: type[E]
+    ) -> None:
+        """Be told of events of one kind or more: there are many, and each is of use for few."""
+        for each in (kind, *others):
+            self._watchers.setdefault(each, []).append(watcher)
 
     def _crossing(self, end: End, stream: SimOutStream | None, chunk: Chunk) -> None:
         """A chunk goes over a link: it must be allowed there, and new."""

@@ -100,13 +100,15 @@ def test_commands_go_straight_to_the_session_and_what_follows_is_found() -> None
     a.peers.wire(ours).send(net.now, NodeAdvertise((NodeInfo(node),)))
     assert a.peers.poll_dirty() == [ours]
     assert a.peers.poll_dirty() == []
-    a.peers.wire(ours).send(net.now, Keepalive())
+    assert a.peers.send(net.now, ours, Keepalive())
     net.run()
     assert b.of(NodesAdvertised)[0].nodes[0].node == node
     a.peers.wire(ours).close(net.now, CloseCode.NO_ERROR, "enough")
     assert [type(event) for _, event in a.peers.poll_events()] == [PeerDown]
+    assert not a.peers.send(net.now, ours, Keepalive())
     net.run()
     assert b.of(PeerDown)[0].reason == "enough"
+    assert not a.peers.send(net.now, 99, Keepalive())
 
 
 def test_an_end_is_told_on_both_sides_and_leaves_nothing() -> None:

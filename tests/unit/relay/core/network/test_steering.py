@@ -15,6 +15,7 @@ from laps_relay.core.policy import OPEN_POLICY, RulePolicy
 from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rules import Fence, Rules, ServiceClass
+from laps_relay.core.timers import first_of
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem, NodeSelf, RelayType
@@ -110,6 +111,7 @@ def test_a_via_is_injected_when_it_has_paid_for_a_while() -> None:
     _, steering = network()
     assert hops(steering, 0.0) == [T1, T2, T3]
     assert steering.poll_timeout() == HOLD
+    assert first_of(steering.clocks, steering.wishes_at) == HOLD
     assert steering.reassess(9.9) == []
     assert hops(steering, 9.9) == [T1, T2, T3]
     assert steering.reassess(HOLD) == [KEY]

@@ -8,6 +8,7 @@ import pytest
 
 from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
 from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.core.timers import first_of
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataKind
@@ -16,7 +17,9 @@ from testkit.peer_plane import CONTEXT, KEY, PeerNet, head
 
 
 def test_it_is_the_plane_of_the_network() -> None:
-    plane: PeerForwarding = PeerPlane(None)
+    made = PeerPlane(None)
+    assert first_of(made.clocks, made.samples_at) is None
+    plane: PeerForwarding = made
     assert plane.poll_timeout() is None
     assert plane.poll_notices() == []
     assert plane.entries() == {}

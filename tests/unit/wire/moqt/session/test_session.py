@@ -72,6 +72,7 @@ def test_getters_tell_about_requests(draft: Draft) -> None:
 def test_polls_take_things_once(draft: Draft) -> None:
     lone = Lone.established(draft, Role.SERVER)
     lone.session.receive_stream_data(2 if draft is Draft.D16 else 6, b"\x10")
+    assert not lone.session.is_idle
     assert len(lone.session.poll_events()) == 1
     assert lone.session.poll_events() == []
     lone.session.publish_namespace(Namespace.of(b"a"))

@@ -116,6 +116,7 @@ def test_a_half_ends_once() -> None:
 def test_nothing_is_not_sent() -> None:
     streams = Streams(Role.SERVER)
     streams.send(incoming(streams, 0), b"")
+    assert streams.is_idle
     assert streams.drain() == []
 
 
@@ -125,6 +126,7 @@ def test_reset_and_stop_end_both_directions() -> None:
     stream.buffer += b"half a message"
     streams.reset(stream, 7)
     streams.stop(stream, 8)
+    assert not streams.is_idle
     assert streams.drain() == [ResetStream(stream.ref, 7), StopSending(stream.ref, 8)]
     assert (stream.purpose, bytes(stream.buffer)) == (Purpose.IGNORED, b"")
     streams.received_all(stream)

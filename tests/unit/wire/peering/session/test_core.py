@@ -378,9 +378,11 @@ def test_the_end_happens_once() -> None:
     session = Pair().establish().dialler
     session.close(200.0, 5, "y" * 1000)
     assert session.poll_events() == (Closed(code=5, reason="y" * 1000),)
+    assert session.has_transmits
     assert transmits(session) == [ConnectionClose(5, "y" * MAX_REASON_CHARACTERS)]
     session.handle_connection_closed(201.0, 6, "late")
     session.handle_timeout(1e9)
-    assert (session.poll_events(), session.poll_transmit()) == ((), None)
+    left = session.poll_events(), session.poll_transmit(), session.has_transmits
+    assert left == ((), None, False)
     with pytest.raises(StateError, match="closed already"):
         session.close(202.0)

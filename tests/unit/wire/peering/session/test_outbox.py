@@ -21,8 +21,10 @@ def test_messages_for_one_stream_are_joined() -> None:
     outbox = Outbox()
     for data in (b"ab", b"c", b"def"):
         outbox.put(0, data)
+    assert outbox.is_filled
     assert drain(outbox) == [StreamData(0, b"abcdef")]
     assert outbox.poll() is None
+    assert not outbox.is_filled
 
 
 def test_messages_stay_single_for_a_peer_that_takes_one_at_a_time() -> None:

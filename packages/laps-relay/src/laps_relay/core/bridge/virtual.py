@@ -99,8 +99,8 @@ class VirtualClient:
 
         A call from inside is left to the outer one.
         """
-        if self._pumping:
-            return False
+        if self._pumping or (self.session.is_idle and self._edge.is_idle):
+            return False  # the second is so after most events of a relay, for most of its clients
         self._pumping = True
         moved = False
         try:

@@ -120,10 +120,12 @@ class Exports:
         # It hears withdrawals last, so what they free can be used next time only. The place of our
         # own is kept for us.
         room = out.room - len(sent) - (self._node not in sent)
+        withheld = out.withheld
         for node in sorted(out.dirty):
             wanted = self._wanted(peer, node)
             told = sent.get(node)
-            out.withheld.pop(node, None)
+            if withheld:
+                withheld.pop(node, None)
             if wanted is None:
                 if told is not None:
                     del sent[node]
@@ -131,7 +133,7 @@ class Exports:
             elif again or (wanted is not told and wanted != told):
                 if told is None and node != self._node:
                     if room <= 0:
-                        out.withheld[node] = None
+                        withheld[node] = None
                         continue
                     room -= 1
                 sent[node] = wanted
@@ -139,7 +141,7 @@ class Exports:
         out.dirty.clear()
         out.again = False
         if withdraw:
-            out.dirty.update(out.withheld)
+            out.dirty.update(withheld)
         return tuple(advertise), tuple(withdraw)
 
     # Inside

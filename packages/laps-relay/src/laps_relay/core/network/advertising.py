@@ -99,24 +99,28 @@ class Advertiser:
         if node is None:
             return
         if bases:
-            if bases & Bases.NODES:
+            if Bases.NODES in bases:
                 self._nodes.resend(node)
-            if bases & Bases.ANNOUNCES:
+            if Bases.ANNOUNCES in bases:
                 self._announces.resend(link.session)
-            if bases & Bases.SUBSCRIBES:
+            if Bases.SUBSCRIBES in bases:
                 self._subscribes.resend(link.session)
             send(SyncBegin(bases))
         advertise, withdraw = self._nodes.flush(now, node)
-        self._put(send, "nodes", advertise)
-        self._put(send, "no nodes", sorted(withdraw), MAX_TARGETS)
+        if advertise:
+            self._put(send, "nodes", advertise)
+        if withdraw:
+            self._put(send, "no nodes", sorted(withdraw), MAX_TARGETS)
         for table, what in ((self._announces, "announces"), (self._subscribes, "subscribes")):
             entries, withdrawals = table.flush(link.session)
             if not entries and not withdrawals:
                 continue
             if table is self._announces and Feature.PLAINTEXT_NAMES not in link.features:
                 entries = tuple(hide_name(entry) for entry in entries)
-            self._put(send, f"no {what}", withdrawals)
-            self._put(send, what, entries)
+            if withdrawals:
+                self._put(send, f"no {what}", withdrawals)
+            if entries:
+                self._put(send, what, entries)
         if bases:
             send(SyncEnd(bases))
 
@@ -127,5 +131,4 @@ class Advertiser:
         entries: Sequence[Any],
         most: int = MAX_BATCH,
     ) -> None:
-        if entries:
-            self.unsendable += send_split(send, _MADE[what], entries, most)
+        self.unsendable += send_split(send, _MADE[what], entries, most)

@@ -24,10 +24,11 @@ from laps_relay.core.network.floods import Change
 from laps_relay.core.network.forwarding import LOCAL
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
+from laps_relay.core.network.nib import NOTHING
 from laps_relay.core.network.node_records import Changes
 from laps_relay.core.network.parts import Due
 from laps_relay.core.network.sessions import NetworkSessions
-from laps_relay.core.network.told import FLOODED
+from laps_relay.core.network.told import FLOODED, PROBES
 from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
@@ -37,8 +38,6 @@ from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdent
 
 __all__ = ["NetworkCore"]
 
-PROBES: Final = (wire.ProbeReceived, wire.ProbeAnswered)
-"""Most events of a network at rest; nothing but an answer follows from them."""
 QUIET: Final = frozenset(
     {
         wire.SnsAdvertised,
@@ -48,6 +47,7 @@ QUIET: Final = frozenset(
     }
 )
 """Others of which no other peer must hear by way of the information bases."""
+_EDGE: Final = RelayType.EDGE
 _LOOK: Final = (Due.LOOK, 0)
 MAX_ROUNDS: Final = 1_000
 """Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
@@ -82,12 +82,13 @@ class NetworkCore(NetworkSessions):
     def _round(self, now: float) -> bool:
         moved = probed = False
         for session, event in self._peers.poll_events():
-            if type(event) in PROBES:
+            if isinstance(event, PROBES):
                 probed = True
+                self._said(now, session, event)
             else:
                 moved = True
                 self._news |= type(event) not in QUIET
-            self._event(now, session, event)
+                self._event(now, session, event)
         if self._nodes_changed(now) | self._interest_changed(now):
             moved = self._news = True
         moved |= self._steered(now)
@@ -145,14 +146,15 @@ class NetworkCore(NetworkSessions):
 
     def _nodes_changed(self, now: float) -> bool:
         changes = self._nib.take_changes()
-        if changes.nodes or changes.routes or changes.alternates:
+        if changes is not NOTHING:
             self._nodes_moved(now, changes)
-        if self._settings.relay_type is RelayType.EDGE:
-            ours = self._sharding.servers
-            if changes.nodes or self._servers.may_change(ours) or self._sharding.has_apart:
+        if self._settings.relay_type is _EDGE:
+            sharding = self._sharding
+            ours = sharding.servers
+            if changes.nodes or self._servers.may_change(ours) or sharding.has_apart:
                 self._servers.changed(now, changes.nodes, ours)
                 self._flood_apart(now)
-        return bool(changes.nodes or changes.routes)
+        return changes is not NOTHING and bool(changes.nodes or changes.routes)
 
     def _nodes_moved(self, now: float, changes: Changes) -> None:
         for node in changes.nodes:
@@ -317,11 +319,13 @@ class NetworkCore(NetworkSessions):
                 if (self_part := self.node(node)) is not None
             }
         others = wishes is not self._wishes and wishes != self._wishes
+        dialler = self._dialler
         if others or servers != self._dialled_servers:
             self._wishes, self._dialled_servers = wishes, dict(servers)
-            self._dialler.set_wishes(now, wishes, servers)
-        for session in self._dialler.poll_unwanted():
-            self._spare(now, session)
+            dialler.set_wishes(now, wishes, servers)
+        if dialler.has_unwanted:
+            for session in dialler.poll_unwanted():
+                self._spare(now, session)
         return bool(keys)
 
     def _spare(self, now: float, session: int) -> None:

@@ -292,6 +292,11 @@ class Dialler(SlotTable):
             dials.append(self._dial(slot))
         return dials
 
+    @property
+    def has_unwanted(self) -> bool:
+        """Whether :meth:`poll_unwanted` gives any."""
+        return bool(self._unwanted)
+
     def poll_unwanted(self) -> list[int]:
         """Sessions that nobody needs any more, to be closed; told until they have ended."""
         return list(self._unwanted)

@@ -283,4 +283,5 @@ class FloodState(Generic[E, W]):
     def records(self) -> Iterator[Record[E, W]]:
         """All rows."""
         for source in self.sources.values():
-            yield from source.records.values()
+            if source.records:  # most nodes of a network have none
+                yield from source.records.values()

@@ -24,8 +24,7 @@ class GuestWire:
 
     def send(self, now: float, message: Any) -> None:
         """Send information; nothing if the session is about to end."""
-        if self._peers.up(self.session) is not None:
-            self._peers.wire(self.session).send(now, message)
+        self._peers.send(now, self.session, message)
 
     def advertise_sns(self, now: float, targets: tuple[NodeId, ...]) -> int | None:
         """Make a subscriber node set; gives its id, None if there can be none."""

@@ -145,7 +145,7 @@ class Links:
 
     def of(self, node: NodeId) -> tuple[Link, ...]:
         """All connections to a node, guests left out."""
-        return tuple(link for link in self._by_node.get(node, ()) if link.guest is None)
+        return tuple([link for link in self._by_node.get(node, ()) if link.guest is None])
 
     def control(self, node: NodeId) -> Link | None:
         """The connection that carries control with a node."""
@@ -160,7 +160,7 @@ class Links:
 
     def nodes(self) -> list[NodeId]:
         """All peers, lowest first."""
-        return sorted(node for node in self._by_node if self.of(node))
+        return sorted([node for node in self._by_node if self.of(node)])
 
     def srtt_us(self, node: NodeId) -> int:
         """The least that was measured to a node; 0 if nothing was."""

@@ -25,13 +25,13 @@ class NodeTable:
     __slots__ = (
         "_order",
         "_plain",
-        "_stale",
         "_weights",
         "news",
         "nodes",
         "peers",
         "records",
         "routes",
+        "stale",
         "touched",
         "ways",
     )
@@ -41,8 +41,10 @@ class NodeTable:
         self._plain = order is default_order
         self._weights: dict[NodeId, int] = {}
         """Of the relays that are loaded, usually none."""
-        self._stale: dict[NodeId, bool] = {}
-        """Whether the entry of the best way was replaced meanwhile: it may only look the same."""
+        self.stale: dict[NodeId, bool] = {}
+        """Nodes that :meth:`refresh` looks at; ask for it first.
+
+        With each, whether the entry of the best way was replaced: it may only look the same."""
         self.peers: dict[NodeId, PeerRecord] = {}
         self.records: dict[NodeId, NodeRecord] = {}
         # What others must look at; they empty it.
@@ -76,16 +78,16 @@ class NodeTable:
         peer.entries[node] = info
         self.ways[node] = None
         best = record.best
-        if node in self._stale:
+        if node in self.stale:
             if best is peer:
-                self._stale[node] = True
+                self.stale[node] = True
             return
         if node not in peer.barred:
             rank = self._rank(peer, info)
             if best is None or rank < record.rank or (best is peer and rank == record.rank):
                 self._choose(record, peer, rank)
             elif best is peer:
-                self._stale[node] = True
+                self.stale[node] = True
                 return
         told = record.told
         if info.node is not told.node:
@@ -93,7 +95,7 @@ class NodeTable:
                 record.told = info
                 self._spread(record, told.node)
             elif former is not None and former.node is told.node and not self._held(record):
-                self._stale[node] = False
+                self.stale[node] = False
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
         """Forget an entry of a peer."""
@@ -101,10 +103,10 @@ class NodeTable:
         if peer.entries.pop(node, None) is None:
             return
         self.ways[node] = None
-        if node not in self._stale:
+        if node not in self.stale:
             record = self.records[node]
             if record.best is peer or not self._held(record):
-                self._stale[node] = False
+                self.stale[node] = False
 
     def bar(self, peer: PeerRecord, node: NodeId, barred: bool) -> None:
         """Say whether policy keeps us from using what a peer says, or is about to say, of a node.
@@ -118,13 +120,13 @@ class NodeTable:
         else:
             del peer.barred[node]
         if node in peer.entries:
-            self._stale[node] = True
+            self.stale[node] = True
             self.ways[node] = None
 
     def worn(self, nodes: Iterable[NodeId]) -> None:
         """Something that ranks of ways to these nodes depend on is not what it was."""
         for node in nodes:
-            self._stale.setdefault(node, False)
+            self.stale.setdefault(node, False)
             self.ways[node] = None
 
     def weigh(self, node: NodeId) -> None:
@@ -154,15 +156,10 @@ class NodeTable:
 
     # Questions
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether nothing has to be looked at again, neither here nor by the import policy."""
-        return not self._stale and not self.news
-
     def refresh(self) -> None:
         """Look again at everything that may have become worse."""
-        while self._stale:
-            stale, self._stale = self._stale, {}
+        while self.stale:
+            stale, self.stale = self.stale, {}
             for node, replaced in stale.items():
                 self._rescan(node, replaced)
 

@@ -217,6 +217,8 @@ class NetworkParts(SetHosting):
             *self.subscribes.clocks,
             *self._interests.clocks,
             *self._sets.clocks,
+            *self._steering.clocks,
+            *self._plane.clocks,
         )
         """What is looked at after every event; the same objects for ever."""
         self._settling = self._news = False
@@ -327,7 +329,4 @@ class NetworkParts(SetHosting):
 
     def _send(self, now: float, session: int, message: Any) -> bool:
         """Send a message; whether there was somebody to send it to."""
-        if self._peers.up(session) is None:
-            return False
-        self._peers.wire(session).send(now, message)
-        return True
+        return self._peers.send(now, session, message)

@@ -21,6 +21,7 @@ shell has opened them: 0, 4, 8, ... The shell opens one whenever it is told to w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from laps_relay.core.network.interfaces import Dial, Policy
 from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore
@@ -132,6 +133,15 @@ class Peers(PeerCore):
         self._touched[session] = None
         return peer.wire
 
+    def send(self, now: float, session: int, message: Any) -> bool:
+        """Send a message over an established session; whether there is one."""
+        peer = self._peers.get(session)
+        if peer is None or peer.up is None or peer.over:
+            return False
+        self._touched[session] = None
+        peer.wire.send(now, message)
+        return True
+
     def fail(self, now: float, session: int, error: RemoteError) -> None:
         """The peer broke a rule that its session can not know: close with the rule's code."""
         self.close(now, session, error.code, str(error))
@@ -207,12 +217,13 @@ class Peers(PeerCore):
     # Polls
 
     def poll_dirty(self) -> list[int]:
-        """Sessions that may have something to send; taken once."""
+        """Sessions that have something to send; taken once."""
         if self._touched:
             self._catch_up()
         if not self._dirty:
             return []
-        dirty = list(self._dirty)
+        peers = self._peers
+        dirty = [number for number in self._dirty if peers[number].wire.has_transmits]
         self._dirty.clear()
         return dirty
 
@@ -224,7 +235,8 @@ class Peers(PeerCore):
         items: list[Transmit] = []
         peer = self._peers.get(session)
         if peer is not None:
-            while (item := peer.wire.poll_transmit()) is not None:
+            poll = peer.wire.poll_transmit
+            while (item := poll()) is not None:
                 items.append(item)
         return items
 

@@ -19,15 +19,16 @@ what it says of others not faster than light.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from laps_relay.core.network.adj_in import place_of
 from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup
-from laps_relay.core.network.plausibility import declared, possible
+from laps_relay.core.network.plausibility import Direction, declared, possible
 from laps_relay.core.timers import Timers
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import Probe, ProbeResponse, Reachable
+from laps_wire.peering.laps2 import NodeSelf, Probe, ProbeResponse, Reachable
 from laps_wire.peering.laps2.limits import MAX_REACHABLE
 
 __all__ = ["MAX_PROBES", "BadAnswer", "Prober", "Reading"]
@@ -87,8 +88,11 @@ class Prober:
     __slots__ = (
         "_asked",
         "_due",
+        "_first_asked",
+        "_first_read",
         "_local",
         "_lookup",
+        "_places",
         "_probe_id",
         "_readings",
         "_sessions",
@@ -107,6 +111,10 @@ class Prober:
         """Who knows other targets, which were not needed yet."""
         self._asked: dict[int, _Asked] = {}
         self._readings: dict[tuple[NodeId, NodeId], Reading] = {}
+        self._places: dict[NodeId, tuple[NodeSelf, Direction | None]] = {}
+        """Where nodes stand, with what they said when we looked."""
+        self._first_asked = self._first_read = -math.inf
+        """No probe and no reading is older than that."""
         self._due: Timers[int] = Timers()
         self._probe_id = 0
 
@@ -146,6 +154,7 @@ class Prober:
             wanted = {*self._wished()} - {self._local}
             self._wished = None
             self._targets = tuple(sorted(wanted))
+            self._places.clear()
             self._readings = {key: each for key, each in self._readings.items() if key[1] in wanted}
 
     # Asking
@@ -175,10 +184,10 @@ class Prober:
         targets = [target for target in self._targets if target != state.peer]
         count = min(len(targets), MAX_PROBES)
         probes = []
+        timestamp = round(now * 1e6) & (1 << 64) - 1
         for offset in range(count):
             target = targets[(state.next + offset) % len(targets)]
             self._probe_id += 1
-            timestamp = round(now * 1e6) & (1 << 64) - 1
             self._asked[self._probe_id] = _Asked(session, target, timestamp, now)
             probes.append(Probe(self._probe_id, target, timestamp))
         if targets:
@@ -187,11 +196,18 @@ class Prober:
 
     def _expire(self, now: float) -> None:
         """Forget probes that were not answered, and readings that are too old to be true."""
+        # Each session asks in its own turn: most of the time nothing is old enough yet.
         horizon = now - self._settings.probe_interval
-        self._asked = {key: each for key, each in self._asked.items() if each.at > horizon}
+        if self._first_asked <= horizon:
+            self._asked = {key: each for key, each in self._asked.items() if each.at > horizon}
+            self._first_asked = min((each.at for each in self._asked.values()), default=now)
         rounds = -(-len(self._targets) // MAX_PROBES)
         horizon = now - self._settings.probe_interval * _LOST * max(1, rounds)
-        self._readings = {key: each for key, each in self._readings.items() if each.at > horizon}
+        if self._first_read <= horizon:
+            self._readings = {
+                key: each for key, each in self._readings.items() if each.at > horizon
+            }
+            self._first_read = min((each.at for each in self._readings.values()), default=now)
 
     # Learning
 
@@ -222,11 +238,20 @@ class Prober:
             return f"it took {response.delay_us} us to answer, and was back after {elapsed_us} us"
         if response.rtt_us is None or not self._settings.light_time:
             return None
-        ends = [self._lookup.info(node) for node in (state.peer, asked.target)]
-        places = [None if end is None else place_of(declared(end.node)) for end in ends]
-        if not possible(response.rtt_us, *places):
+        peer, target = self._place(state.peer), self._place(asked.target)
+        if not possible(response.rtt_us, peer, target):
             return f"a round trip of {response.rtt_us} us: light would need longer"
         return None
+
+    def _place(self, node: NodeId) -> Direction | None:
+        """Where a node says that it stands; None if that is not known."""
+        info = self._lookup.info(node)
+        if info is None:
+            return None
+        known = self._places.get(node)
+        if known is None or known[0] is not info.node:
+            known = self._places[node] = info.node, place_of(declared(info.node))
+        return known[1]
 
     def round_trips(self) -> dict[NodeId, int]:
         """The shortest that is known from us to each node, directly or by way of a peer.

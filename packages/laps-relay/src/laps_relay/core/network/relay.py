@@ -268,10 +268,9 @@ class NetworkRelay(NetworkOrders):
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
         return earliest(
-            self._peers.poll_timeout(),
-            first_of(self._clocks),
-            self._steering.poll_timeout(),
-            self._plane.poll_timeout(),
+            first_of(self._clocks, self._peers.poll_timeout()),
+            self._steering.wishes_at,
+            self._plane.samples_at,
             self._dialler.poll_timeout(),
         )
 

@@ -26,7 +26,7 @@ from laps_relay.core.network.peers import (
 )
 from laps_relay.core.network.plausibility import declared
 from laps_relay.core.network.steering import LinkState
-from laps_relay.core.network.told import NetworkTold
+from laps_relay.core.network.told import PROBES, NetworkTold
 from laps_wire.errors import RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -50,6 +50,8 @@ PLACE_WAIT: Final = 1.0
 """How long round trips are measured before something is concluded from them, in seconds."""
 PLACE_TIME: Final = 60.0
 """How often."""
+_OF_SESSIONS: Final = (PeerUp, PeerDown, PeerRefused, NodeIdConflict, NodeUnproved)
+"""Events about sessions themselves."""
 
 
 class NetworkSessions(NetworkTold):
@@ -58,11 +60,10 @@ class NetworkSessions(NetworkTold):
     __slots__ = ()
 
     def _event(self, now: float, session: int, event: PeerEvent) -> None:
-        match event:  # most of all a peer tells something
-            case PeerUp() | PeerDown() | PeerRefused() | NodeIdConflict() | NodeUnproved():
-                self._session_event(now, session, event)
-            case _:
-                self._said(now, session, event)
+        if isinstance(event, _OF_SESSIONS):
+            self._session_event(now, session, event)
+        else:  # most of all a peer tells something
+            self._said(now, session, event)
 
     def _session_event(
         self,
@@ -100,12 +101,14 @@ class NetworkSessions(NetworkTold):
 
     def _said(self, now: float, session: int, event: Event) -> None:
         """Something that a peer tells."""
-        link = self._links.get(session)
+        link = self._links.by_session.get(session)
         if link is None or link.node is None:
             return
         try:
             if link.guest is not None:
                 link.guest.event(now, event)
+            elif isinstance(event, PROBES):
+                self._probed(now, session, event)
             else:
                 self._told(now, link, link.node, event)
         except RemoteError as error:

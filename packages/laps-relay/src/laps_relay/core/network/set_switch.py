@@ -63,12 +63,14 @@ class Switch:
         kept = record.wanted
         if cut:
             kept -= {node for node in moving if not self._may_stay(node, record.home.get(node))}
-        steps = plan(
-            *self._divisions(moving, everything=renew),
-            wanted=kept,
-            moved=moved,
-            renew=renew,
-        )
+        steps: list[Step] = []
+        if moving or renew:  # most changes of ways move nobody
+            steps = plan(
+                *self._divisions(moving, everything=renew),
+                wanted=kept,
+                moved=moved,
+                renew=renew,
+            )
         made = self._make(now, steps, choice)
         if made is None:
             return False

@@ -22,6 +22,7 @@ Via is a peer and has advertised the target itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from laps_relay.core.network.dial_wishes import Need, NodeDirectory, Shortage, WishBook
 from laps_relay.core.network.interfaces import (
@@ -215,6 +216,16 @@ class Steering:
     def poll_timeout(self) -> float | None:
         """When :meth:`reassess` and :meth:`wishes` may have something new."""
         return earliest(self._timers.next(), self._wishes.poll_timeout())
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """The timers of :meth:`reassess`, for who asks several parts together."""
+        return (self._timers,)
+
+    @property
+    def wishes_at(self) -> float | None:
+        """When :meth:`wishes` may have something new, if nothing happens until then."""
+        return self._wishes.poll_timeout()
 
     def vias(self, key: int) -> dict[str, tuple[NodeId, ...]]:
         """The Vias in use for a track, by region: for pages and tests."""

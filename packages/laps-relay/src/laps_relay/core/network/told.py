@@ -40,8 +40,10 @@ from laps_wire.peering.laps2 import (
     SyncRequest,
 )
 
-__all__ = ["FLOODED", "SYNC_PAUSE", "NetworkTold"]
+__all__ = ["FLOODED", "PROBES", "SYNC_PAUSE", "NetworkTold"]
 
+PROBES: Final = (wire.ProbeReceived, wire.ProbeAnswered)
+"""Most events of a network at rest; nothing but an answer follows from them."""
 FLOODED: Final = Bases.ANNOUNCES | Bases.SUBSCRIBES
 REFILL_TIME: Final = 1.0
 """How long a Via that keeps nothing waits for what others have, in seconds."""
@@ -61,9 +63,7 @@ class NetworkTold(NetworkParts):
 
     def _told(self, now: float, link: Link, peer: NodeId, event: wire.Event) -> None:
         session = link.session
-        match event:  # what comes most often first
-            case wire.ProbeReceived() | wire.ProbeAnswered():
-                self._probed(now, session, event)
+        match event:  # what comes most often first, but for probes
             case wire.NodesAdvertised():
                 for report in self._nib.advertised(now, peer, event.nodes):
                     self._suspect(report.node, report.peer, report.reason)
@@ -214,14 +214,14 @@ class NetworkTold(NetworkParts):
                 self._send(now, link.session, SyncRequest(FLOODED))
 
     def _sync(self, now: float, link: Link, peer: NodeId, bases: Bases, *, began: bool) -> None:
-        if bases & Bases.NODES:
+        if Bases.NODES in bases:
             if began:
                 self._nib.sync_began(peer)
             else:
                 self._nib.sync_ended(now, peer)
         tables = ((Bases.ANNOUNCES, self.announces), (Bases.SUBSCRIBES, self.subscribes))
         for base, table in tables:
-            if bases & base:
+            if base in bases:
                 if began:
                     table.sync_began(link.session)
                 else:
@@ -277,10 +277,10 @@ class NetworkTold(NetworkParts):
         self, now: float, session: int, event: wire.ProbeReceived | wire.ProbeAnswered
     ) -> None:
         if isinstance(event, wire.ProbeReceived):
-            self._send(now, session, self._prober.answer(event.probe))
+            self._peers.send(now, session, self._prober.answer(event.probe))
             return
         learned = self._prober.answered(now, session, event.response)
-        if isinstance(learned, BadAnswer):
+        if type(learned) is BadAnswer:
             self._suspect(learned.target, learned.peer, learned.reason)
 
     # Data

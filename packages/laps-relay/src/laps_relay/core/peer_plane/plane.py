@@ -15,7 +15,7 @@ costs two look-ups and the call of that peer's ``write``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network.forwarding import (
@@ -37,7 +37,7 @@ from laps_relay.core.peer_plane.flow import Fan, Flow
 from laps_relay.core.peer_plane.state import Entry, Finished, Session, State
 from laps_relay.core.peer_plane.traffic import Arrival, Departure, Traffic
 from laps_relay.core.samples import Samples
-from laps_relay.core.timers import earliest
+from laps_relay.core.timers import Timers, earliest
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import DataHeader, DataKind, split
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
@@ -239,12 +239,20 @@ class PeerPlane:
         notices.clear()
         return taken
 
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """The timers of sets, for who asks several parts together."""
+        return (self._state.timers,)
+
+    @property
+    def samples_at(self) -> float | None:
+        """When samples of traffic are due; None if nobody takes any."""
+        samples = self._state.samples
+        return None if samples is None else samples.poll_timeout()
+
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        due, samples = self._state.timers.next(), self._state.samples
-        if samples is None:
-            return due
-        return earliest(due, samples.poll_timeout())
+        return earliest(self._state.timers.next(), self.samples_at)
 
     def handle_timeout(self, now: float) -> None:
         """Let lingering sets go."""

@@ -36,7 +36,7 @@ class Session(Commands):
        ``goaway``, ``goaway_request``, ``close``. They raise a
        :class:`~laps_wire.errors.LocalError` and do nothing if they are not allowed.
     D. *Polls* take what has come up: after any call of B or C, carry out all of
-       ``poll_transmit`` and handle all of ``poll_events``.
+       ``poll_transmit`` and handle all of ``poll_events``; ``is_idle`` tells that there is nothing.
 
     A new session already has something to transmit, but for a server of draft 16. Requests are
     named by their Request ID, ours and the peer's alike. The session knows no time: timers for
@@ -141,6 +141,12 @@ class Session(Commands):
         self._core.terminate(code, reason, by_peer=False)
 
     # D. Polls
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to poll, neither for the transport nor for who commands."""
+        core = self._core
+        return not core.events and core.streams.is_idle
 
     def poll_transmit(self) -> list[Action]:
         """What the transport must do, in order; taken once.

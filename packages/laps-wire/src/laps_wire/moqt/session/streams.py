@@ -106,6 +106,11 @@ class Streams:
     def __len__(self) -> int:
         return len(self._by_ref) - len(self._over)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether :meth:`drain` has nothing to give, and nothing to forget."""
+        return not self._actions and not self._over
+
     def drain(self) -> list[Action]:
         """Take all actions, in order."""
         if not self._actions and not self._over:

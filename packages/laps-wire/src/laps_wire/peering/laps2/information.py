@@ -275,6 +275,7 @@ ANNOUNCE_INFO: Final = Layout(
     ("full_name_hash", U64),
     ("plaintext", Maybe(FULL_TRACK_NAME)),
     ("parameters", PARAMETERS),
+    shared=True,  # told to all peers
 )
 ANNOUNCE_WITHDRAWAL: Final = Layout(
     AnnounceWithdrawal,
@@ -294,6 +295,7 @@ SUBSCRIBE_INFO: Final = Layout(
     ("scope", LABELS),
     ("data", SUBSCRIBE_DATA),
     ("parameters", PARAMETERS),
+    shared=True,  # told to all peers
 )
 SUBSCRIBE_WITHDRAWAL: Final = Layout(
     SubscribeWithdrawal,

@@ -208,6 +208,7 @@ NODE_SELF: Final = Layout(
     ("reachable", Array(_REACHABLE, MAX_REACHABLE)),
     ("labels", LABELS),
     ("parameters", PARAMETERS),
+    shared=True,  # told to all peers
 )
 
 NODE_INFO: Final = Layout(
@@ -216,4 +217,5 @@ NODE_INFO: Final = Layout(
     ("signature", _SIGNATURE),
     ("path", Array(_PATH_ITEM, MAX_HOPS)),
     ("parameters", PARAMETERS),
+    shared=True,  # told to all peers
 )

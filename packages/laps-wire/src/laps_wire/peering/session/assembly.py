@@ -60,11 +60,12 @@ class Assembler(Generic[M]):
                 self._data = self._data[self._pos :] + bytes(self._pending)
                 self._pos = self._needed = 0
                 self._pending.clear()
-            if self._pos == len(self._data):
+            data, pos = self._data, self._pos
+            if pos == len(data):
                 self._needed = 1
                 continue
             try:
-                message, self._pos = self._decode(self._data, self._pos)
+                message, self._pos = self._decode(data, pos)
             except IncompleteError as error:
                 self._needed = error.needed
             else:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from laps_wire.errors import MalformedError, ProtocolViolation, RemoteError, StateError
@@ -84,6 +84,9 @@ class SessionCore:
         self._max_receive = self._max_send = MIN_MESSAGE_BYTES
         self._agreement: Agreement | None = None
         self._rights: Rights | None = None
+        # Why a message of a kind may not go either way; there from ESTABLISHED on.
+        self._against_sending: Mapping[Kind, str] = {}
+        self._against_receiving: Mapping[Kind, str] = {}
         self._sets = ForwardingState(flavour, config.settings)
         self._data_asked = False  # dialler: whether the answer that we wait for may grant us data
         self._now = self._heard = self._spoke = now
@@ -124,6 +127,11 @@ class SessionCore:
         return None if self._agreement is None else self._sets
 
     # Polls
+
+    @property
+    def has_transmits(self) -> bool:
+        """Whether :meth:`poll_transmit` has something."""
+        return self._outbox.is_filled
 
     def poll_transmit(self) -> Transmit | None:
         """The next thing for the transport; ask until there is none."""
@@ -173,7 +181,7 @@ class SessionCore:
 
     def _decode(self, data: bytes, pos: int) -> tuple[Any, int]:
         message, after = self._flavour.decode(data, pos, self._max_receive)
-        if self._is_early:
+        if self._machine.state is _VERIFYING and self._is_early:
             self._early_bytes += after - pos
         return message, after
 
@@ -260,6 +268,8 @@ class SessionCore:
             local_type=own,
             peer_type=peer,
         )
+        self._against_sending = self._rights.sending
+        self._against_receiving = self._rights.receiving
         self._sets.meet(agreement.peer_settings)
         self._max_receive = self._config.settings.max_message_size
         self._max_send = agreement.peer_settings.max_message_size
@@ -285,10 +295,15 @@ class SessionCore:
     def _put(self, kind: Kind, data: bytes) -> None:
         """Send an encoded message; the caller has made sure that the state allows it."""
         self._machine.sent(kind)
+        self._queue(kind, data)
+
+    def _queue(self, kind: Kind, data: bytes) -> None:
+        """The same where the state stays what it is."""
+        outbox = self._outbox
         self._spoke = now = self._now
         self._deadline = now + self._config.handshake_seconds  # of the next step, if it is one
-        self._outbox.put(self._streams.sending, data, repeated=kind in _REPEATED)
-        if self._outbox.waiting_bytes > MAX_WAITING_BYTES:
+        outbox.put(self._streams.sending, data, kind in _REPEATED)
+        if outbox.waiting_bytes > MAX_WAITING_BYTES:
             self._fail(OverloadedError("no control stream to send on"))
 
     def _step(self) -> None:

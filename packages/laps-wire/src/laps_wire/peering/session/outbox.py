@@ -33,16 +33,21 @@ class Outbox:
 
     def __init__(self, *, single: bool = False) -> None:
         self._single = single
-        # Each with whether a synchronisation repeats it.
-        self._queue: deque[tuple[Transmit, bool]] = deque()
+        # Messages as (stream, bytes, whether a synchronisation repeats it), and what ends a stream.
+        self._queue: deque[tuple[int, bytes, bool] | StreamEnd | ConnectionClose] = deque()
         self._waiting: deque[bytes] = deque()
         self.waiting_bytes = 0
         """How many bytes wait for a stream to be written to."""
 
-    def put(self, stream_id: int | None, data: bytes, *, repeated: bool = False) -> None:
+    @property
+    def is_filled(self) -> bool:
+        """Whether :meth:`poll` has something."""
+        return bool(self._queue)
+
+    def put(self, stream_id: int | None, data: bytes, repeated: bool = False) -> None:
         """Queue one message for a stream, or let it wait for one unless it is repeated there."""
         if stream_id is not None:
-            self._queue.append((StreamData(stream_id, data, self._single), repeated))
+            self._queue.append((stream_id, data, repeated))
         elif not repeated:
             self._waiting.append(data)
             self.waiting_bytes += len(data)
@@ -57,20 +62,20 @@ class Outbox:
     def end(self, stream_id: int, ending: Ending, code: int = 0) -> None:
         """End one half of a stream, after what was queued for it; a reset takes that back."""
         if ending is Ending.RESET:
-            kept: deque[tuple[Transmit, bool]] = deque()
-            for item, repeated in self._queue:
-                if isinstance(item, StreamData) and item.stream_id == stream_id:
-                    self.put(None, item.data, repeated=repeated)
+            kept: deque[tuple[int, bytes, bool] | StreamEnd | ConnectionClose] = deque()
+            for item in self._queue:
+                if isinstance(item, tuple) and item[0] == stream_id:
+                    self.put(None, item[1], item[2])
                 else:
-                    kept.append((item, repeated))
+                    kept.append(item)
             self._queue = kept
-        self._queue.append((StreamEnd(stream_id, ending, code), False))
+        self._queue.append(StreamEnd(stream_id, ending, code))
 
     def close(self, code: int, reason: str) -> None:
         """End the connection, after what is queued; what waits will never leave."""
         self._waiting.clear()
         self.waiting_bytes = 0
-        self._queue.append((ConnectionClose(code, reason), False))
+        self._queue.append(ConnectionClose(code, reason))
 
     def clear(self) -> None:
         """The connection is gone: nothing can leave any more."""
@@ -80,19 +85,23 @@ class Outbox:
 
     def poll(self) -> Transmit | None:
         """The next piece, or ``None``."""
-        if not self._queue:
+        queue = self._queue
+        if not queue:
             return None
-        item, _ = self._queue.popleft()
-        if not self._queue or self._single or not isinstance(item, StreamData):
+        item = queue.popleft()
+        if not isinstance(item, tuple):
             return item
-        pieces, size = [item.data], len(item.data)
-        while self._queue:
-            following, _ = self._queue[0]
-            if not isinstance(following, StreamData) or following.stream_id != item.stream_id:
+        stream_id, data, _ = item
+        if not queue or self._single:
+            return StreamData(stream_id, data, self._single)
+        pieces, size = [data], len(data)
+        while queue:
+            following = queue[0]
+            if not isinstance(following, tuple) or following[0] != stream_id:
                 break
-            size += len(following.data)
+            size += len(following[1])
             if size > MAX_JOINED_BYTES:
                 break
-            pieces.append(following.data)
-            self._queue.popleft()
-        return item if len(pieces) == 1 else StreamData(item.stream_id, b"".join(pieces))
+            pieces.append(following[1])
+            queue.popleft()
+        return StreamData(stream_id, b"".join(pieces))

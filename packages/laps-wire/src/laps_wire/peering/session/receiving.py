@@ -37,7 +37,14 @@ from laps_wire.peering.session.latching import (
     Role,
     StreamEnding,
 )
-from laps_wire.peering.session.state import HANDSHAKE_STATES, Kind, State
+from laps_wire.peering.session.state import (
+    DEAF_STATES,
+    ESTABLISHED_STATES,
+    HANDSHAKE_STATES,
+    STEADY,
+    Kind,
+    State,
+)
 
 __all__ = ["MAX_EARLY_BYTES", "SessionReceiver"]
 
@@ -45,6 +52,9 @@ MAX_EARLY_BYTES: Final = 1_048_576
 """How much a dialler keeps of what an unverified listener sends; more closes the session."""
 
 _IGNORED: Final = Kind.IGNORED
+_LATCH: Final = Kind.LATCH
+_SNS: Final = Kind.SNS
+_VERIFYING: Final = State.VERIFYING
 _SYNCHRONISES: Final = (events.SyncRequested, events.SyncBegan, events.SyncEnded)
 
 
@@ -103,16 +113,16 @@ class SessionReceiver(SessionCore):
         """Let things happen, in order; the first fault of the peer ends the session."""
         self._clock(now)
         machine = self._machine
-        if machine.is_deaf():
+        if machine.state in DEAF_STATES:
             return
         try:
             for item in items:
                 if type(item) is Received:
                     self._heard = self._now
-                    self._received(item.message)
+                    self._received(item[0])
                 else:
                     self._happened(item)
-                if machine.is_deaf():
+                if machine.state in DEAF_STATES:
                     return
         except PeeringError as error:
             # Before a session is established a listener says no in a message.
@@ -139,15 +149,16 @@ class SessionReceiver(SessionCore):
     def _received(self, message: Any) -> None:
         kind = self._flavour.kind(message) or _IGNORED
         machine = self._machine
-        if self._is_early:
+        if machine.state is _VERIFYING and self._is_early:
             if self._early_bytes > MAX_EARLY_BYTES:
                 raise LimitExceededError("too much before the listener was verified")
             self._early.append(message)
             return
-        machine.received(kind)
+        if kind not in STEADY or machine.state not in ESTABLISHED_STATES:
+            machine.received(kind)
         if kind is _IGNORED:
             return
-        if machine.established:
+        if machine.state in ESTABLISHED_STATES:
             self._received_in_session(kind, message)
         else:
             self._received_in_handshake(kind, message)
@@ -177,13 +188,13 @@ class SessionReceiver(SessionCore):
                     self._end(refused.code, refused.reason, by_peer=True)
 
     def _received_in_session(self, kind: Kind, message: Any) -> None:
-        if reason := self._agreed_rights.against_receiving(kind):
+        if reason := self._against_receiving[kind]:
             raise ProtocolViolation(reason)
-        if kind is Kind.LATCH:
+        if kind is _LATCH:
             if not self._latch_due:
                 raise ProtocolViolation("CONTROL_LATCH on a stream that is in use already")
             self._latch_due = False
-        elif kind is Kind.SNS:
+        elif kind is _SNS:
             self._effects(self._sets.receive(message))
         else:
             event = self._flavour.event(self._now, message)
@@ -202,27 +213,31 @@ class SessionReceiver(SessionCore):
         match event:
             case events.SyncRequested():
                 self._check_peer_bases(bases, self._agreed_rights.bases_sent())
-                if bases & Bases.SNS:
+                if Bases.SNS in bases:
                     self._send_all_sets()
             case events.SyncBegan():
                 self._check_peer_bases(bases, self._agreed_rights.bases_received())
                 if bases & self._syncing:
                     raise ProtocolViolation("SYNC_BEGIN inside a synchronisation of the same bases")
                 self._syncing |= bases
-                if bases & Bases.SNS:
+                if Bases.SNS in bases:
                     self._sets.receiver.begin_sync()
             case events.SyncEnded():
-                if bases & ~self._syncing:
+                if bases not in self._syncing:
                     raise ProtocolViolation("SYNC_END without SYNC_BEGIN")
                 self._syncing &= ~bases
-                if bases & Bases.SNS:
+                if Bases.SNS in bases:
                     self._effects(self._sets.end_sync())
-        if rest := bases & ~Bases.SNS:
-            self._emit(replace(event, bases=rest))
+        if Bases.SNS in bases:
+            if rest := bases & ~Bases.SNS:
+                self._emit(replace(event, bases=rest))
+        elif bases:
+            self._emit(event)
 
     @staticmethod
     def _check_peer_bases(bases: Bases, allowed: Bases) -> None:
-        if wrong := bases & ~allowed:
+        if bases not in allowed:
+            wrong = bases & ~allowed
             raise ProtocolViolation(f"a synchronisation of {wrong!r} has no place here")
 
     def _moved(self) -> None:

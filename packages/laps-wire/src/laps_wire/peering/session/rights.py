@@ -22,7 +22,7 @@ data between the two is forwarded by track and needs no sets (seed 000, Stub).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -75,17 +75,23 @@ class Rights:
     direction: Direction
     local_type: RelayType
     peer_type: RelayType
-    _sending: dict[Kind, str] = field(init=False, repr=False, compare=False)
-    _receiving: dict[Kind, str] = field(init=False, repr=False, compare=False)
+    sending: Mapping[Kind, str] = field(init=False, repr=False, compare=False)
+    """Why we may not send each kind; empty if we may. Sessions ask it for every message."""
+    receiving: Mapping[Kind, str] = field(init=False, repr=False, compare=False)
+    """The same of the peer."""
+    _bases_sent: Bases = field(init=False, repr=False, compare=False)
+    _bases_received: Bases = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Judge every kind once: this is asked for every message."""
+        """Judge everything once: this is asked for every message."""
         ours, theirs = self.local_type, self.peer_type
         sending = {kind: self._against(kind, self.role, ours, theirs) for kind in Kind}
-        object.__setattr__(self, "_sending", sending)
+        object.__setattr__(self, "sending", sending)
+        object.__setattr__(self, "_bases_sent", _bases(sending))
         other = _other(self.role)
         receiving = {kind: self._against(kind, other, theirs, ours) for kind in Kind}
-        object.__setattr__(self, "_receiving", receiving)
+        object.__setattr__(self, "receiving", receiving)
+        object.__setattr__(self, "_bases_received", _bases(receiving))
 
     @property
     def sends_data(self) -> bool:
@@ -99,27 +105,19 @@ class Rights:
 
     def against_sending(self, kind: Kind) -> str:
         """Why we may not send this; empty if we may."""
-        return self._sending[kind]
+        return self.sending[kind]
 
     def against_receiving(self, kind: Kind) -> str:
         """Why the peer may not send this; empty if it may."""
-        return self._receiving[kind]
+        return self.receiving[kind]
 
     def bases_sent(self) -> Bases:
         """The bases that we may send."""
-        return self._bases(self.against_sending)
+        return self._bases_sent
 
     def bases_received(self) -> Bases:
         """The bases that the peer may send."""
-        return self._bases(self.against_receiving)
-
-    @staticmethod
-    def _bases(against: Callable[[Kind], str]) -> Bases:
-        allowed = Bases(0)
-        for base, kind in _BASE_KINDS.items():
-            if not against(kind):
-                allowed |= base
-        return allowed
+        return self._bases_received
 
     def _may_send_data(self, sender: Role) -> bool:
         return self.mode.data and (
@@ -139,6 +137,14 @@ class Rights:
         if to_type is RelayType.STUB and not rule.to_stub:
             return f"{kind.value} to a Stub"
         return ""
+
+
+def _bases(against: Mapping[Kind, str]) -> Bases:
+    allowed = Bases(0)
+    for base, kind in _BASE_KINDS.items():
+        if not against[kind]:
+            allowed |= base
+    return allowed
 
 
 def _other(role: Role) -> Role:

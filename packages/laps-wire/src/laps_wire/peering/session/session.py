@@ -43,12 +43,12 @@ from laps_wire.peering.session.events import Event
 from laps_wire.peering.session.latching import Received, Role
 from laps_wire.peering.session.receiving import SessionReceiver
 from laps_wire.peering.session.sns import SnsRejection, SnsStanding
-from laps_wire.peering.session.state import Kind, Shape, State
+from laps_wire.peering.session.state import ESTABLISHED_STATES, Kind, Shape, State
 from laps_wire.peering.session.unknown import Drop, Dropped
 
 __all__ = ["PeeringSession"]
 
-# What `send` takes; every other kind has a command of its own.
+# What `send` takes, all of it steady; every other kind has a command of its own.
 _SENDABLE: Final = frozenset(
     {
         Kind.KEEPALIVE,
@@ -167,16 +167,17 @@ class PeeringSession(SessionReceiver):
         kind = self._flavour.kind(message)
         if kind not in _SENDABLE:
             raise StateError(f"{type(message).__name__} is not sent with send")
-        if not self._machine.can_send(kind):
+        if self._machine.state not in ESTABLISHED_STATES:
             self._check_can_send(kind)
-        self._check_may_send(kind)
+        if reason := self._against_sending[kind]:
+            raise StateError(reason)
         begun = self._sync_sent
         if kind in _SYNCHRONISES:
             begun = self._check_bases(self._flavour.event(now, message))
-        data = self._encode(message)
+        data = self._flavour.encode(message, self._max_send)
         self._clock(now)
         self._sync_sent = begun
-        self._put(kind, data)
+        self._queue(kind, data)
 
     def open_control_stream(self, now: float, stream_id: int) -> None:
         """Dialler: go on with control on another, newly opened bidirectional stream."""
@@ -283,7 +284,7 @@ class PeeringSession(SessionReceiver):
             raise StateError(f"{kind.value} can not be sent: the session is {self.state.value}")
 
     def _check_may_send(self, kind: Kind) -> None:
-        if reason := self._agreed_rights.against_sending(kind):
+        if reason := self._against_sending[kind]:
             raise StateError(reason)
 
     def _check_bases(self, event: Event | None) -> Bases:
@@ -295,15 +296,16 @@ class PeeringSession(SessionReceiver):
         begun = self._sync_sent
         match event:
             case events.SyncRequested(bases=bases):
-                wrong = bases & ~self._agreed_rights.bases_received()
+                allowed = self._agreed_rights.bases_received()
             case events.SyncBegan(bases=bases):
-                wrong = bases & ~(self._agreed_rights.bases_sent() & ~Bases.SNS & ~begun)
+                allowed = self._agreed_rights.bases_sent() & ~(Bases.SNS | begun)
                 begun |= bases
             case events.SyncEnded(bases=bases):
-                wrong = bases & ~begun
+                allowed = begun
                 begun &= ~bases
             case _:
                 return begun
-        if wrong:
+        if bases not in allowed:
+            wrong = bases & ~allowed
             raise StateError(f"a synchronisation of {wrong!r} has no place here")
         return begun

@@ -64,8 +64,10 @@ from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.peering.session.latching import Role
 
 __all__ = [
+    "DEAF_STATES",
     "ESTABLISHED_STATES",
     "HANDSHAKE_STATES",
+    "STEADY",
     "TRANSITIONS",
     "Kind",
     "Shape",
@@ -181,7 +183,8 @@ ESTABLISHED_STATES: Final = frozenset(
 )
 """States in which information and data flow."""
 
-_DEAF_STATES: Final = frozenset({State.REFUSED, State.CLOSED})
+DEAF_STATES: Final = frozenset({State.REFUSED, State.CLOSED})
+"""States in which nothing that is received matters any more."""
 
 _SESSION_KINDS: Final = (
     Kind.KEEPALIVE,
@@ -197,6 +200,8 @@ _SESSION_KINDS: Final = (
     Kind.PLAN,
     Kind.IGNORED,
 )
+STEADY: Final = frozenset(_SESSION_KINDS)
+"""What goes both ways in established sessions, and leaves their state as it is."""
 
 _SENT, _RECEIVED, _INSIDE = Way
 _Table = dict[tuple[State, Way, Kind], State]
@@ -280,7 +285,7 @@ class StateMachine:
 
     def is_deaf(self) -> bool:
         """Whether nothing that is received matters any more."""
-        return self.state in _DEAF_STATES
+        return self.state in DEAF_STATES
 
     def can_send(self, kind: Kind) -> bool:
         """Whether a message of this kind may be sent now."""
