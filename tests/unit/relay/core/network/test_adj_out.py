@@ -80,16 +80,28 @@ def test_only_odd_parameters_go_along_and_a_change_of_them_is_told() -> None:
     assert net.flush(net.two)[0][9].parameters.entries == ((3, b"d"),)
 
 
-def test_a_small_change_of_cost_is_not_told() -> None:
+def test_a_small_change_of_a_long_path_is_told_as_that_of_a_short_one() -> None:
+    """Who measured the link has damped it: all paths over it change, or none does."""
     net = Net()
-    net.table.put(net.one, node_info(9, (1, 50_000)))
+    for node, cost in ((8, 5_000), (9, 500_000)):
+        net.table.put(net.one, node_info(node, (1, cost)))
     net.flush(net.two)
-    net.table.put(net.one, node_info(9, (1, 51_000)))
+    for node, cost in ((8, 8_000), (9, 503_000)):
+        net.table.put(net.one, node_info(node, (1, cost)))
+    assert net.flush(net.two, 5.0)[0].keys() == {8, 9}
+    assert net.exports.poll_timeout() is None
+
+
+def test_a_path_that_costs_the_same_is_not_told_again() -> None:
+    net = Net()
+    net.table.put(net.one, node_info(9, (5, 20_000), (1, 30_000)))
+    net.flush(net.two)
+    net.table.put(net.one, node_info(9, (5, 25_000), (1, 25_000)))
     assert net.flush(net.two, 5.0) == ({}, ())
     assert net.exports.poll_timeout() is None
 
 
-def test_a_large_change_of_cost_is_told_once_an_interval() -> None:
+def test_a_change_of_cost_is_told_once_an_interval() -> None:
     net = Net()
     net.table.put(net.one, node_info(9, (1, 50_000)))
     net.flush(net.two)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.core.network.damping import Urgency, same_relays, significant, urgency
+from laps_relay.core.network.damping import Urgency, same_relays, urgency
 from laps_relay.core.network.interfaces import NetworkSettings, Policy
 from laps_relay.core.network.node_records import AdjOut, NodeRecord, PeerRecord
 from laps_relay.core.network.node_table import NodeTable
@@ -200,8 +200,13 @@ class Exports:
         self._replace(record, export, via)
 
     def _metric_due(self, now: float, node: NodeId, former: NodeInfo, export: NodeInfo) -> bool:
-        """Whether a change of sRTT alone is told now; it may be told later."""
-        if not significant(former.sum_srtt_us, export.sum_srtt_us, self._settings):
+        """Whether a change of sRTT alone is told now; it may be told later.
+
+        However small it is: whoever measured the link has damped it. If a path of many links were
+        damped again, as a share of all of them, a relay far away would know two paths over one link
+        with two values of it, and could send two copies over the way that they share.
+        """
+        if former.sum_srtt_us == export.sum_srtt_us:
             self._due.cancel(node)
             return False
         return self._interval_over(now, node)
