@@ -80,10 +80,11 @@ class Convergence:
         """The longest that was granted."""
         self.longest = 0.0
         """From a change to the last route that moved after it."""
-        world.watch(self._event, PeerAdded, PeerGone)
+        world.watch(self._event, PeerAdded)
+        world.watch(self._event, PeerGone)
         world.when_disturbed(self.changed)
 
-    def _event(self, process: RelayProcess, event: object) -> None:  # noqa: ARG002
+    def _event(self, process: RelayProcess, event: PeerAdded | PeerGone) -> None:  # noqa: ARG002
         self._lost |= isinstance(event, PeerGone)
         self.changed()
 

@@ -265,12 +265,9 @@ class World:
         """Be told of that."""
         self._stirred = call
 
-    def watch(
-        self, watcher: Callable[[RelayProcess, E], None], kind: type[E], *others: type[E]
-    ) -> None:
-        """Be told of events of one kind or more: there are many, and each is of use for few."""
-        for each in (kind, *others):
-            self._watchers.setdefault(each, []).append(watcher)
+    def watch(self, watcher: Callable[[RelayProcess, E], None], kind: type[E]) -> None:
+        """Be told of events of one kind: there are many, and each is of use for few."""
+        self._watchers.setdefault(kind, []).append(watcher)
 
     def _crossing(self, end: End, stream: SimOutStream | None, chunk: Chunk) -> None:
         """A chunk goes over a link: it must be allowed there, and new."""
