@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.queues import MAX_DATAGRAMS, Waiting
@@ -41,6 +42,9 @@ class Line:
         assert pipe is self.pipe
         assert stream.waiting
         self.judged.append((cause.name, code))
+
+    def closes(self, pipe: Pipe, begun: Sequence[SimOutStream]) -> None:
+        pass
 
     def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
         self.judged.append(("datagram", item.chunk.data))

@@ -184,7 +184,7 @@ class Convergence:
                 if node not in peers.get(other, ()):
                     return None  # the other side has not noticed yet
                 wire = world.network.wire(names[node].contact, names[other].contact)
-                if wire is None or wire.slow or any(wire.blocked.values()):
+                if wire is None or wire.hampered or any(wire.blocked.values()):
                     return None
                 wires.append(wire)
                 types = (names[node].spec.relay_type, names[other].spec.relay_type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -10,8 +11,10 @@ from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.narrow_kind import offered_by
 from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.rules import Border
 from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import sent_to, used_via
+from laps_relay.sim.successions import Successions
 from laps_relay.sim.touch import CONVERGED, exempt
 from laps_relay.sim.ways import without_way
 from laps_relay.sim.wires import Wire
@@ -24,6 +27,8 @@ __all__ = ["Deeds"]
 DATAGRAM_PADDING: Final = 1000
 SLOW: Final = 0.1
 """Of what one publisher sends, a slow receiver takes this part."""
+AWAY: Final = 3.0
+"""For so many seconds at most a relay is away that has drained."""
 WORSE_LOSS: Final = 0.2
 WORSE_RATE: Final = 0.6
 """The same, of a link that becomes too narrow."""
@@ -32,7 +37,7 @@ WORSE_RATE: Final = 0.6
 class Deeds:
     """What can be done to a world."""
 
-    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles", "last")
+    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles", "last", "successions")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -44,6 +49,7 @@ class Deeds:
         self.last = 0.0
         """When something was done, or was over."""
         self.hostiles: list[Hostile] = []
+        self.successions = Successions(world)
 
     def plan(self) -> None:
         """Put all deeds of the scenario on the clock."""
@@ -57,7 +63,7 @@ class Deeds:
         self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
         action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
         action(deed)
-        if deed.verb in (*PLANNED, "forbid_used"):
+        if deed.verb in (*PLANNED, "retype", "forbid_used"):
             self.bar()
 
     def bar(self) -> None:
@@ -153,20 +159,27 @@ class Deeds:
         process = self._world.processes[deed.who[0]]
         if not process.running or process.draining:
             return
-        process.draining = True
         self._narrowed(deed.value + 4.0)
         self._world.disturbed()
         if not self._world.connected_without(process):
             # Nobody else leads there: what is lost is lost.
             self._exempt(deed)
-        process.call(lambda core, now: core.drain(now, deed.value / 2))
-        self._world.clock.after(deed.value, self._drained, deed, process.life)
+        life = process.life
+        away = min(deed.value / 2, AWAY)
+        process.leave(
+            deed.value / 2, lambda: self._world.clock.after(away, self._drained, deed, life)
+        )
+
+    _retype = _drain
 
     def _drained(self, deed: Deed, life: int) -> None:
         process = self._world.processes[deed.who[0]]
         if process.running and process.life == life:
-            process.crash()
-            process.start()
+            if deed.verb == "retype":
+                self.successions.change_type(process)
+            else:
+                process.crash()
+                process.start()
             self.last = self._world.clock.now
 
     def _slower(self, deed: Deed) -> None:
@@ -205,6 +218,10 @@ class Deeds:
                 if process.spec.region == region
             )
             world.policy = world.policy.more(scope, nodes=nodes, region=region)
+        elif form == "country":
+            world.policy = world.policy.more(scope, link=frozenset(map(world.node, deed.who)))
+        elif form == "filter":
+            scope = self._filter(deed)
         else:
             world.policy = world.policy.more(scope, excluded=deed.who[0])
         world.policy_since = world.clock.now
@@ -215,6 +232,20 @@ class Deeds:
             policy = world.policy_of(process)
             process.call(lambda core, now, policy=policy: core.set_policy(now, policy))  # type: ignore[misc]
 
+    def _filter(self, deed: Deed) -> str:
+        """Announces or subscribes of a class do not pass a border any more."""
+        world = self._world
+        _, scope, side, what, whose = deed.text.split()
+        (region,) = deed.who
+        nodes = frozenset(
+            process.spec.node_id
+            for process in world.processes.values()
+            if process.spec.region == region
+        )
+        border = Border(side, what, scope, whose, region, nodes)
+        world.policy = replace(world.policy, borders=(*world.policy.borders, border))
+        return scope
+
     def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
         """Something changes where policy leaves few ways: a class may have none for a while.
 
@@ -223,7 +254,7 @@ class Deeds:
         world = self._world
         now = world.clock.now
         if scopes is None:
-            scopes = world.policy.no_transit
+            scopes = world.policy.narrowed
         pairs = (
             None
             if "" in scopes
@@ -327,8 +358,11 @@ class Deeds:
         """The next life: its clients come back."""
         contact = deed.who[0]
         process = self._world.processes[contact]
-        if process.running:
-            return
+        if not process.running:
+            self._come(process)
+
+    def _come(self, process: RelayProcess) -> None:
+        contact = process.contact
         process.start()
         for track, places in self._publications.items():
             for place, publication in places:
@@ -339,6 +373,13 @@ class Deeds:
         for place, track in self._interests:
             if place == contact and track not in self._publications:
                 process.clients.subscribe(*self._world.track(track))
+
+    def _twin(self, deed: Deed) -> None:
+        """The same relay once more: the new process is the node, the old one does not know."""
+        process = self._world.processes[deed.who[0]]
+        self._exempt(deed)
+        if process.running and not process.paused:
+            self.successions.twin(process, deed.value, self._come)
 
     def _pause(self, deed: Deed) -> None:
         process = self._world.processes[deed.who[0]]
