@@ -369,13 +369,18 @@ class World:
     def connected_without(self, missing: RelayProcess) -> bool:
         """Whether all others still reach each other if one goes, by ways that are not too long."""
         gone = missing.spec.node_id
+        whole = self.graph()
         graph = {
             node: {other: trip for other, trip in near.items() if other != gone}
-            for node, near in self.graph().items()
+            for node, near in whole.items()
             if node != gone
         }
-        left = Oracle(graph, lambda _: True)
-        return all(left.reaches(node, other) for other in graph for node in graph)
+        before, left = Oracle(whole, lambda _: True), Oracle(graph, lambda _: True)
+        return all(
+            left.reaches(node, other) or not before.reaches(node, other)
+            for other in graph
+            for node in graph
+        )
 
     def graph(self, *, mended: bool = False) -> dict[NodeId, dict[NodeId, int]]:
         """Who is connected with whom, for the oracle."""
