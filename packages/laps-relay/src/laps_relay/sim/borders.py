@@ -39,7 +39,12 @@ def told(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
 
 
 def check_borders(world: World) -> None:
-    """At rest: relays have exactly the entries of filtered classes that they may hear of."""
+    """At rest: relays have exactly the entries of filtered classes that they may hear of.
+
+    Where a relay is no transit for anything, some do not know the source of an entry, and an entry
+    of somebody unknown is of no use: then they have not more than they may.
+    """
+    known = not world.policy.no_transit.get("")
     for scope in sorted({border.scope for border in world.policy.borders}):
         key, name = world.track(scope)
         keys = {key, HASHER.full_name(name.namespace.fields, b"")}
@@ -51,7 +56,7 @@ def check_borders(world: World) -> None:
             for what, must in (("announce", announced), ("subscribe", wanted)):
                 heard = told(world, what, scope, source.spec.node_id)
                 for process in world.running():
-                    _check(world, process, source, (what, scope), keys, heard, must=must)
+                    _check(world, process, source, (what, scope), keys, heard, must=must and known)
 
 
 def _check(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from itertools import product
 from typing import Final
 
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.narrow_kind import offered_by
+from laps_relay.sim.policies import loaded
 from laps_relay.sim.process import RelayProcess
-from laps_relay.sim.rules import Border
 from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import sent_to, used_via
 from laps_relay.sim.successions import Successions
 from laps_relay.sim.touch import CONVERGED, exempt
-from laps_relay.sim.ways import without_way
+from laps_relay.sim.ways import connected_without, without_way
 from laps_relay.sim.wires import Wire
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
@@ -161,7 +160,7 @@ class Deeds:
             return
         self._narrowed(deed.value + 4.0)
         self._world.disturbed()
-        if not self._world.connected_without(process):
+        if not connected_without(self._world, process):
             # Nobody else leads there: what is lost is lost.
             self._exempt(deed)
         life = process.life
@@ -202,49 +201,18 @@ class Deeds:
                     )
 
     def _policy(self, deed: Deed) -> None:
-        """Relays or a region are no transit any more, or a region's subscribers are left out."""
+        """Another policy is loaded, everywhere at once."""
         world = self._world
-        form, _, scope = deed.text.partition(" ")
         if not deed.who:
             return
-        if form == "relay":
-            nodes = frozenset(world.node(contact) for contact in deed.who)
-            world.policy = world.policy.more(scope, nodes=nodes, named=nodes)
-        elif form == "region":
-            (region,) = deed.who
-            nodes = frozenset(
-                process.spec.node_id
-                for process in world.processes.values()
-                if process.spec.region == region
-            )
-            world.policy = world.policy.more(scope, nodes=nodes, region=region)
-        elif form == "country":
-            world.policy = world.policy.more(scope, link=frozenset(map(world.node, deed.who)))
-        elif form == "filter":
-            scope = self._filter(deed)
-        else:
-            world.policy = world.policy.more(scope, excluded=deed.who[0])
+        world.policy, scope = loaded(world, deed)
         world.policy_since = world.clock.now
         world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
         self._narrowed(1.0, (scope,))
-        for process in world.running():
+        for process in (*world.running(), *self.successions.ghosts):
             policy = world.policy_of(process)
             process.call(lambda core, now, policy=policy: core.set_policy(now, policy))  # type: ignore[misc]
-
-    def _filter(self, deed: Deed) -> str:
-        """Announces or subscribes of a class do not pass a border any more."""
-        world = self._world
-        _, scope, side, what, whose = deed.text.split()
-        (region,) = deed.who
-        nodes = frozenset(
-            process.spec.node_id
-            for process in world.processes.values()
-            if process.spec.region == region
-        )
-        border = Border(side, what, scope, whose, region, nodes)
-        world.policy = replace(world.policy, borders=(*world.policy.borders, border))
-        return scope
 
     def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
         """Something changes where policy leaves few ways: a class may have none for a while.

@@ -38,8 +38,9 @@ from laps_wire.peering.laps2 import RelayType
 if TYPE_CHECKING:
     from laps_relay.sim.clock import Dice
     from laps_relay.sim.scenario import Scenario
+    from laps_relay.sim.world import World
 
-__all__ = ["rule_policy", "with_borders", "with_policies"]
+__all__ = ["loaded", "rule_policy", "with_borders", "with_policies"]
 
 SHARE: Final = 0.3
 """Of the seeds, in which a policy is loaded where nobody has planned one."""
@@ -134,6 +135,31 @@ def _vary(made: Scenario, draw: random.Random, deed: Deed) -> Deed:
         return deed._replace(who=(draw.choice(regions),), text=f"exclude {scope or 't1'}")
     who = draw.sample(vias, min(len(vias), 2 if form == "vias" else 1))
     return deed._replace(who=tuple(who), text=f"relay {scope}")
+
+
+def loaded(world: World, deed: Deed) -> tuple[SimPolicy, str]:
+    """The policy of a run with one more rule, and the class that it is for."""
+    form, _, rest = deed.text.partition(" ")
+    scope, *words = rest.split() or [""]
+    policy = world.policy
+    if form == "relay":
+        nodes = frozenset(map(world.node, deed.who))
+        return policy.more(scope, nodes=nodes, named=nodes), scope
+    if form == "country":
+        return policy.more(scope, link=frozenset(map(world.node, deed.who))), scope
+    (region,) = deed.who
+    nodes = frozenset(
+        process.spec.node_id
+        for process in world.processes.values()
+        if process.spec.region == region
+    )
+    if form == "region":
+        return policy.more(scope, nodes=nodes, region=region), scope
+    if form == "filter":
+        side, what, whose = words
+        border = Border(side, what, scope, whose, region, nodes)
+        return replace(policy, borders=(*policy.borders, border)), scope
+    return policy.more(scope, excluded=region), scope
 
 
 def _country(scope: str) -> str:

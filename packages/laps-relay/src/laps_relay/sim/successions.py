@@ -89,11 +89,11 @@ def _with(made: Scenario, deed: Deed) -> Scenario:
 class Successions:
     """What becomes of relays that follow each other; raises ``BreakError``."""
 
-    __slots__ = ("_ghosts", "_world")
+    __slots__ = ("_world", "ghosts")
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._ghosts: list[RelayProcess] = []
+        self.ghosts: list[RelayProcess] = []
         """Former lives that still run."""
 
     def change_type(self, process: RelayProcess) -> None:
@@ -117,7 +117,7 @@ class Successions:
         world.note(former.contact, "has a twin")
         former.clients.gone()
         former.clients.forget()
-        self._ghosts.append(former)
+        self.ghosts.append(former)
         for end in list(former.ends.values()):
             if end.role is Role.LISTENER:
                 # What others dialled reaches the new process, which knows nothing of it.
@@ -132,7 +132,7 @@ class Successions:
 
     def _end(self, former: RelayProcess) -> None:
         """Somebody has noticed, and stops it."""
-        self._ghosts.remove(former)
+        self.ghosts.remove(former)
         if former.running:
             former.crash()
 
@@ -140,7 +140,7 @@ class Successions:
 
     def look(self) -> None:
         """Nobody has sessions with two lives of a node; looked at while it runs."""
-        for ghost in self._ghosts:
+        for ghost in self.ghosts:
             twin = self._world.processes[ghost.contact]
             for process in self._world.running():
                 ours = process.tables.sessions(ghost.spec.node_id)

@@ -13,7 +13,7 @@ from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 
-__all__ = ["served", "without_way"]
+__all__ = ["connected_without", "served", "without_way"]
 
 
 def served(
@@ -52,4 +52,21 @@ def without_way(world: World) -> frozenset[Delivery]:
         for end in world.places("subscribe", (track,))
         if origin != end
         and not served(world, oracle, world.processes[origin], world.processes[end], track)
+    )
+
+
+def connected_without(world: World, missing: RelayProcess) -> bool:
+    """Whether all others still reach each other if one goes, by ways that are not too long."""
+    gone = missing.spec.node_id
+    whole = world.graph()
+    graph = {
+        node: {other: trip for other, trip in near.items() if other != gone}
+        for node, near in whole.items()
+        if node != gone
+    }
+    before, left = Oracle(whole, lambda _: True), Oracle(graph, lambda _: True)
+    return all(
+        left.reaches(node, other) or not before.reaches(node, other)
+        for other in graph
+        for node in graph
     )

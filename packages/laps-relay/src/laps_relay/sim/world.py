@@ -17,7 +17,6 @@ from laps_relay.sim.gauge import Gauge
 from laps_relay.sim.keys import fingerprint_of
 from laps_relay.sim.ledger import BreakError, Group, Ledger
 from laps_relay.sim.net import End, Network
-from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.policies import rule_policy
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.rules import SimPolicy
@@ -365,22 +364,6 @@ class World:
             link.b if link.a == contact else link.a for link in links if contact in (link.a, link.b)
         ]
         return [name for name in found if self.processes[name].life]
-
-    def connected_without(self, missing: RelayProcess) -> bool:
-        """Whether all others still reach each other if one goes, by ways that are not too long."""
-        gone = missing.spec.node_id
-        whole = self.graph()
-        graph = {
-            node: {other: trip for other, trip in near.items() if other != gone}
-            for node, near in whole.items()
-            if node != gone
-        }
-        before, left = Oracle(whole, lambda _: True), Oracle(graph, lambda _: True)
-        return all(
-            left.reaches(node, other) or not before.reaches(node, other)
-            for other in graph
-            for node in graph
-        )
 
     def graph(self, *, mended: bool = False) -> dict[NodeId, dict[NodeId, int]]:
         """Who is connected with whom, for the oracle."""
