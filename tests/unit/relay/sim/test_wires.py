@@ -201,6 +201,20 @@ def test_a_slow_receiver_is_slow_in_one_direction() -> None:
     assert wire.rate("b") == 20.0
 
 
+def test_a_packet_that_began_slowly_ends_slowly() -> None:
+    wire = Wire(("a", "b"), 0.0)
+    line = Line(wire)
+    assert not wire.hampered
+    wire.slow["a"] = 100.0
+    assert wire.hampered
+    line.stream().write(bytes(1000), fin=True)
+    del wire.slow["a"]
+    line.run(1.0)
+    assert wire.hampered  # it is under way for ten seconds
+    line.run()
+    assert not wire.hampered
+
+
 def test_two_connections_share_one_bandwidth() -> None:
     wire = Wire(("a", "b"), 0.0, bandwidth={"a": 1000.0})
     clock = Clock()
