@@ -136,8 +136,11 @@ async def test_the_clients_of_a_stub_where_tokens_are_needed(tmp_path: Path) -> 
         guarded = {"keys": [tmp_path / "key"], "guests": ["all:net/*"]}
         edge = await net.relay("edge", auth=guarded)
         near, far = await net.relay("stub", edge), await net.relay("stub", edge)
-        for stub in (near, far):
-            await until(lambda stub=stub: any(row.control for row in stub.network.relay.peers()))
+        await until(
+            lambda: all(
+                any(row.control for row in stub.network.relay.peers()) for stub in (near, far)
+            )
+        )
         show = Show(group)
         show.publish(near)
         ears = [show.listen(far)]

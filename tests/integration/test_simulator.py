@@ -30,6 +30,14 @@ REGRESSIONS = (
     359,  # a packet with a new target is lost, and the next stream is faster than its repetition
 )
 
+OF_KINDS = (
+    (32, "narrow"),  # datagrams wait for longer than a flight when a policy comes
+    (49, "narrow"),  # a Via has drained for its time, and streams for it wait two relays away
+    (16, "planned"),  # a relay of a ring leaves, and the way round it is too long for some
+    (38, "faults"),  # a refusal is lost on an old way back, and its subscriber was served before
+)
+"""The same of seeds that are of another kind by themselves."""
+
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``laps-relay sim`` in a process of its own, without measuring its coverage."""
@@ -78,6 +86,13 @@ def test_everything_holds_whatever_happens(first: int, end: int) -> None:
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_broke_once_holds(seed: int) -> None:
     hold([simulate_seed(seed)])
+
+
+@pytest.mark.seeds
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("seed", "kind"), OF_KINDS)
+def test_what_broke_of_a_kind_holds(seed: int, kind: str) -> None:
+    hold([simulate_seed(seed, kind=kind)])
 
 
 @pytest.mark.seeds

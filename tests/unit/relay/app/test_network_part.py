@@ -196,6 +196,24 @@ def test_how_busy_it_is_is_told_until_it_drains(
     in_loop(test)
 
 
+def test_a_relay_that_drains_stays_until_peers_know_and_have_everything(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with network(tmp_path) as net:
+            staying = await net.relay("via")
+            leaving = (await net.relay("via", staying)).network
+            await net.settled()
+            assert leaving.relay.flight > 0.0
+            before = leaving.stays  # nobody has said that it goes
+            leaving.drain(30.0)
+            assert (before, leaving.stays) == (False, True)
+            await until(lambda: not leaving.stays)
+            assert (leaving.unsent, leaving.in_transit) == (0, False)
+            leaving.drain(0.0)  # said once
+            assert not leaving.stays
+
+    in_loop(test)
+
+
 def test_a_socket_that_was_opened_for_it(tmp_path: Path) -> None:
     async def test() -> None:
         opened = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]

@@ -32,7 +32,9 @@ def test_tables_are_gauges_and_totals_grow(tmp_path: Path) -> None:
     writer.start()
     sampler = NetworkSampler(metrics, writer)
     sampler.take(sample(ZERO._replace(bytes_in=100, held_bytes=5)))
-    sampler.take(sample(ZERO._replace(bytes_in=150, unknown_streams=2)), telemetry=False)
+    sampler.take(
+        sample(ZERO._replace(bytes_in=150, unknown_streams=2, unsent_streams=3)), telemetry=False
+    )
     writer.stop()
     text = metrics.render().decode()
     for line in (
@@ -43,6 +45,7 @@ def test_tables_are_gauges_and_totals_grow(tmp_path: Path) -> None:
         "laps_held_bytes 0.0",
         'laps_network_bytes_total{direction="in"} 150.0',
         'laps_network_dropped_streams_total{reason="unknown_set"} 2.0',
+        'laps_network_dropped_streams_total{reason="session_ended"} 3.0',
     ):
         assert line in text
     (file,) = tmp_path.glob("*.jsonl")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.clients import Style
 from laps_relay.sim.drops import AMPLE
-from laps_relay.sim.narrow_kind import NARROW, offered_by
+from laps_relay.sim.narrow_kind import DRAIN, NARROW, offered_by
 from laps_relay.sim.runner import simulate
 from laps_relay.sim.scenario import scenario
 
@@ -26,8 +26,17 @@ def test_every_tenth_seed_has_narrow_links_large_objects_and_small_queues() -> N
         assert made.queue <= 32 * 1024
         assert len({priority for priority, _ in made.manners}) == 3
         assert {ttl for _, ttl in made.manners} & {300}
-        assert not any(deed.verb == "drain" for deed in made.deeds)
     assert not scenario(8).offered
+
+
+def test_a_via_leaves_most_of_these_networks() -> None:
+    made = [scenario(seed, kind=NARROW) for seed in range(1, 30)]
+    drains = [deed for each in made for deed in each.deeds if deed.verb == "drain"]
+    assert len(made) / 3 < len(drains) < len(made)
+    assert {deed.value for deed in drains} == {2 * DRAIN}
+    for each in made:
+        ends = [deed.when + deed.value for deed in each.deeds if deed.verb == "drain"]
+        assert max(ends, default=0.0) <= each.healed
 
 
 def test_some_links_are_wide_enough_for_everything() -> None:

@@ -53,8 +53,9 @@ def test_a_class_chooses_among_what_neighbours_tell() -> None:
     # 1 has two ways to 4; for a class that may not pass 2 only the one through 3 is left.
     square = graph_of((1, 2, 10), (1, 3, 50), (2, 4, 10), (3, 4, 50))
     oracle = Oracle(square, everybody)
-    assert oracle.next_hop(NodeId(1), NodeId(4), lambda node: node != 2) == 3
-    assert oracle.next_hop(NodeId(1), NodeId(4), lambda node: node not in (2, 3)) is None
+    assert oracle.next_hop(NodeId(1), NodeId(4), lambda way: 2 not in way) == 3
+    assert oracle.next_hop(NodeId(1), NodeId(4), lambda way: way != (1, 2, 4)) == 3  # by a link
+    assert oracle.next_hop(NodeId(1), NodeId(4), lambda way: not {2, 3} & set(way)) is None
 
 
 @given(

@@ -5,16 +5,24 @@ from itertools import product
 import pytest
 
 from laps_relay.core.network.interfaces import Refusal
+from laps_relay.core.policy.facts import scope_of
 from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_relay.core.policy.rule_policy import RulePolicy
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.policies import rule_policy
-from laps_relay.sim.rules import SimPolicy
+from laps_relay.sim.rules import Border, SimPolicy
 from laps_relay.sim.scenario import Scenario, scenario
-from laps_relay.sim.tracks import track
+from laps_relay.sim.tracks import HASHER, track
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeSelf, RelayType, Stamp, SubscribeInfo
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    NodeSelf,
+    RelayType,
+    Stamp,
+    SubscribeInfo,
+)
 
 REGIONS = ("north", "south", "west")
 NODES = tuple(
@@ -28,6 +36,7 @@ NODES = tuple(
 )
 NORTH = frozenset(node.node_id for node in NODES if node.region == "north")
 NAMED = frozenset({NODES[1].node_id})
+LINK = frozenset({NODES[0].node_id, NODES[3].node_id})
 POLICIES = {
     "none": SimPolicy(),
     "a relay": SimPolicy().more("", nodes=NAMED, named=NAMED),
@@ -35,6 +44,12 @@ POLICIES = {
     "a region": SimPolicy().more("", nodes=NORTH, region="north"),
     "a region for a class": SimPolicy().more("t1", nodes=NORTH, region="north"),
     "subscribers": SimPolicy().more("t1", excluded="south"),
+    "the countries of a link": SimPolicy().more("t1", link=LINK),
+    "several links and a relay": SimPolicy()
+    .more("t1", link=LINK)
+    .more("t1", link=frozenset({NODES[2].node_id, NODES[4].node_id}))
+    .more("t2", link=LINK)
+    .more("t1", nodes=NAMED, named=NAMED),
     "all of it": SimPolicy()
     .more("t1", nodes=NORTH, region="north")
     .more("t2", excluded="south")
@@ -76,6 +91,62 @@ def test_the_real_engine_reads_a_policy_as_the_judge_does(policy: SimPolicy) -> 
             assert same(real.subscribe(name, entry, source, local), ours), (text, source)
 
 
+@pytest.mark.parametrize(
+    ("side", "what", "whose"),
+    list(product(("import", "export"), ("announce", "subscribe"), ("peer", "source"))),
+)
+def test_the_real_engine_reads_a_filter_as_the_judge_does(side: str, what: str, whose: str) -> None:
+    policy = SimPolicy(borders=(Border(side, what, "t1", whose, "north", NORTH),))
+    real = rule_policy(policy, NODES[0].node_id)
+    stopped = 0
+    for text in ("t0", "t1"):
+        key, name = track(text)
+        for source, peer in product(NODES, repeat=2):
+            elements = HASHER.elements(name.namespace.fields)
+            stamp = Stamp(epoch=1, sequence=1)
+            announce = AnnounceInfo(
+                source=source.node_id,
+                stamp=stamp,
+                kind=AnnounceKind.TRACK,
+                element_hashes=elements,
+                name_hash=1,
+                full_name_hash=key,
+            )
+            subscribe = SubscribeInfo(
+                source=source.node_id,
+                stamp=stamp,
+                element_hashes=elements,
+                name_hash=1,
+                full_name_hash=key,
+                scope=scope_of(source.region),
+            )
+            said = [
+                (
+                    given.import_announce(announce, peer) is None,
+                    given.export_announce(announce, peer) is None,
+                    given.import_subscribe(subscribe, peer) is None,
+                    given.export_subscribe(subscribe, peer) is None,
+                )
+                for given in (real, policy)
+            ]
+            assert said[0] == said[1], (text, source, peer)
+            stops = policy.stops(side, what, text, source.node_id, peer.node_id)
+            assert stops is not all(said[0])
+            stopped += stops
+    assert stopped == len(NORTH) * len(NODES)
+
+
+def test_a_way_is_judged_by_its_relays_and_by_its_links() -> None:
+    one, two, three, four, *_ = (node.node_id for node in NODES)
+    policy = SimPolicy().more("t1", nodes=frozenset({two}), link=frozenset({one, four}))
+    assert policy.narrowed == ["t1"]
+    assert not policy.permits("t1", (one, two, three))
+    assert not policy.permits("t1", (one, four))
+    assert not policy.permits("t1", (three, four, one))
+    assert policy.permits("t1", (two, three, four))
+    assert policy.permits("t0", (one, two, four, one))
+
+
 def test_the_same_seed_has_the_same_policy() -> None:
     assert scenarios() == scenarios()
 
@@ -83,7 +154,8 @@ def test_the_same_seed_has_the_same_policy() -> None:
 def test_all_forms_come_also_among_faults() -> None:
     for has_faults in (False, True):
         made = [each for each in scenarios(120) if bool(each.faults) is has_faults]
-        assert {form for each in made for form in policies(each)} == {"relay", "region", "exclude"}
+        forms = {form for each in made for form in policies(each)}
+        assert forms == {"relay", "region", "exclude", "country", "filter"}
         assert any(not policies(each) for each in made)
 
 

@@ -6,7 +6,7 @@ from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.scenario import Deed, Scenario
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.tracks import track
-from laps_relay.sim.ways import served, without_way
+from laps_relay.sim.ways import connected_without, served, without_way
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 
@@ -112,3 +112,21 @@ def test_a_class_that_changes_excuses_its_own_publishers_and_subscribers_only() 
     assert not world.ledger.exempted(now, now, ("d", "c"))
     load(world, deeds, "d", "relay ")
     assert world.ledger.exempted(now, now, ("d", "c"))
+
+
+def test_who_is_at_the_end_of_a_row_may_go_and_who_is_in_it_may_not() -> None:
+    world, _ = network()
+    found = {name: connected_without(world, world.processes[name]) for name in "abcd"}
+    assert found == {"a": True, "b": False, "c": False, "d": True}
+
+
+def test_a_filter_keeps_a_subscribe_from_those_behind_it() -> None:
+    world, deeds = network()
+    load(world, deeds, "north", "filter t0 import subscribe peer")  # nobody takes it from b
+    assert without_way(world) == {("a", "b", KEY), ("a", "c", KEY), ("d", "b", KEY)}
+
+
+def test_a_link_that_passes_a_country_is_no_way_for_its_class() -> None:
+    world, deeds = network()
+    deeds.do(Deed(0.0, "policy", ("b", "c"), text="country t0"))
+    assert without_way(world) == {("a", "c", KEY), ("d", "b", KEY)}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.queues import MAX_DATAGRAMS, Waiting
@@ -41,6 +42,9 @@ class Line:
         assert pipe is self.pipe
         assert stream.waiting
         self.judged.append((cause.name, code))
+
+    def closes(self, pipe: Pipe, begun: Sequence[SimOutStream]) -> None:
+        pass
 
     def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
         self.judged.append(("datagram", item.chunk.data))
@@ -195,6 +199,20 @@ def test_a_slow_receiver_is_slow_in_one_direction() -> None:
     wire.bandwidth.update(a=5.0, b=20.0)
     assert wire.rate("a") == 5.0
     assert wire.rate("b") == 20.0
+
+
+def test_a_packet_that_began_slowly_ends_slowly() -> None:
+    wire = Wire(("a", "b"), 0.0)
+    line = Line(wire)
+    seen = [wire.hampered]
+    wire.slow["a"] = 100.0
+    assert [*seen, wire.hampered] == [False, True]
+    line.stream().write(bytes(1000), fin=True)
+    del wire.slow["a"]
+    line.run(1.0)
+    assert wire.hampered  # it is under way for ten seconds
+    line.run()
+    assert not wire.hampered
 
 
 def test_two_connections_share_one_bandwidth() -> None:

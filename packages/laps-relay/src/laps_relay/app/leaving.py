@@ -66,23 +66,25 @@ class Leaving:
     async def drain(self, seconds: float) -> None:
         """Tell clients and peers, and wait for them."""
         self.tell_peers(seconds)
-        if not self._server.ports and not self._in_transit:
-            return
-        self._logger.info("draining", sessions=len(self._server.ports), seconds=seconds)
-        if not self._view.draining:
-            self._view.drain("")
+        network = self._network()
+        if self._server.ports or (network is not None and network.in_transit):
+            self._logger.info("draining", sessions=len(self._server.ports), seconds=seconds)
+            if not self._view.draining:
+                self._view.drain("")
         if not self._hurry:
             self._empty.clear()
         self.turned()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._empty.wait()
-                while self._in_transit:  # noqa: ASYNC110 - tables of the core are looked at
+                while self._stays:  # noqa: ASYNC110 - tables of the core are looked at
                     await asyncio.sleep(_LOOK)
+        if network is not None and (unsent := network.unsent):
+            self._logger.warning("peers did not get everything", streams=unsent, seconds=seconds)
         self._view.send_away()
 
     @property
-    def _in_transit(self) -> bool:
-        """Whether peers still have data go through us."""
+    def _stays(self) -> bool:
+        """Whether data still goes through us, or waits to be sent to peers."""
         network = self._network()
-        return not self._hurry and network is not None and network.in_transit
+        return not self._hurry and network is not None and network.stays

@@ -36,8 +36,8 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.contacts import show_contact
+from laps_relay.core.network.departure import Departure, Standing
 from laps_relay.core.network.events import NetworkEvent, PeerAdded
-from laps_relay.core.network.forwarding import LOCAL
 from laps_relay.core.network.interfaces import Identity, Policy
 from laps_relay.core.network.load import LoadMeter
 from laps_relay.core.network.redirect import CLIENT_LABEL, is_loopback_url
@@ -98,7 +98,8 @@ class NetworkPart(NetworkReadings):
         self._edge: JoinedEdge | None = None
         self._guests: JoinedEdge | None = None
         self._load = LoadMeter()
-        self._drained = False
+        self._departure: Departure | None = None
+        self._unsent_before = 0
         self._answered_at = 0.0
         self.relay_type = _TYPES[network.type]
         settings = mapping.network_settings(config, self.relay_type)
@@ -235,16 +236,36 @@ class NetworkPart(NetworkReadings):
 
     @property
     def in_transit(self) -> bool:
-        """Whether data goes through us to other relays, or from and to a Stub of ours."""
+        """Whether data goes through us, from and to a Stub of ours too, or waits to be sent."""
         if self._edge is not None and self._edge.serves_stubs():
             return True
-        return any(row.session != LOCAL and row.egress for row in self.relay.fib())
+        # Datagrams wait in connections only.
+        return self.relay.in_transit or any(
+            port.connection.stats().queued_bytes for port in self.server.ports.values()
+        )
+
+    @property
+    def stays(self) -> bool:
+        """Whether it drains and must not end yet: something is under way, or just was."""
+        if self._departure is None:
+            return False
+        standing = self._departure.look(
+            self.server.now, busy=self.in_transit, flight=self.relay.flight
+        )
+        return standing is Standing.STAYS
+
+    @property
+    def unsent(self) -> int:
+        """Streams that peers have not got, or did not get because the drain was over."""
+        counted = self.relay.counters().unsent_streams - self._unsent_before
+        return self.relay.unsent + counted
 
     def drain(self, seconds: float) -> None:
         """Tell peers that we go away, and Stubs where to go; said once."""
-        if self._drained:
+        if self._departure is not None:
             return
-        self._drained = True
+        self._departure = Departure(self.server.now, seconds)
+        self._unsent_before = self.relay.counters().unsent_streams
         # Control servers say who else has the tracks of our clients.
         trips = [row.srtt_us for row in self.relay.peers() if row.relay_type == "control"]
         if trips:
@@ -256,7 +277,7 @@ class NetworkPart(NetworkReadings):
     @property
     def patience(self) -> float:
         """Seconds until control servers have said who else has the tracks of our clients."""
-        return max(0.0, self._answered_at - self.server.now) if self._drained else 0.0
+        return max(0.0, self._answered_at - self.server.now) if self._departure is not None else 0.0
 
     def _alternates(self) -> tuple[str, ...]:
         """How the nearest Edge that has room is dialled; nothing if there is none."""

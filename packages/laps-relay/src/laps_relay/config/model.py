@@ -68,7 +68,9 @@ class Listen(Section):
         1452, "UDP payload to grow to when the path takes it.", ge=1200, le=65507
     )
     setup_timeout: Duration = key("10s", "A client must have sent its SETUP by then.")
-    drain_timeout: Duration = key("10s", "How long a stop waits for sessions to leave.", "at-once")
+    drain_timeout: Duration = key(
+        "10s", "How long a stop waits for sessions to leave and peers to get all.", "at-once"
+    )
 
 
 class TlsFiles(Section):

@@ -63,6 +63,7 @@ class NetworkSampler:
         m.network_streams.labels("out").inc(now.streams_out - before.streams_out)
         m.network_dropped.labels("unknown_set").inc(now.unknown_streams - before.unknown_streams)
         m.network_dropped.labels("slow_peer").inc(now.dropped_streams - before.dropped_streams)
+        m.network_dropped.labels("session_ended").inc(now.unsent_streams - before.unsent_streams)
         lost = m.network_dropped_datagrams
         lost.labels("unknown_set").inc(now.unknown_datagrams - before.unknown_datagrams)
         lost.labels("too_large").inc(now.dropped_datagrams - before.dropped_datagrams)

@@ -24,6 +24,7 @@ from typing import Final
 from laps_relay.core.network.events import SetGone, SubscribeGone
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.probing import MAX_PROBES
+from laps_relay.sim.borders import check_borders
 from laps_relay.sim.clients import Want
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
@@ -51,7 +52,6 @@ class Checks:
         "_deeds",
         "_ended",
         "_loops",
-        "_sources",
         "_walked",
         "_world",
         "made",
@@ -66,7 +66,6 @@ class Checks:
         """(node, target) on a loop, and since when."""
         self._walked: set[NodeId] = set()
         """Who ran when loops were last looked for."""
-        self._sources = world.by_node()
         self.stubs = StubChecks(world)
         self.steering = SteeringChecks(world, deeds)
         self.made = 0
@@ -86,7 +85,7 @@ class Checks:
         world = self._world
         now = world.clock.now
         key = event.entry.full_name_hash
-        source = self._sources.get(event.entry.source)
+        source = world.by_node().get(event.entry.source)
         if (
             source is None
             or not source.running
@@ -174,9 +173,11 @@ class Checks:
         policy = world.policy
         oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
         self.stubs.at_rest()
+        self._deeds.successions.at_rest()
         for process in world.running():
             self._nodes(process, oracle)
         self._hostiles()
+        check_borders(world)
         self._wants(oracle)
         self._feeds(oracle)
         if world.scenario.exact:
@@ -222,7 +223,7 @@ class Checks:
                 )
 
     def _sources_running(self) -> list[NodeId]:
-        return [node for node, process in self._sources.items() if process.running]
+        return [node for node, process in self._world.by_node().items() if process.running]
 
     def _publishers(self, track: str) -> list[RelayProcess]:
         found = []
@@ -258,8 +259,21 @@ class Checks:
                 raise self._fail(
                     "answer", f"{contact} wants {track} and was told {answer}, not accepted"
                 )
-            if not is_served and answer is Answer.ACCEPTED and heard:
+            if (
+                not is_served
+                and answer is Answer.ACCEPTED
+                and heard
+                and not self._answer_lost(publishers, contact)
+            ):
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
+
+    def _answer_lost(self, publishers: list[RelayProcess], contact: str) -> bool:
+        """Whether a fault may have taken the refusals that followed from a policy: said once."""
+        world = self._world
+        since, now = world.policy_since, world.clock.now
+        return bool(publishers) and all(
+            world.ledger.exempted(since, now, (origin.contact, contact)) for origin in publishers
+        )
 
     def _heard(self, one: RelayProcess, other: RelayProcess) -> bool:
         """Whether anything gets from one relay to another, or back."""
@@ -321,9 +335,6 @@ class Checks:
                         raise self._fail("sets", f"{own} has a target twice: {flow}")
                     seen |= out.targets
                     sent[out.connection, own, out.sns_id] = out
-                if flow.peer is not None and seen != flow.targets - {own}:
-                    lacking = sorted(map(str, flow.targets - {own} - seen))
-                    raise self._fail("sets", f"{own} does not serve {lacking} of {flow}")
         for own, of_node in flows.items():
             for flow in of_node:
                 if flow.peer is None:
@@ -334,6 +345,10 @@ class Checks:
                         continue
                     raise self._fail("sets", f"{own} serves a set that nobody sends: {flow}")
                 out = sent.pop(place)
+                passed = {node for each in flow.egress for node in each.targets}
+                if passed != flow.targets - {own}:
+                    lacking = sorted(map(str, flow.targets - {own} - passed))
+                    raise self._fail("sets", f"{own} does not serve {lacking} of {flow}")
                 if out.targets != flow.targets:
                     raise self._fail("sets", f"{own} serves {flow}, sent is {out}")
         for (_, own, _), out in sent.items():
@@ -341,7 +356,7 @@ class Checks:
 
     def _still_busy(self, connection: int, peer: NodeId, set_id: int) -> bool:
         """Whether a set that has ended still has data in a queue: on narrow links it may."""
-        sender, now = self._sources[peer], self._world.clock.now
+        sender, now = self._world.by_node()[peer], self._world.clock.now
         if not self._world.scenario.offered:
             return False
         ended = self._ended.get((sender.contact, connection, set_id), -math.inf)

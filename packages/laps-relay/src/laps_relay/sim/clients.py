@@ -206,6 +206,12 @@ class Clients:
         for want in self.wants.values():
             self._close(want)
 
+    def forget(self) -> None:
+        """They are clients of another process now; what still comes here is for nobody."""
+        self.publications = []
+        self.wants = {}
+        self._incoming.clear()
+
     def _close(self, want: Want) -> None:
         if want.interval is not None:
             want.interval.end = self._clock.now
@@ -324,12 +330,16 @@ class Clients:
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
     ) -> None:
         """A stream for our clients."""
+        if not self.alive:
+            return
         self._known(now, header.track, data)
         self._incoming[stream] = _Incoming(header.track)
         self.stream_data(now, stream, data, fin)
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
         """More of it: objects in their order, none missing."""
+        if not self.alive:
+            return
         incoming = self._incoming[stream]
         incoming.buffer += data
         pos = 0
@@ -363,6 +373,8 @@ class Clients:
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
         """An object."""
+        if not self.alive:
+            return
         self._known(now, header.track, payload)
         item = read_object(payload)
         if item is None or item.size != len(payload) or len(payload) < OBJECT.size:

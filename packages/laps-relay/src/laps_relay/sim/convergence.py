@@ -186,7 +186,7 @@ class Convergence:
                     return None  # the other side has not noticed yet
                 there = names[other]
                 wire = world.network.wire(here.contact, there.contact)
-                if wire is None or wire.slow or (wire.blocked and any(wire.blocked.values())):
+                if wire is None or wire.hampered or (wire.blocked and any(wire.blocked.values())):
                     return None
                 wires.append(wire)
                 if not (here.is_control or there.is_control):

@@ -15,7 +15,7 @@ from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network.interfaces import Dial, Policy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceKind, Load, SubscribeData
+from laps_wire.peering.laps2 import AnnounceKind, Load, RelayType, SubscribeData
 from laps_wire.peering.session import Role, Transmit
 
 __all__ = ["Flow", "RelayCore", "SetOut", "Tables"]
@@ -112,6 +112,17 @@ class RelayCore(Protocol):
     def drain(self, now: float, seconds: float) -> None:
         """Go away, and say so."""
 
+    @property
+    def in_transit(self) -> bool:
+        """Whether data goes through it, or waits to be sent."""
+
+    @property
+    def flight(self) -> float:
+        """How long something is under way to a peer."""
+
+    def close_all(self, now: float) -> None:
+        """End all sessions."""
+
     def set_load(self, now: float, load: Load) -> None:
         """How busy it is."""
 
@@ -164,6 +175,12 @@ class Tables(Protocol):
 
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
+
+    def sessions(self, node: NodeId) -> Sequence[int]:
+        """Established sessions with a node."""
+
+    def types(self) -> Sequence[tuple[NodeId, RelayType]]:
+        """All nodes that it knows, itself left out, and what they are."""
 
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""

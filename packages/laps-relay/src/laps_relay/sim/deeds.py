@@ -9,11 +9,13 @@ from typing import Final
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.narrow_kind import offered_by
+from laps_relay.sim.policies import loaded
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import sent_to, used_via
+from laps_relay.sim.successions import Successions
 from laps_relay.sim.touch import CONVERGED, exempt
-from laps_relay.sim.ways import without_way
+from laps_relay.sim.ways import connected_without, without_way
 from laps_relay.sim.wires import Wire
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
@@ -24,6 +26,8 @@ __all__ = ["Deeds"]
 DATAGRAM_PADDING: Final = 1000
 SLOW: Final = 0.1
 """Of what one publisher sends, a slow receiver takes this part."""
+AWAY: Final = 3.0
+"""For so many seconds at most a relay is away that has drained."""
 WORSE_LOSS: Final = 0.2
 WORSE_RATE: Final = 0.6
 """The same, of a link that becomes too narrow."""
@@ -32,7 +36,7 @@ WORSE_RATE: Final = 0.6
 class Deeds:
     """What can be done to a world."""
 
-    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles", "last")
+    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles", "last", "successions")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -44,6 +48,7 @@ class Deeds:
         self.last = 0.0
         """When something was done, or was over."""
         self.hostiles: list[Hostile] = []
+        self.successions = Successions(world)
 
     def plan(self) -> None:
         """Put all deeds of the scenario on the clock."""
@@ -57,7 +62,7 @@ class Deeds:
         self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
         action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
         action(deed)
-        if deed.verb in (*PLANNED, "forbid_used"):
+        if deed.verb in (*PLANNED, "retype", "forbid_used"):
             self.bar()
 
     def bar(self) -> None:
@@ -153,20 +158,27 @@ class Deeds:
         process = self._world.processes[deed.who[0]]
         if not process.running or process.draining:
             return
-        process.draining = True
         self._narrowed(deed.value + 4.0)
         self._world.disturbed()
-        if not self._world.connected_without(process):
+        if not connected_without(self._world, process):
             # Nobody else leads there: what is lost is lost.
             self._exempt(deed)
-        process.call(lambda core, now: core.drain(now, deed.value / 2))
-        self._world.clock.after(deed.value, self._drained, deed, process.life)
+        life = process.life
+        away = min(deed.value / 2, AWAY)
+        process.leave(
+            deed.value / 2, lambda: self._world.clock.after(away, self._drained, deed, life)
+        )
+
+    _retype = _drain
 
     def _drained(self, deed: Deed, life: int) -> None:
         process = self._world.processes[deed.who[0]]
         if process.running and process.life == life:
-            process.crash()
-            process.start()
+            if deed.verb == "retype":
+                self.successions.change_type(process)
+            else:
+                process.crash()
+                process.start()
             self.last = self._world.clock.now
 
     def _slower(self, deed: Deed) -> None:
@@ -189,29 +201,16 @@ class Deeds:
                     )
 
     def _policy(self, deed: Deed) -> None:
-        """Relays or a region are no transit any more, or a region's subscribers are left out."""
+        """Another policy is loaded, everywhere at once."""
         world = self._world
-        form, _, scope = deed.text.partition(" ")
         if not deed.who:
             return
-        if form == "relay":
-            nodes = frozenset(world.node(contact) for contact in deed.who)
-            world.policy = world.policy.more(scope, nodes=nodes, named=nodes)
-        elif form == "region":
-            (region,) = deed.who
-            nodes = frozenset(
-                process.spec.node_id
-                for process in world.processes.values()
-                if process.spec.region == region
-            )
-            world.policy = world.policy.more(scope, nodes=nodes, region=region)
-        else:
-            world.policy = world.policy.more(scope, excluded=deed.who[0])
+        world.policy, scope = loaded(world, deed)
         world.policy_since = world.clock.now
         world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
         self._narrowed(1.0, (scope,))
-        for process in world.running():
+        for process in (*world.running(), *self.successions.ghosts):
             policy = world.policy_of(process)
             process.call(lambda core, now, policy=policy: core.set_policy(now, policy))  # type: ignore[misc]
 
@@ -223,7 +222,7 @@ class Deeds:
         world = self._world
         now = world.clock.now
         if scopes is None:
-            scopes = world.policy.no_transit
+            scopes = world.policy.narrowed
         pairs = (
             None
             if "" in scopes
@@ -327,8 +326,11 @@ class Deeds:
         """The next life: its clients come back."""
         contact = deed.who[0]
         process = self._world.processes[contact]
-        if process.running:
-            return
+        if not process.running:
+            self._come(process)
+
+    def _come(self, process: RelayProcess) -> None:
+        contact = process.contact
         process.start()
         for track, places in self._publications.items():
             for place, publication in places:
@@ -339,6 +341,13 @@ class Deeds:
         for place, track in self._interests:
             if place == contact and track not in self._publications:
                 process.clients.subscribe(*self._world.track(track))
+
+    def _twin(self, deed: Deed) -> None:
+        """The same relay once more: the new process is the node, the old one does not know."""
+        process = self._world.processes[deed.who[0]]
+        self._exempt(deed)
+        if process.running and not process.paused:
+            self.successions.twin(process, deed.value, self._come)
 
     def _pause(self, deed: Deed) -> None:
         process = self._world.processes[deed.who[0]]

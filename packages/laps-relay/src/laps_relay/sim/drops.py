@@ -9,6 +9,7 @@ relay that forgets to say it is seen:
 ``hasty``     a stream is given up as expired that has waited less than its ttl
 ``priority``  a stream is sent, or another one is given up, before one that is more urgent
 ``needless``  something expires on a wire that takes twenty times what is offered
+``drained``   a relay has drained, its time is not over, and streams go through it
 ============  ====================================================================================
 
 What is given up is written down with its group, and with the receivers that it was for. Only these
@@ -18,6 +19,7 @@ see its stream reset, with the same code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,6 +33,7 @@ from laps_wire.peering.laps2.data import decode_data_header
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
 
 if TYPE_CHECKING:
+    from laps_relay.sim.process import RelayProcess
     from laps_relay.sim.world import World
 
 __all__ = ["AMPLE", "Drops", "Seen", "identify"]
@@ -69,7 +72,7 @@ def _first_object(data: bytes, datagram: bool) -> Object | None:
 class Drops:
     """Judges the queues of all connections (``QueueJudge``)."""
 
-    __slots__ = ("_left", "_world", "datagrams", "expired", "longest", "sent", "shed")
+    __slots__ = ("_left", "_world", "datagrams", "expired", "longest", "sent", "shed", "undrained")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -84,6 +87,8 @@ class Drops:
         """Streams that were given up, and why."""
         self.datagrams = 0
         """Datagrams that were given up."""
+        self.undrained = 0
+        """Streams that still waited when the time of a relay that drained was over."""
 
     # QueueJudge
 
@@ -141,7 +146,54 @@ class Drops:
             self.datagrams += 1
             self._excuse(pipe, self._group(seen), seen, 0)
 
-    def _unnamed(self, pipe: Pipe, stream: SimOutStream, code: int) -> None:
+    def closes(self, pipe: Pipe, begun: Sequence[SimOutStream]) -> None:
+        """Who drains ends when nothing is under way, or late; then that excuses, too."""
+        now = self._world.clock.now
+        for contact in (pipe.sender, pipe.receiver):
+            process = self._world.processes.get(contact)
+            if process is None or not process.draining:
+                continue
+            if (begun or pipe.backlog.streams) and now < process.leaves_by - TICK:
+                raise BreakError(
+                    "drained",
+                    f"{contact} has drained until {now:.3f}, had time until "
+                    f"{process.leaves_by:.3f}, and streams are under way "
+                    f"({pipe.sender} -> {pipe.receiver})",
+                    now,
+                )
+            self._cut_off(pipe, contact, begun)
+
+    def late(self, process: RelayProcess) -> None:
+        """The time of a relay is over: what waits anywhere for targets behind it is given up."""
+        names = self._world.by_node()
+        behind = frozenset(
+            names[node].contact
+            for flow in process.tables.flows()
+            if flow.peer is not None
+            for node in flow.targets
+            if node in names
+        )
+        for group, found in self.waiting().items():
+            for whom in found:
+                hit = behind if whom.targets is None else whom.targets & behind
+                if hit:
+                    group.given_up = (*group.given_up, GivenUp(process.contact, hit, None))
+
+    def _cut_off(self, pipe: Pipe, late: str, begun: Sequence[SimOutStream]) -> None:
+        """The time of a relay is over: what goes through it ends, and what just left a queue."""
+        unsent = {stream.stream_id: stream for stream in begun} | pipe.backlog.streams
+        self.undrained += len(unsent)
+        for stream in unsent.values():
+            seen = self._seen(stream)
+            if seen is None:
+                self._unnamed(pipe, stream, None)
+            else:
+                self._excuse(pipe, self._group(seen), seen, None)
+        for (group, sender, receiver), (when, whom) in self._left.items():
+            if late in (sender, receiver) and when > self._world.clock.now - FLIGHT:
+                group.given_up = (*group.given_up, whom._replace(code=None))
+
+    def _unnamed(self, pipe: Pipe, stream: SimOutStream, code: int | None) -> None:
         """Only a header was written: of which group it is, nobody can say."""
         left: bytes = max(stream.seen or b"", stream.ahead or b"", key=len)
         data = left + b"".join(each.chunk.data for each in stream.waiting)

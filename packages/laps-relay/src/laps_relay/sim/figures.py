@@ -23,6 +23,7 @@ class Figures:
     deliveries: int = 0
     crossings: int = 0
     lost: int = 0
+    undrained: int = 0
     loops: int = 0
     checks: int = 0
     events: int = 0
@@ -46,7 +47,7 @@ class Figures:
         self.seeds += 1
         self.breaks += not outcome.ok
         for name in ("relays", "deeds", "faults", "published", "deliveries", "crossings", "lost",
-                     "loops", "checks", "events", "virtual", "cpu", "changes",
+                     "undrained", "loops", "checks", "events", "virtual", "cpu", "changes",
                      "proven", "late"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(outcome, name))
         self.convergence = max(self.convergence, outcome.convergence)
@@ -94,6 +95,7 @@ class Figures:
             ("objects published, delivered", f"{self.published:,}, {self.deliveries:,}"),
             ("streams and datagrams over links", f"{self.crossings:,}"),
             ("objects lost in faults", f"{self.lost:,}"),
+            ("streams cut off when a drain was over", f"{self.undrained:,}"),
             ("looks at all tables", f"{self.checks:,}"),
             ("events, a CPU second", f"{self.events:,}, {self.events / cpu:,.0f}"),
             ("virtual time, CPU time", f"{self.virtual:,.0f} s, {self.cpu:,.1f} s"),

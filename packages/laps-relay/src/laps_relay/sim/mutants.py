@@ -36,6 +36,12 @@ from laps_relay.sim.core_mutants import (
     told_late,
     unsubscribed_at_once,
 )
+from laps_relay.sim.deed_mutants import (
+    countries_ignored,
+    drain_ends_early,
+    filters_skipped,
+    twin_ignored,
+)
 from laps_relay.sim.narrow_kind import NARROW
 from laps_relay.sim.narrow_mutants import priority_ignored, ttl_ignored
 from laps_relay.sim.runner import Outcome, simulate, simulate_seed, uncollected
@@ -272,6 +278,26 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="data that comes before its set does not wait",
         patch=early_data_dropped,
         seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
+    ),
+    "drain-ends-early": Mutant(
+        what="a relay that drains ends while streams go through it",
+        patch=drain_ends_early,
+        seen=(*_NARROW, *_anywhere(_PLANNED)),
+    ),
+    "twin-ignored": Mutant(
+        what="sessions with the former life of a node stay",
+        patch=twin_ignored,
+        seen=_anywhere(_FAULTS),
+    ),
+    "filters-skipped": Mutant(
+        what="filters let all announces and subscribes pass",
+        patch=filters_skipped,
+        seen=_anywhere(_PLANNED),
+    ),
+    "countries-ignored": Mutant(
+        what="the countries that links pass do not narrow the ways of a class",
+        patch=countries_ignored,
+        seen=(*_anywhere(_PLANNED), *_anywhere(_FAULTS)),
     ),
     "ttl-ignored": Mutant(
         what="what has waited too long is sent nevertheless",

@@ -13,8 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.sim.clients import Style
+from laps_relay.sim.clock import Dice
+from laps_relay.sim.deed import Deed
 from laps_relay.sim.ledger import OBJECT
 from laps_relay.sim.topology import LinkSpec
+from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ NARROW: Final = "narrow"
 """The kind of these scenarios."""
 FLIGHT: Final = 8.0
 """Seconds that something may be under way, through queues that are full."""
+DRAIN: Final = 6.0
+"""Seconds that a Via has until it ends with whatever still waits."""
 _PARTS: Final = (0.5, 0.9, 1.5, 3.0)
 """What narrow links take, in parts of what one publisher sends."""
 _AMPLE: Final = 20.0
@@ -56,7 +61,7 @@ def with_narrow(made: Scenario, draw: random.Random) -> Scenario:
     ttls = draw.choice(((0, 300), (300, 0), (300, 300)))
     priorities = draw.sample((16, 96, 128, 200), 3)
     return replace(
-        made,
+        _with_drain(made, Dice(made.seed).of("drain")),
         topology=replace(made.topology, links=tuple(map(narrowed, made.topology.links))),
         on_bytes=False,  # how many bytes of news come at once is not the question here
         style=style,
@@ -64,6 +69,20 @@ def with_narrow(made: Scenario, draw: random.Random) -> Scenario:
         queue=draw.choice((8, 16, 32)) * 1024,
         offered=one * publishers,
         flight=FLIGHT,
+    )
+
+
+def _with_drain(made: Scenario, draw: random.Random) -> Scenario:
+    """A Via leaves in most of these networks; what waits at it takes its time."""
+    vias = [relay.name for relay in made.topology.relays if relay.relay_type is RelayType.VIA]
+    when = round(draw.uniform(6.0, max(7.0, made.healed)), 3)
+    if not vias or draw.random() < 0.3:
+        return made
+    deed = Deed(when, "drain", (draw.choice(vias),), 2 * DRAIN)
+    return replace(
+        made,
+        deeds=tuple(sorted((*made.deeds, deed), key=lambda each: each.when)),
+        healed=max(made.healed, when + deed.value),
     )
 
 

@@ -104,6 +104,11 @@ class End:
         self._mark = 0
 
     @property
+    def begun(self) -> list[SimOutStream]:
+        """Outgoing streams that have not ended."""
+        return [stream for stream in self._streams.values() if not stream.closed]
+
+    @property
     def max_datagram_size(self) -> int:
         """The longest datagram."""
         return DATAGRAM_BYTES
@@ -341,7 +346,7 @@ class Network:
 
     def _end(self, end: End) -> None:
         end.open = False
-        end.pipe.close()
+        end.pipe.close(end.begun)
         if not end.other.open:
             self.up.pop(end.connection, None)
 

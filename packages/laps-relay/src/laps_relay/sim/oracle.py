@@ -13,7 +13,7 @@ and drops those that the class may not use: a longer way that nobody advertises 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.limits import MAX_HOPS
@@ -70,11 +70,14 @@ class Oracle:
         return None if found is None else (found[0] - 1, found[1])
 
     def next_hop(
-        self, node: NodeId, target: NodeId, allowed: Callable[[NodeId], bool] | None = None
+        self,
+        node: NodeId,
+        target: NodeId,
+        permits: Callable[[Sequence[NodeId]], bool] | None = None,
     ) -> NodeId | None:
-        """The neighbour that data for the target goes to; ``allowed`` narrows transit."""
+        """The neighbour that data for the target goes to; ``permits`` narrows the ways."""
         tree = self._tree(target)
-        if allowed is None:
+        if permits is None:
             return self._hops[target].get(node)
         if node not in tree:
             return None
@@ -84,7 +87,7 @@ class Oracle:
             if found is None or (peer != target and peer in self._barred):
                 continue
             path = self.path(peer, target)
-            if path is None or node in path or not all(map(allowed, path[:-1])):
+            if path is None or node in path or not permits((node, *path)):
                 continue
             choice = (found[0], found[1] + rtt, peer)
             if best is None or choice < best:

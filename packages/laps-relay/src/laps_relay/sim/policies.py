@@ -1,7 +1,8 @@
 """Which policies a run sees, and the same policy in the words of the real engine.
 
 A policy denies transit through relays or through a region, to everything or to one class, or leaves
-the subscribers of a region out of a class. It may be loaded at any time, also between faults.
+the subscribers of a region out of a class; it denies countries that links pass to a class, and has
+filters of announces and subscribes. It may be loaded at any time, also between faults.
 
 In every second seed with a policy relays ask ``RulePolicy`` (:mod:`laps_relay.core.policy`), built
 from rules as an operator's file is, while invariants ask :class:`~laps_relay.sim.rules.SimPolicy`:
@@ -17,9 +18,17 @@ from typing import TYPE_CHECKING, Final
 from laps_relay.core.network.interfaces import ClassLimits
 from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rule_policy import RulePolicy
-from laps_relay.core.policy.rules import Fence, Rules, ServiceClass, TrackRule
+from laps_relay.core.policy.rules import (
+    Fence,
+    Filter,
+    FilterRule,
+    Link,
+    Rules,
+    ServiceClass,
+    TrackRule,
+)
 from laps_relay.sim.deed import Deed
-from laps_relay.sim.rules import SimPolicy
+from laps_relay.sim.rules import Border, SimPolicy
 from laps_relay.sim.topology import RelaySpec
 from laps_relay.sim.tracks import HASHER
 from laps_wire.names import Namespace
@@ -27,13 +36,57 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
+    from laps_relay.sim.clock import Dice
     from laps_relay.sim.scenario import Scenario
+    from laps_relay.sim.world import World
 
-__all__ = ["rule_policy", "with_policies"]
+__all__ = ["loaded", "rule_policy", "with_borders", "with_policies"]
 
 SHARE: Final = 0.3
 """Of the seeds, in which a policy is loaded where nobody has planned one."""
+COUNTRIES: Final = 0.2
+"""Of the seeds, in which a link passes a country that a class must not."""
+FILTERS: Final = 0.5
+"""Of the seeds with planned changes, in which a filter comes at the end.
+
+What a filter stops is told to fewer relays, so one of them that goes may take it from others.
+"""
 _PARTS: Final = ("north", "south", "west")
+
+
+def with_borders(made: Scenario, dice: Dice, kind: str) -> Scenario:
+    """In some seeds links pass a country that a class must not, or a filter comes at the end."""
+    draw = dice.of("countries")
+    when = draw.uniform(6.0, max(7.0, made.healed))
+    if draw.random() < COUNTRIES:
+        link, scope = draw.choice(made.topology.links), draw.choice(("t0", "t1", "t2"))
+        kinds = {made.topology.relay(name).relay_type for name in (link.a, link.b)}
+        if RelayType.CONTROL not in kinds:
+            made = _with_regions(made, draw)
+            made = _and_policy(
+                made, Deed(when, "policy", (link.a, link.b), text=f"country {scope}")
+            )
+    draw = dice.of("filters")
+    if any(relay.relay_type is RelayType.CONTROL for relay in made.topology.relays):
+        return made  # who hears of what is theirs to decide
+    if kind != "faults" and draw.random() < FILTERS:
+        made = _with_regions(made, draw)
+        region = draw.choice(sorted({relay.region for relay in made.topology.relays}))
+        side, what = draw.choice(("import", "export")), draw.choice(("announce", "subscribe"))
+        whose, scope = draw.choice(("peer", "source")), draw.choice(("t0", "t1", "t2"))
+        text = f"filter {scope} {side} {what} {whose}"
+        made = _and_policy(made, Deed(made.healed + 3.0, "policy", (region,), text=text))
+    return made
+
+
+def _and_policy(made: Scenario, deed: Deed) -> Scenario:
+    return replace(
+        made,
+        deeds=tuple(sorted((*made.deeds, deed), key=lambda each: each.when)),
+        healed=max(made.healed, deed.when + 1.0),
+        rule_engine=made.seed % 2 == 1,
+        policies=True,
+    )
 
 
 def with_policies(made: Scenario, draw: random.Random, start: float, end: float) -> Scenario:
@@ -84,6 +137,51 @@ def _vary(made: Scenario, draw: random.Random, deed: Deed) -> Deed:
     return deed._replace(who=tuple(who), text=f"relay {scope}")
 
 
+def loaded(world: World, deed: Deed) -> tuple[SimPolicy, str]:
+    """The policy of a run with one more rule, and the class that it is for."""
+    form, _, rest = deed.text.partition(" ")
+    scope, *words = rest.split() or [""]
+    policy = world.policy
+    if form == "relay":
+        nodes = frozenset(map(world.node, deed.who))
+        return policy.more(scope, nodes=nodes, named=nodes), scope
+    if form == "country":
+        return policy.more(scope, link=frozenset(map(world.node, deed.who))), scope
+    (region,) = deed.who
+    nodes = frozenset(
+        process.spec.node_id
+        for process in world.processes.values()
+        if process.spec.region == region
+    )
+    if form == "region":
+        return policy.more(scope, nodes=nodes, region=region), scope
+    if form == "filter":
+        side, what, whose = words
+        border = Border(side, what, scope, whose, region, nodes)
+        return replace(policy, borders=(*policy.borders, border)), scope
+    return policy.more(scope, excluded=region), scope
+
+
+def _country(scope: str) -> str:
+    """Each class has a country that it must not pass: X0 for t0."""
+    return f"X{scope[1:]}"
+
+
+def _filter_rule(border: Border) -> FilterRule:
+    """As an operator writes it. Of its source an announce carries the id, and no region."""
+    is_peer, is_announce = border.whose == "peer", border.what == "announce"
+    region = frozenset({border.region})
+    nodes = tuple(NodePattern.parse(str(node)) for node in sorted(border.nodes))
+    return FilterRule(
+        name=f"{border.scope} {border.region}",
+        accept=False,
+        peer_regions=region if is_peer else frozenset(),
+        sources=nodes if is_announce and not is_peer else (),
+        source_regions=frozenset() if is_announce or is_peer else region,
+        namespace=Namespace.of(border.scope.encode()),
+    )
+
+
 def rule_policy(policy: SimPolicy, local: NodeId) -> RulePolicy:
     """The same in rules, for one relay."""
 
@@ -93,9 +191,28 @@ def rule_policy(policy: SimPolicy, local: NodeId) -> RulePolicy:
                 NodePattern.parse(str(node)) for node in sorted(policy.denied.get(scope, ()))
             ),
             deny_regions=policy.regions.get(scope, frozenset()),
+            deny_countries=frozenset({_country(scope)} if scope in policy.links else ()),
         )
 
-    scopes = sorted({*policy.denied, *policy.regions, *policy.excluded} - {""})
+    def passing(side: str, what: str) -> Filter:
+        return Filter(
+            rules=tuple(
+                _filter_rule(border)
+                for border in policy.borders
+                if (border.side, border.what) == (side, what)
+            )
+        )
+
+    declared = [
+        Link(
+            name=f"{scope} {number}",
+            between=(NodePattern.parse(str(one)), NodePattern.parse(str(other))),
+            countries=("DE", _country(scope)),
+        )
+        for scope, links in sorted(policy.links.items())
+        for number, (one, other) in enumerate(sorted(map(sorted, links)))
+    ]
+    scopes = sorted({*policy.denied, *policy.regions, *policy.excluded, *policy.links} - {""})
     limits = ClassLimits(max_loss=policy.max_loss)
     plain = {} if policy.max_loss is None else {"": ServiceClass(name="", limits=limits)}
     return RulePolicy(
@@ -117,6 +234,11 @@ def rule_policy(policy: SimPolicy, local: NodeId) -> RulePolicy:
                 )
                 for scope in scopes
             ),
+            links=tuple(declared),
+            import_announce=passing("import", "announce"),
+            import_subscribe=passing("import", "subscribe"),
+            export_announce=passing("export", "announce"),
+            export_subscribe=passing("export", "subscribe"),
         ),
         HASHER,
         local=local,

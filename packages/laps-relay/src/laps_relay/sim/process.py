@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from laps_relay.core.network.departure import Departure, Standing
 from laps_relay.core.network.interfaces import Dial
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
@@ -27,6 +28,8 @@ __all__ = ["RelayProcess"]
 
 ALPN: Final = "laps-2"
 _UNIDIRECTIONAL: Final = 2
+LOOK: Final = 0.02
+"""Seconds between two looks of a process that drains, as of a server's."""
 
 
 class RelayProcess:
@@ -46,6 +49,7 @@ class RelayProcess:
         "edge",
         "is_control",
         "is_stub",
+        "leaves_by",
         "life",
         "links",
         "overloaded",
@@ -71,6 +75,8 @@ class RelayProcess:
         self.paused = False
         self.draining = False
         self.overloaded = False
+        self.leaves_by = 0.0
+        """When its time is over, if it drains."""
         self.life = 0
         self.core: RelayCore
         self.tables: Tables
@@ -150,6 +156,38 @@ class RelayProcess:
         for action, arguments in backlog:
             action(*arguments)
         self._wake()
+
+    def leave(self, seconds: float, left: Callable[[], object]) -> None:
+        """Drain as a server does: end when nothing is under way any more, or its time is over."""
+        now = self._world.clock.now
+        self.draining = True
+        self.leaves_by = now + seconds
+        # Its sessions would end by themselves a moment later.
+        self.call(lambda core, now: core.drain(now, seconds + LOOK))
+        self._look_out(Departure(now, seconds), self.life, left)
+
+    def _look_out(self, departure: Departure, life: int, left: Callable[[], object]) -> None:
+        if not self.running or self.life != life:
+            return
+        now = self._world.clock.now
+        standing = departure.look(now, busy=self._in_transit, flight=self.core.flight)
+        if self.paused or standing is Standing.STAYS:
+            when = now + LOOK if now >= self.leaves_by else min(now + LOOK, self.leaves_by)
+            self._world.clock.at(when, self._look_out, departure, life, left)
+            return
+        if standing is Standing.LATE:
+            self._world.drops.late(self)
+        self._world.note(self.contact, "has drained:", standing.value)
+        self.core.close_all(now)
+        self.pump()
+        left()
+
+    @property
+    def _in_transit(self) -> bool:
+        """Whether data goes through it, also from and to a Stub, or waits for a wire."""
+        if self.core.in_transit or (self.edge is not None and self.edge.stubs):
+            return True
+        return any(end.pipe.backlog for end in self._ends.values())
 
     # From clients
 

@@ -65,6 +65,10 @@ class Lane:
         if not self._busy:
             self._next()
 
+    def lags(self, rate: float | None) -> bool:
+        """Whether the packet that is being sent goes at a lower rate than this: from before."""
+        return self._busy and self.rate is not None and (rate is None or self.rate < rate)
+
     def _next(self) -> None:
         self._busy = True
         while self._turns:

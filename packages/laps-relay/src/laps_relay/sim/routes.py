@@ -73,7 +73,7 @@ class Routes:
         for out in flow.egress:
             for node in sorted(out.targets & used):
                 wanted = self.oracle.next_hop(
-                    own, node, lambda each: not scope or policy.transit(scope, each)
+                    own, node, lambda way: not scope or policy.permits(scope, way)
                 )
                 if wanted == out.peer or self._is_tie(process, node, wanted, out.peer):
                     continue

@@ -2,22 +2,47 @@
 
 A track's class of service is the first field of its namespace if the policy knows that word. For
 each class (and for everything, ``""``) some relays are no transit, and subscribers in some regions
-get nothing.
+get nothing. Data of a class does not go over links that pass a country which is denied to it, and
+filters keep announces and subscribes of a class from going on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
 from laps_relay.core.policy.facts import country_label
+from laps_relay.sim.tracks import HASHER
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
 
-__all__ = ["SimPolicy"]
+__all__ = ["Border", "SimPolicy"]
+
+
+class Border(NamedTuple):
+    """One rule of a filter: what does not come in, or does not go out, at any relay."""
+
+    side: str
+    """``import`` or ``export``."""
+    what: str
+    """``announce`` or ``subscribe``."""
+    scope: str
+    """The class: the first field of a namespace."""
+    whose: str
+    """``peer``: what peers in the region give or get; ``source``: what nodes there originate."""
+    region: str
+    nodes: frozenset[NodeId]
+    """All that are in the region."""
+
+    def stops(self, side: str, what: str, scope: str, source: NodeId, peer: NodeId) -> bool:
+        """Whether an entry of a source does not come from, or go to, a peer."""
+        return (side, what, scope) == self[:3] and (
+            (peer if self.whose == "peer" else source) in self.nodes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +57,31 @@ class SimPolicy:
     """... and the regions of the others: how an operator has written it."""
     excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By class: regions whose subscribers get nothing."""
+    links: Mapping[str, frozenset[frozenset[NodeId]]] = field(default_factory=dict)
+    """By class: links over whose countries its data must not go; by their two ends."""
+    borders: tuple[Border, ...] = ()
+    """What filters keep out, or in."""
     max_loss: float | None = None
     """What links of a way may lose, for every class."""
+
+    @property
+    def narrowed(self) -> list[str]:
+        """Classes that have fewer ways than others; "" for all."""
+        return sorted({*self.no_transit, *self.links})
+
+    def crosses(self, scope: str, one: NodeId, other: NodeId) -> bool:
+        """Whether data of a class may go over a link."""
+        return frozenset((one, other)) not in self.links.get(scope, ())
+
+    def permits(self, scope: str, way: Sequence[NodeId]) -> bool:
+        """Whether data of a class may go along these relays; the ends are no transit."""
+        return all(self.transit(scope, node) for node in way[1:-1]) and all(
+            self.crosses(scope, one, other) for one, other in pairwise(way)
+        )
+
+    def stops(self, side: str, what: str, scope: str, source: NodeId, peer: NodeId) -> bool:
+        """Whether a filter keeps an entry of a source from a relay whose peer that is."""
+        return any(border.stops(side, what, scope, source, peer) for border in self.borders)
 
     def transit(self, scope: str, node: NodeId) -> bool:
         """Whether data of a class may pass through a relay."""
@@ -53,6 +101,7 @@ class SimPolicy:
         named: frozenset[NodeId] = frozenset(),
         region: str = "",
         excluded: str = "",
+        link: frozenset[NodeId] = frozenset(),
     ) -> SimPolicy:
         """The same with one more rule for a class; ``nodes`` are all that it is about."""
 
@@ -62,12 +111,13 @@ class SimPolicy:
                 after[scope] = after.get(scope, frozenset()) | new
             return after
 
-        return SimPolicy(
+        return replace(
+            self,
             no_transit=add(self.no_transit, nodes),
             denied=add(self.denied, named),
             regions=add(self.regions, frozenset({region} - {""})),
             excluded=add(self.excluded, frozenset({excluded} - {""})),
-            max_loss=self.max_loss,
+            links=add(self.links, frozenset({link} - {frozenset()})),
         )
 
     # Policy
@@ -93,20 +143,31 @@ class SimPolicy:
         """Everything may be told."""
         return None
 
-    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """Everything may come in."""
-        return None
+    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        """What no filter keeps out may come in."""
+        return self._stopped("import", "announce", entry, peer)
 
-    def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """Everything may go out."""
-        return None
+    def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        """What no filter keeps in may go out."""
+        return self._stopped("export", "announce", entry, peer)
 
-    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """Everything may come in."""
-        return None
+    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        """What no filter keeps out may come in."""
+        return self._stopped("import", "subscribe", entry, peer)
 
-    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """Everything may go out."""
+    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        """What no filter keeps in may go out."""
+        return self._stopped("export", "subscribe", entry, peer)
+
+    def _stopped(
+        self, side: str, what: str, entry: AnnounceInfo | SubscribeInfo, peer: NodeSelf
+    ) -> Refusal | None:
+        for border in self.borders:
+            (prefix,) = HASHER.elements((border.scope.encode(),))
+            if entry.element_hashes[:1] == (prefix,) and border.stops(
+                side, what, border.scope, entry.source, peer.node_id
+            ):
+                return Refusal(f"{side}.{what}", f"{border.scope} stays out of {border.region}")
         return None
 
     def subscribe(
@@ -130,7 +191,7 @@ class SimPolicy:
         """The first field of the namespace, if it is a class."""
         fields = name.namespace.fields
         word = fields[0].decode("ascii", "replace") if fields else ""
-        return word if word in self.no_transit or word in self.excluded else ""
+        return word if word in (*self.no_transit, *self.excluded, *self.links) else ""
 
     def region(self, node: NodeSelf) -> str:
         """Its own word."""
@@ -145,6 +206,11 @@ class SimPolicy:
         for node in nodes[1:-1]:
             if not self.transit(scope, node.node_id):
                 return Refusal("no_transit", f"{node.node_id} is no transit for {scope!r}")
+        for one, other in pairwise(nodes):
+            if not self.crosses(scope, one.node_id, other.node_id):
+                return Refusal(
+                    "country", f"from {one.node_id} to {other.node_id} it passes a country"
+                )
         return None
 
     def limits(self, scope: str) -> ClassLimits:  # noqa: ARG002

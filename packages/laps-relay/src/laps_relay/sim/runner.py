@@ -58,6 +58,8 @@ class Outcome:
     deliveries: int = 0
     crossings: int = 0
     lost: int = 0
+    undrained: int = 0
+    """Streams that still went through a relay, or waited, when its time to drain was over."""
     loops: int = 0
     checks: int = 0
     changes: int = 0
@@ -158,6 +160,7 @@ class Run:
             self.checks.loops()
             self.checks.stubs.unseen()
             self.checks.steering.look()
+            self.deeds.successions.look()
 
     def _come_to_rest(self) -> None:
         """Until all links are up and nothing has changed for a while."""
@@ -195,6 +198,7 @@ class Run:
             deliveries=world.ledger.deliveries,
             crossings=world.ledger.crossings,
             lost=world.ledger.lost,
+            undrained=world.drops.undrained,
             loops=world.ledger.loops,
             checks=self.checks.made,
             changes=self.convergence.changes,

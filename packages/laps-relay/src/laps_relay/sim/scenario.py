@@ -25,11 +25,12 @@ from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.ledger import FLIGHT
 from laps_relay.sim.narrow_kind import NARROW, with_narrow, with_teeth
-from laps_relay.sim.policies import with_policies
+from laps_relay.sim.policies import with_borders, with_policies
 from laps_relay.sim.queues import QUEUE_BYTES
 from laps_relay.sim.shapes import generate, with_control_servers
 from laps_relay.sim.steering_kind import STEERING, with_steering
 from laps_relay.sim.stubs import MOST_STUBS, STUBS, with_stubs
+from laps_relay.sim.successions import with_successions
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay, read_topology
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -44,7 +45,7 @@ FAULTS: Final = (
 )  # fmt: skip
 
 NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
-"""Without drains: what waits in a queue for longer than a relay drains is lost with it."""
+"""And drains, which ``with_narrow`` plans."""
 
 SETTINGS: Final = NetworkSettings(
     hold=24.0,
@@ -129,7 +130,7 @@ class Scenario:
     @property
     def faults(self) -> int:
         """How many deeds are unplanned."""
-        return sum(deed.verb in FAULTS for deed in self.deeds)
+        return sum(deed.verb in (*FAULTS, "twin") for deed in self.deeds)
 
 
 def scenario(
@@ -179,7 +180,9 @@ def scenario(
     populated = populate(seed, made, draw, kind or drawn, most)
     if stubbed:
         return with_stubs(populated, dice, kind or drawn)
-    return populated
+    if len(made.relays) > LARGE:
+        return populated
+    return with_borders(with_successions(populated, dice, kind or drawn), dice, kind or drawn)
 
 
 def _topology(name: str, size: int, dice: Dice) -> Topology:

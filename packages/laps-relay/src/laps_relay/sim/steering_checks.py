@@ -130,7 +130,7 @@ class SteeringChecks:
         for region, members in regions.items():
             plain = {
                 node: oracle.next_hop(
-                    origin.spec.node_id, node, lambda each: world.policy.transit(track, each)
+                    origin.spec.node_id, node, lambda way: world.policy.permits(track, way)
                 )
                 for node in members
             }

@@ -17,7 +17,7 @@ from laps_relay.core.network.links import Link
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.sim.core import Flow, SetOut
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeInfo
+from laps_wire.peering.laps2 import NodeInfo, RelayType
 
 if TYPE_CHECKING:
     from laps_relay.sim.process import RelayProcess
@@ -87,6 +87,19 @@ class RelayTables:
         return sorted(
             [node for node, links in self._relay._links._by_node.items() if _controls(links)]
         )
+
+    def sessions(self, node: NodeId) -> Sequence[int]:
+        """Established sessions with a node."""
+        return [link.session for link in self._relay._links.of(node) if link.up]
+
+    def types(self) -> Sequence[tuple[NodeId, RelayType]]:
+        """All nodes that it knows, itself left out, and what they are."""
+        nib = self._relay._nib
+        return [
+            (node, info.node.relay_type)
+            for node in nib.nodes()
+            if (info := nib.info(node)) is not None
+        ]
 
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""

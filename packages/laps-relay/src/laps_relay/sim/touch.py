@@ -37,7 +37,7 @@ def exempt(world: World, hit: Iterable[str], lasts: float) -> None:
     policy = world.policy
     oracle = Oracle(graph, lambda node: policy.transit("", node))
     left = Oracle(_without(graph, nodes), lambda node: policy.transit("", node))
-    scopes = ("", *(scope for scope in policy.no_transit if scope))
+    scopes = ("", *(scope for scope in policy.narrowed if scope))
     sooner: set[Pair] = set()
     later: set[Pair] = set()
     for origin in world.places("publish"):
@@ -93,7 +93,7 @@ def _passes(world: World, oracle: Oracle, pair: Pair, hit: frozenset[str], scope
             node = (
                 process.tables.next_hop(target)
                 if real
-                else oracle.next_hop(node, target, lambda each: policy.transit(scope, each))
+                else oracle.next_hop(node, target, lambda way: policy.permits(scope, way))
             )
         else:
             return True

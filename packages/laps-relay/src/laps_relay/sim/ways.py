@@ -6,13 +6,14 @@ only; the subscriber is then served, and nobody may ask for the other one's obje
 
 from __future__ import annotations
 
+from laps_relay.sim.borders import told
 from laps_relay.sim.ledger import Delivery
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 
-__all__ = ["served", "without_way"]
+__all__ = ["connected_without", "served", "without_way"]
 
 
 def served(
@@ -23,10 +24,14 @@ def served(
     start, target = world.place(origin), world.place(end)
     if start is None or target is None or not policy.serves(track, target.spec.region):
         return False
+    if policy.borders and start.spec.node_id not in told(
+        world, "subscribe", track, target.spec.node_id
+    ):
+        return False  # a filter keeps its subscribe away
     node: NodeId | None = start.spec.node_id
     steps = 0
     while node is not None and node != target.spec.node_id:
-        node = oracle.next_hop(node, target.spec.node_id, lambda each: policy.transit(track, each))
+        node = oracle.next_hop(node, target.spec.node_id, lambda way: policy.permits(track, way))
         steps += 1
         if steps > len(world.processes):
             return False
@@ -36,7 +41,7 @@ def served(
 def without_way(world: World) -> frozenset[Delivery]:
     """Deliveries that policy rules out in the network as it is without its faults."""
     policy = world.policy
-    if not policy.no_transit and not policy.excluded:
+    if not policy.narrowed and not policy.excluded and not policy.borders:
         return frozenset()
     oracle = Oracle(world.graph(mended=True), lambda node: policy.transit("", node))
     tracks = sorted({deed.text for deed in world.scenario.deeds if deed.verb == "subscribe"})
@@ -47,4 +52,21 @@ def without_way(world: World) -> frozenset[Delivery]:
         for end in world.places("subscribe", (track,))
         if origin != end
         and not served(world, oracle, world.processes[origin], world.processes[end], track)
+    )
+
+
+def connected_without(world: World, missing: RelayProcess) -> bool:
+    """Whether all others still reach each other if one goes, by ways that are not too long."""
+    gone = missing.spec.node_id
+    whole = world.graph()
+    graph = {
+        node: {other: trip for other, trip in near.items() if other != gone}
+        for node, near in whole.items()
+        if node != gone
+    }
+    before, left = Oracle(whole, lambda _: True), Oracle(graph, lambda _: True)
+    return all(
+        left.reaches(node, other) or not before.reaches(node, other)
+        for other in graph
+        for node in graph
     )

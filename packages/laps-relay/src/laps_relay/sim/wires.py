@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
@@ -56,6 +56,13 @@ class Wire:
     def srtt_us(self) -> int:
         """What a transport would measure."""
         return round(2e6 * self.delay)
+
+    @property
+    def hampered(self) -> bool:
+        """Whether a receiver is slow, or was when the packet that is being sent began."""
+        return bool(self.slow) or any(
+            lane.lags(self.rate(sender)) for sender, lane in self.lanes.items()
+        )
 
     def rate(self, sender: str) -> float | None:
         """Bytes a second in one direction; None: no limit."""
@@ -98,6 +105,9 @@ class QueueJudge(Protocol):
 
     def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
         """A datagram is given up."""
+
+    def closes(self, pipe: Pipe, begun: Sequence[SimOutStream]) -> None:
+        """The connection ends, before what waits is dropped; these streams have not ended."""
 
 
 class SimOutStream:
@@ -324,11 +334,12 @@ class Pipe:
             return len(item.chunk.data)
         return None
 
-    def close(self) -> None:
-        """The connection is over: nothing more is sent."""
+    def close(self, begun: Sequence[SimOutStream] = ()) -> None:
+        """The connection is over: nothing more is sent, of streams that have begun either."""
         if self.closed:
             return
         if self.judge is not None:
+            self.judge.closes(self, begun)
             for stream in self.backlog.streams.values():
                 self.judge.drops(self, stream, Cause.CLOSED, 0)
             for item in self.backlog.datagrams:

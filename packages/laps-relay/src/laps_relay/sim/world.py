@@ -15,7 +15,7 @@ from laps_relay.sim.drops import Drops, Seen, identify
 from laps_relay.sim.edge_host import EdgeHost
 from laps_relay.sim.gauge import Gauge
 from laps_relay.sim.keys import fingerprint_of
-from laps_relay.sim.ledger import BreakError, Ledger
+from laps_relay.sim.ledger import BreakError, Group, Ledger
 from laps_relay.sim.net import End, Network
 from laps_relay.sim.policies import rule_policy
 from laps_relay.sim.process import RelayProcess
@@ -245,8 +245,9 @@ class World:
             self.note(process.contact, event)
         elif self.tracing:
             self.note(process.contact, event)
-        for watcher in self._watchers.get(type(event), ()):
-            watcher(process, event)
+        if process is self.processes[process.contact]:  # what a former life does is not judged
+            for watcher in self._watchers.get(type(event), ()):
+                watcher(process, event)
 
     def _moved(self, now: float, node: NodeId) -> None:
         """A way to a node changed: copies for it may meet others for a flight."""
@@ -295,14 +296,24 @@ class World:
         ends = (self.processes.get(receiver), self.processes.get(group.flow.contact))
         if not any(end is not None and end.is_stub and sender in end.links for end in ends):
             # For the network a Stub's clients are its parent's: that is an end, and no transit.
-            self._permitted(sender, group.flow.contact, group.flow.scope, group.began)
+            self._permitted(sender, receiver, group)
 
-    def _permitted(self, sender: str, origin: str, scope: str, began: float) -> None:
-        """Policy holds for every relay on the way; what began before it ends within a flight."""
-        since = self.policy_since
-        if sender == origin or (began < since and self.clock.now < since + self.ledger.flight):
+    def _permitted(self, sender: str, receiver: str, group: Group) -> None:
+        """Policy holds for every relay on the way; what began before it ends within a flight.
+
+        Nobody takes back a datagram that waits: on a narrow link that may be for longer.
+        """
+        since, origin, scope = self.policy_since, group.flow.contact, group.flow.scope
+        patient = group.datagrams and self.scenario.offered > 0
+        if group.began < since and (patient or self.clock.now < since + self.ledger.flight):
             return
-        if not self.policy.transit(scope, self.node(sender)):
+        node, peer = self.node(sender), self.processes.get(receiver)
+        if peer is not None and not self.policy.crosses(scope, node, peer.spec.node_id):
+            text = f"from {sender} to {receiver} {scope!r} passes a country that it must not"
+            raise BreakError("policy", text, self.clock.now)
+        if sender == origin:
+            return
+        if not self.policy.transit(scope, node):
             text = f"{sender} is no transit for {scope!r} of {origin}"
             raise BreakError("policy", text, self.clock.now)
 
@@ -354,20 +365,6 @@ class World:
             link.b if link.a == contact else link.a for link in links if contact in (link.a, link.b)
         ]
         return [name for name in found if self.processes[name].life]
-
-    def connected_without(self, missing: RelayProcess) -> bool:
-        """Whether all others still reach each other if one goes."""
-        graph = self.graph()
-        gone = missing.spec.node_id
-        near = graph.pop(gone, {})
-        todo = list(near)[:1]
-        seen = set(todo)
-        while todo:
-            for other in graph[todo.pop()]:
-                if other != gone and other not in seen:
-                    seen.add(other)
-                    todo.append(other)
-        return all(node in seen for node in near)
 
     def graph(self, *, mended: bool = False) -> dict[NodeId, dict[NodeId, int]]:
         """Who is connected with whom, for the oracle."""

@@ -88,6 +88,7 @@ def test_along_a_line() -> None:
     assert (row.local, row.hops, row.scope, row.key) == (True, 1, "gold", None)
     assert [net[number].sets.uses(1) for number in (1, 2, 3)] == [1, 1, 0]
     assert net[2].sets.uses(2) == 1
+    assert [net[number].sets.in_transit for number in (1, 2, 3)] == [False, True, False]
 
 
 def test_targets_come_and_go_in_place() -> None:

@@ -34,6 +34,26 @@ def test_the_tables_of_an_origin() -> None:
     assert relay.announce_rows(slice(1, 5)) == []
 
 
+def test_what_goes_through_a_relay_is_in_transit_until_it_is_sent() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.run()
+    origin, between, end = (net.relays[number] for number in (1, 2, 3))
+    before = between.in_transit
+    net.publish(1)
+    net.want(3)
+    net.run()
+    assert (before, between.in_transit) == (False, True)
+    assert not origin.in_transit  # its own clients' is not
+    assert not end.in_transit
+    assert between.unsent == 0
+    assert between.flight >= 0.0
+    assert RelayNet().add(9).flight == 0.0
+
+
 def test_traffic_is_the_same_at_both_ends() -> None:
     net = RelayNet()
     net.add(1)

@@ -298,6 +298,23 @@ def test_a_verdict_after_everybody_answered_says_nothing_new() -> None:
     assert case.rig.taken() == []
 
 
+def test_the_verdict_of_a_former_asking_is_not_one_of_the_next() -> None:
+    """Found by a network of the simulator with two publishers: planned, seed 14, 8 relays."""
+    case = Case(1, 2)
+    case.want()
+    case.answer(1, SubscribeCode.POLICY, "no", data=NO_DATA)  # another one may say yes ...
+    case.answer(2, SubscribeCode.POLICY, "no", data=NO_DATA)  # ... and does not
+    no = (Answer.REFUSED, SubscribeCode.POLICY, "no", b"")
+    assert case.rig.taken() == [no]
+    case.at(0.9)
+    case.want()
+    case.at(1.1)  # it is asked again, and nobody has had the time to answer
+    assert case.rig.taken() == []
+    case.answer(1, SubscribeCode.POLICY, "no", data=NO_DATA)
+    case.answer(2, SubscribeCode.POLICY, "no", data=NO_DATA)
+    assert case.rig.taken() == [no]
+
+
 def test_silence_is_asked_again_and_then_a_refusal() -> None:
     case = Case(1)
     case.want()

@@ -157,6 +157,20 @@ def test_our_own_clients_keep_a_stream_alive() -> None:
     assert arrived.header.sns_id == 7
 
 
+def test_what_is_not_sent_is_known_and_counted_with_the_end_of_its_session() -> None:
+    net = PeerNet(peers=2)
+    assert net.plane.unsent() == 0
+    net.send(head() + b"a")
+    assert net.plane.unsent() == 2  # they have not ended
+    net.peer[2].slow = True
+    net.send(b"b", fin=True)
+    assert net.plane.unsent() == 1  # bytes of one wait
+    net.plane.remove_session(net.now, 3)
+    assert net.plane.counters().unsent_streams == 0
+    net.plane.remove_session(net.now, 2)
+    assert (net.plane.unsent(), net.plane.counters().unsent_streams) == (0, 1)
+
+
 def test_a_finished_stream_can_still_be_dropped() -> None:
     net = PeerNet(peers=1)
     net.peer[2].slow = True

@@ -42,6 +42,7 @@ def test_finished_streams_are_forgotten_once_they_are_sent() -> None:
     peer.streams[0].sent = peer.streams[2].sent = 3
     session.finish(streams[3], target.sns_id)
     assert list(session.finished) == [streams[1], streams[2], streams[3]]
+    assert session.unsent() == 1  # bytes of one wait
 
 
 def test_finished_streams_are_bounded() -> None:

@@ -89,6 +89,8 @@ class PeerPlaneCounters(NamedTuple):
     """Outgoing datagrams that did not fit a peer's path."""
     unknown_kinds: int = 0
     """Streams and datagrams whose header is of a kind that we do not know."""
+    unsent_streams: int = 0
+    """Outgoing streams that had not ended, or waited, when their session did."""
 
 
 HoldData: TypeAlias = "Callable[[float, int, object, int], SnsStanding]"
@@ -215,6 +217,9 @@ class PeerForwarding(Protocol):
 
     def entries(self) -> Mapping[Ingress, tuple[tuple[EgressSet, ...], bool, SetCounters]]:
         """The FIB: egress sets, whether our own clients get it, counters."""
+
+    def unsent(self) -> int:
+        """How many outgoing streams have not ended, or have bytes that wait."""
 
     def fib_size(self) -> int:
         """How many entries the FIB has."""

@@ -233,6 +233,16 @@ class Sets:
         """How many sets of ours are not withdrawn, retired ones too."""
         return len(self._egress)
 
+    @property
+    def in_transit(self) -> bool:
+        """Whether any set of a peer goes on to other relays."""
+        return any(
+            record.current or record.retired
+            for session, sets in self._records.items()
+            if session != LOCAL
+            for record in sets.values()
+        )
+
     def uses(self, session: int) -> int:
         """How many sets live on a session, in both directions."""
         return self._egress.on(session) + len(self._records.get(session, ()))

@@ -51,6 +51,22 @@ class NetworkTables(NetworkCore):
         """Of the forwarding plane."""
         return self._plane.counters()
 
+    @property
+    def in_transit(self) -> bool:
+        """Whether data goes through us to other relays, or has still to be sent to one."""
+        return self._sets.in_transit or self._plane.unsent() > 0
+
+    @property
+    def unsent(self) -> int:
+        """How many streams to peers have not ended, or have bytes that wait."""
+        return self._plane.unsent()
+
+    @property
+    def flight(self) -> float:
+        """How long something may be under way to a peer, sent again if it was lost: seconds."""
+        trips = [link.srtt_us for link in self._links.by_session.values() if link.up]
+        return 2e-6 * max(trips) + self._settings.batch if trips else 0.0
+
     def count_traffic(self) -> None:
         """Count by track and way, for :meth:`take_traffic`."""
         self._plane.count_traffic()

@@ -209,6 +209,8 @@ class Wants:
         self._host.answered(now, want.key, answer, code=code, reason=reason, data=data)
 
     def _refuse(self, now: float, want: Want, no: No) -> None:
+        # Said now: who asks again gets a verdict of that asking.
+        self._timers.cancel((Due.VERDICT, want.key, None))
         self._tell(now, want, Answer.REFUSED, no)
 
     # Answers

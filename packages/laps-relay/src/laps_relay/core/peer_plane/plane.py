@@ -81,6 +81,7 @@ class PeerPlane:
             stream.reset(now, _NO_SUBSCRIBERS)
         for item in tuple(gone.held):
             item.reset(now, _NO_SUBSCRIBERS)
+        self._state.unsent_streams += gone.unsent()
         for leg in tuple(gone.legs.values()):
             leg.fan.leave(now, leg)
         self._fib.forget(now, gone)
@@ -303,6 +304,10 @@ class PeerPlane:
     def time_objects(self, samples: Samples | None) -> None:
         """Time some of the objects from now on; None: none."""
         self._state.samples = samples
+
+    def unsent(self) -> int:
+        """How many outgoing streams have not ended, or have bytes that wait."""
+        return sum(session.unsent() for session in self._sessions.values())
 
     def fib_size(self) -> int:
         """How many entries the FIB has."""

@@ -117,6 +117,10 @@ class Session:
             # Its end was not told: a transport reports nothing of a stream that was stopped.
             del self.stopped[next(iter(self.stopped))]
 
+    def unsent(self) -> int:
+        """How many outgoing streams have not ended, or have bytes that wait."""
+        return len(self.legs) + sum(stream.queued > 0 for stream in self.finished)
+
     def finish(self, stream: OutStream, sns_id: int, key: int = 0, source: int = 0) -> None:
         """Remember a finished outgoing stream until its bytes are sent."""
         finished = self.finished
@@ -212,6 +216,7 @@ class State:
         "unknown_datagrams",
         "unknown_kinds",
         "unknown_streams",
+        "unsent_streams",
     )
 
     def __init__(self, linger: float) -> None:
@@ -236,6 +241,7 @@ class State:
         self.dropped_streams = 0
         self.dropped_bytes = 0
         self.dropped_datagrams = 0
+        self.unsent_streams = 0
 
     def number(self) -> int:
         """Of the next stream that goes to our own clients."""
@@ -258,6 +264,7 @@ class State:
             self.dropped_bytes,
             self.dropped_datagrams,
             self.unknown_kinds,
+            self.unsent_streams,
         )
 
     # Sets that come to rest
