@@ -181,13 +181,20 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
 
 
 def add_experience(
-    lake: Lake, *, plan: str, after_ms: int, regions: Mapping[str, int] | None = None
+    lake: Lake,
+    *,
+    plan: str,
+    after_ms: int,
+    version: int = 1,
+    regions: Mapping[str, int] | None = None,
+    classes: Mapping[tuple[str, str], int] | None = None,
 ) -> None:
     """Three weeks of viewers, with a plan that was accepted two days before the end.
 
-    ``regions`` are those where it did something else.
+    ``regions`` are those where it did something else, and ``classes`` those in regions.
     """
     other = regions or {}
+    apart = classes or {}
     accepted = END - timedelta(days=2)
     hours = [END - timedelta(hours=hour + 1) for hour in range(21 * 24)]
     rows = [
@@ -196,15 +203,16 @@ def add_experience(
             "window_start": at,
             "region": region,
             "tenant": "",
-            "class": "gold",
+            "class": scope,
             "reports": 100,
             "latency_p95_ms": 300
             + number % 7
-            + (other.get(region, after_ms) if at >= accepted else 0),
+            + (apart.get((region, scope), other.get(region, after_ms)) if at >= accepted else 0),
             "stall_ratio": 0.01,
         }
         for number, at in enumerate(hours)
-        for region in ("eu-west", "us-east")
+        for region in sorted({"eu-west", "us-east", *other})
+        for scope in sorted({"gold", *(name for _, name in apart)})
     ]
     _gold(lake, "qoe_region_1m", rows)
     kind = silver_type("policy.applied")
@@ -222,7 +230,7 @@ def add_experience(
         "skew_us": 0,
         "late": False,
         "plan_id": plan,
-        "plan_version": 1,
+        "plan_version": version,
         "outcome": "accepted",
         "dt": f"{accepted:%Y-%m-%d}",
         "hour": f"{accepted.hour:02}",

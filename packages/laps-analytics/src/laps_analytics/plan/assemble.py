@@ -13,13 +13,12 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
-from laps_analytics.plan.core.predict import DAY, Backtest, backtest, forecast
+from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
 from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
 from laps_analytics.plan.observed import HopRow, NodeRow, Observed
 
 __all__ = ["Assembled", "assemble"]
 
-_WINDOW_US: Final = 300_000_000
 _RECENT: Final = 12
 """Windows that count as the present."""
 _CROWD: Final = 20.0
@@ -98,7 +97,8 @@ def _expected(
             if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
         }
     )
-    judged = backtest(_sample(series), trials=12)
+    links = tried({pair: len(values) for pair, values in series.items()})
+    judged = backtest([series[pair] for pair in links], trials=12)
     if not judged.wins:
         return present, present, judged
     ahead = {pair: forecast(series[pair]) for pair in present}
@@ -110,21 +110,14 @@ def _expected(
 
 def _series(values: Mapping[int, float], end_us: int, least: float, most: float) -> Floats:
     """A row of windows of five minutes that ends now; NaN where nothing was measured."""
-    last = end_us // _WINDOW_US
-    first = max(min(at // _WINDOW_US for at in values), last - 8 * DAY)
+    last = end_us // WINDOW_US
+    first = max(min(at // WINDOW_US for at in values), last - 8 * DAY)
     found = np.full(max(last - first + 1, 1), np.nan)
     for at, value in values.items():
-        slot = at // _WINDOW_US - first
+        slot = at // WINDOW_US - first
         if 0 <= slot < len(found) and least <= value <= most and np.isfinite(value):
             found[slot] = value
     return found
-
-
-def _sample(series: Mapping[tuple[int, int], Floats], most: int = 20) -> list[Floats]:
-    """Some links with a history, to judge forecasts by."""
-    long = [pair for pair in sorted(series) if len(series[pair]) > 2 * DAY]
-    step = max(1, len(long) // most)
-    return [series[pair] for pair in long[::step][:most]]
 
 
 def _node(row: NodeRow, settings: Settings, facts: Dimensions, clients_bps: float) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
 from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
+from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import HOP_MS, Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
@@ -45,9 +46,16 @@ def in_force(plan: Plan | None, network: Network) -> InForce:
 
 
 def place(
-    network: Network, policy: Policy, tracks: Iterable[Track], previous: Plan | None = None
+    network: Network,
+    policy: Policy,
+    tracks: Iterable[Track],
+    previous: Plan | None = None,
+    hold: Collection[Part] = (),
 ) -> tuple[Draft, set[int]]:
-    """The Vias of all cells, and which cells differ from the plan before."""
+    """The Vias of all cells, and which cells differ from the plan before.
+
+    What is in a part to ``hold`` stays as the plan before has it.
+    """
     old = in_force(previous, network)
 
     def vias(track: Track) -> tuple[int, ...]:
@@ -61,7 +69,7 @@ def place(
 
     made = draft(network, policy, aggregate(tracks, vias))
     budget = None if previous is None else policy.hard.change_budget
-    ledger = Ledger(made, old, budget)
+    ledger = Ledger(made, old, budget, hold)
     keep_to_budget(made, ledger)
     relieve(made, ledger)
     return made, ledger.changed
@@ -82,9 +90,10 @@ def make(
     now_us: int,
     lifetime_us: int,
     previous: Plan | None = None,
+    hold: Collection[Part] = (),
 ) -> Made:
     """Plan. Time is an argument; the same arguments give the same plan."""
-    made, changed = place(network, policy, tracks, previous)
+    made, changed = place(network, policy, tracks, previous, hold)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
         (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
@@ -146,6 +155,8 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
     if number in made.crowded_out:
         best = made.network.nodes[made.crowded_out[number]].id
         words.append(f"{best} would be better and has no room")
+    elif number in made.held:
+        words.append("held as it was")
     elif number in made.kept:
         words.append("the budget of changes keeps it")
     elif next_best is not None:

@@ -47,6 +47,8 @@ class Draft:
     """Cells that capacity moved, and the Via that would have been best."""
     kept: dict[int, int] = field(default_factory=dict)
     """Cells that the budget of changes left as they are, and the Via that would have been best."""
+    held: set[int] = field(default_factory=set)
+    """Cells that nobody wants to be changed."""
 
     second: dict[int, int] = field(default_factory=dict)
     """Cells and the Via that takes them over if theirs fails: it has room for that."""
