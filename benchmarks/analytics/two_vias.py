@@ -131,7 +131,7 @@ def _solved(
     vias = free.candidates
     legs = free.first_legs(group)
     between = np.asarray(hourly_cost(group.rate_bps, free.network.price[np.ix_(vias, vias)]))
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("mip_rel_gap", 1e-6)

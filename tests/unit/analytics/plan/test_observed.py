@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from laps_analytics.errors import PlanError
-from laps_analytics.plan import observed, reading
+from laps_analytics.plan import observed
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.predict import DAY
 from laps_analytics.plan.observed import Observed, observe
-from laps_analytics.plan.reading import summed
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from testkit.plan_lake import END_US, make_lake, observed_world
@@ -31,6 +28,7 @@ def short_world() -> Observed:
 
 def with_history(seen: Observed, windows: int) -> Observed:
     """The same with links that were measured for longer, with busy evenings; one is new."""
+
     def longer(
         values: dict[tuple[str, str], dict[int, float]],
     ) -> dict[tuple[str, str], dict[int, float]]:
@@ -94,22 +92,3 @@ def test_more_ways_than_a_planner_can_hold_are_an_error(
     monkeypatch.setattr(observed, "MOST_WAYS", 10)
     with pytest.raises(PlanError, match="more than 10 ways through relays"):
         observe(lake)
-
-
-def test_sums_do_not_wait_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_TOGETHER", 10)
-
-    def parts(count: int) -> Iterator[pa.Table]:
-        for at in range(0, count, 4):
-            keys = pa.array([f"k{n % 7}" for n in range(at, at + 4)])
-            yield pa.table({"key": keys, "n": pa.array(range(at, at + 4))})
-
-    found = summed(parts(60), ("key",), ("n",))
-    assert found is not None
-    sums = {row["key"]: row["n"] for row in found.to_pylist()}
-    assert sums == {f"k{rest}": sum(range(rest, 60, 7)) for rest in range(7)}
-    with pytest.raises(PlanError):
-        summed(parts(60), ("key",), ("n",), most=6, fault=lambda count: PlanError(str(count)))
-    with pytest.raises(PlanError):
-        summed(parts(8), ("key",), ("n",), most=6, fault=lambda count: PlanError(str(count)))
-    assert summed(iter(()), ("key",), ("n",)) is None

@@ -102,14 +102,14 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
     """Whether the quality of the last hours allows to plan; see ``gold.gate``."""
     last = at_us // 3_600_000_000 * 3_600_000_000
     first = last - (hours - 1) * 3_600_000_000
-    hours: set[int] = set()
+    seen: set[int] = set()
     red: list[dict[str, Any]] = []
     chosen = _of_days(sorted({_day(first), _day(last)}))
     table = lake.table(gold_name("quality_1h"))
     columns = ("window_start", "check", "subject", "expected", "seen", "error", "limit", "ok")
     for part in batches(table, columns, where=chosen, times=("window_start",)):
         rows = between(part, "window_start", first, last)
-        hours.update(pc.unique(rows["window_start"]).to_pylist())
+        seen.update(pc.unique(rows["window_start"]).to_pylist())
         red += rows.filter(pc.invert(rows["ok"])).to_pylist()
     red.sort(
         key=lambda row: (
@@ -120,7 +120,7 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
         )
     )
     return Gate(
-        len(hours),
+        len(seen),
         [
             f"{row['check']} of {row['subject']} at {_when(row['window_start']):%Y-%m-%d %H:%M}:"
             f" {row['seen']:g} for {row['expected']:g}, off by {row['error']:.2%}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from testkit.properties import examples
 from unit.analytics.plan.core.test_compose import OCEAN, track
 
 ME, V, W = NodeId(1), NodeId(2), NodeId(3)
+planned = partial(make, name="p", now_us=1, lifetime_us=10)
 
 
 def entry(region: str, via: NodeId, *tracks: int, scope: str = "") -> PlanEntry:
@@ -81,11 +83,8 @@ def test_a_track_whose_class_is_another_now_has_one_answer() -> None:
 
 def test_what_is_held_is_not_decided_again_and_the_verifier_knows_that() -> None:
     tracks = [track()]
-    times = {"now_us": 1, "lifetime_us": 10}
     nothing = plan(1)
-    held = make(
-        OCEAN, Policy(), tracks, name="p", version=2, previous=nothing, hold=[Part("eu")], **times
-    )
+    held = planned(OCEAN, Policy(), tracks, version=2, previous=nothing, hold=[Part("eu")])
     assert held.plan.entries == ()
     assert held.changed == 0
     assert list(held.draft.uncovered.values()) == ["it is held as it was"]
@@ -94,24 +93,20 @@ def test_what_is_held_is_not_decided_again_and_the_verifier_knows_that() -> None
     assert [item.reason for item in silent] == ["it is held as it was"]
     # Without the order, three copies over the ocean are too many.
     assert [item.constraint for item in check(held.plan, OCEAN, tracks)[0]] == ["fan-out"]
-    far = make(OCEAN, Policy(), tracks, name="p", version=2, **times).plan
+    far = planned(OCEAN, Policy(), tracks, version=2).plan
     (best,) = far.entries
+    assert best.fallback is not None
     other = replace(far, entries=(replace(best, via=best.fallback, fallback=None),))
-    again = make(
-        OCEAN, Policy(), tracks, name="p", version=3, previous=other, hold=[Part()], **times
-    )
+    again = planned(OCEAN, Policy(), tracks, version=3, previous=other, hold=[Part()])
     assert [item.via for item in again.plan.entries] == [best.fallback]
     assert "held as it was" in again.plan.entries[0].reason
 
 
 def test_a_held_way_that_is_gone_is_left_to_relays() -> None:
     tracks = [track()]
-    times = {"now_us": 1, "lifetime_us": 10}
-    before = make(OCEAN, Policy(), tracks, name="p", version=1, **times).plan
+    before = planned(OCEAN, Policy(), tracks, version=1).plan
     drained = OCEAN.drained([str(before.entries[0].via)])
-    held = make(
-        drained, Policy(), tracks, name="p", version=2, previous=before, hold=[Part("eu")], **times
-    )
+    held = planned(drained, Policy(), tracks, version=2, previous=before, hold=[Part("eu")])
     assert held.draft.via == [DIRECT]
     assert check(held.plan, drained, tracks, previous=before, hold=[Part("eu")])[0] == []
 
@@ -125,14 +120,11 @@ def test_a_held_direct_way_that_is_full_moves_all_the_same() -> None:
     full = replace(network, capacity_bps=capacity)
     tracks = [track(viewers={1: 5})]
     policy = Policy(hard=HardConstraints(change_budget=0))
-    held = make(
+    held = planned(
         *(full, policy, tracks),
-        name="p",
         version=2,
         previous=plan(1),
         hold=[Part("eu")],
-        now_us=1,
-        lifetime_us=10,
     )
     assert len(held.plan.entries) == 1
     assert check(held.plan, full, tracks, previous=plan(1), hold=[Part("eu")])[0] == []
@@ -154,9 +146,8 @@ def test_going_back_changes_nothing_else_and_keeps_every_constraint(
     network, tracks, policy = random_case(seed)
     free = replace(policy, hard=replace(policy.hard, change_budget=None))
     cheap = replace(free, weights=replace(free.weights, delay_price=0.0))
-    times = {"name": "p", "now_us": 1, "lifetime_us": 10}
-    earlier = make(network, cheap, tracks[: len(tracks) // 2 + 1], version=1, **times).plan
-    current = make(network, free, tracks, version=2, **times).plan
+    earlier = planned(network, cheap, tracks[: len(tracks) // 2 + 1], version=1).plan
+    current = planned(network, free, tracks, version=2).plan
     wanted = gone_back(current, earlier if restore else None, parts)
     check_format(wanted)
     assert all(is_in(parts, item.region, item.scope) for item in diff(current, wanted))
@@ -166,5 +157,5 @@ def test_going_back_changes_nothing_else_and_keeps_every_constraint(
         more = random_case(seed + 1)[1][:2]
         tracks = [*tracks[1:], *(replace(item, key=1000 + item.key) for item in more)]
     still = replace(policy, hard=replace(policy.hard, change_budget=0))
-    made = make(network, still, tracks, version=3, previous=wanted, hold=parts, **times)
+    made = planned(network, still, tracks, version=3, previous=wanted, hold=parts)
     assert check(made.plan, network, tracks, previous=wanted, hold=parts)[0] == []
