@@ -19,7 +19,7 @@ from laps_analytics.schema import silver_type
 from laps_analytics.world.backbone import Backbone
 from laps_analytics.world.demand import TrackDemand
 
-__all__ = ["END", "add_experience", "make_lake", "observed_world"]
+__all__ = ["END", "add_experience", "add_reports", "make_lake", "observed_world"]
 
 END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
 END_US = int(END.timestamp()) * 1_000_000
@@ -212,7 +212,7 @@ def add_experience(
         }
         for number, at in enumerate(hours)
         for region in sorted({"eu-west", "us-east", *other})
-        for scope in sorted({"gold", *(name for _, name in apart)})
+        for scope in sorted({"gold", *(name for _, name in apart), *(("other",) if apart else ())})
     ]
     _gold(lake, "qoe_region_1m", rows)
     kind = silver_type("policy.applied")
@@ -237,6 +237,41 @@ def add_experience(
     }
     table = lake.table("silver/policy_applied")
     write_rows([values], schema, table, partition_by=("dt", "hour"))
+
+
+def add_reports(lake: Lake, tracks: Sequence[str], region: str, *, after_ms: int) -> None:
+    """What viewers of some tracks reported in three weeks; in the last two days it was longer."""
+    kind = silver_type("client.report")
+    schema = StructType(
+        [*kind.fields, StructField("dt", StringType()), StructField("hour", StringType())]
+    )
+    rows = []
+    for number in range(21 * 24):
+        at = END - timedelta(hours=number + 1)
+        for viewer, track in enumerate((*tracks, "00000000000000aa")):
+            values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
+            values |= {
+                "event_id": f"0.1:0.1:1:{number}:{viewer}",
+                "relay": "0.1:0.1",
+                "boot": 1,
+                "event_seq": number,
+                "ts_us": int(at.timestamp()) * 1_000_000,
+                "ts": at,
+                "skew_us": 0,
+                "late": False,
+                "region": region,
+                "session_id": str(viewer),
+                "window_ms": 10_000,
+                "track": track,
+                "stalled": False,
+                "gaps": 0,
+                "latency_ms": 200 + number % 5 + (after_ms if number < 48 else 0),
+                # One file for each hour would be hundreds: all are in one.
+                "dt": f"{END:%Y-%m-%d}",
+                "hour": "00",
+            }
+            rows.append(values)
+    write_rows(rows, schema, lake.table("silver/client_report"), partition_by=("dt", "hour"))
 
 
 def _gold(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:

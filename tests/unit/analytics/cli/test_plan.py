@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from laps_analytics.cli import app
 from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
 from laps_analytics.lake import Lake
+from laps_analytics.plan.core.compose import TRIAL
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.signing import check_signature, read_key, read_plan, sign, write_plan
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from laps_wire.plan import Plan
-from testkit.plan_lake import add_experience, make_lake, observed_world
+from testkit.plan_lake import add_experience, add_reports, make_lake, observed_world
 
 
 @dataclass(frozen=True)
@@ -292,7 +293,8 @@ def test_a_class_of_a_region_that_got_worse_goes_back_alone(place: Place, moved:
     for entry in moved.entries:
         if entry.reason == "moved":
             scopes.setdefault(entry.region, set()).add(entry.scope)
-    region, (scope, *_) = max(scopes.items(), key=lambda item: len(item[1]))
+    region = max(scopes, key=lambda name: (len(scopes[name]), name))
+    scope = min(scopes[region])
     lake = experienced(
         place, "one class", after_ms=-40, regions={region: -40}, classes={(region, scope): 40}
     )
@@ -330,12 +332,36 @@ def test_what_helped_is_not_taken_back_and_files_must_fit(place: Place, moved: P
     out = (*words, "--out", place.path("never.json"))
     with pytest.raises(UsageError, match="needs --out, --key and --constraints"):
         place.run(*out)
-    out = (*out, "--key", place.path("key.pem"), "--constraints", place.path("c.toml"))
-    assert "nothing got worse: no plan was written" in place.run(*out)
+    whole = (*out, "--key", place.path("key.pem"), "--constraints", place.path("c.toml"))
+    assert "nothing got worse: no plan was written" in place.run(*whole)
     with pytest.raises(UsageError, match="is laps version 2: name a plan of laps before version 2"):
-        place.run(*out, "--revert-to", place.path("moved.json"))
+        place.run(*whole, "--revert-to", place.path("moved.json"))
     with pytest.raises(UsageError, match=r"is laps version 1: .* follow, version 2 or later"):
-        place.run(*out, "--previous", place.path("first.json"))
+        place.run(*whole, "--previous", place.path("first.json"))
+
+
+def test_trials_are_marked_and_judged_by_their_own_viewers(place: Place) -> None:
+    plain = place.plan("no-trials.json")
+    assert plain["trials"] == 0
+    facts = place.plan("trials.json", "--explore", "0.3")
+    entries = read_plan(Path(place.path("trials.json"))).plan.entries
+    assert facts["trials"] == sum(1 for item in entries if item.reason.startswith(TRIAL)) > 0
+    first = read_plan(Path(place.path("first.json"))).plan
+    entry = next(item for item in first.entries if item.tracks is not None)
+    rest = [item for item in first.entries if item is not entry]
+    trial = replace(entry, reason=f"{TRIAL}{entry.reason}")
+    plan = replace(first, version=2, entries=(trial, *rest))
+    write_plan(sign(plan, read_key(Path(place.path("key.pem")))), Path(place.path("trial.json")))
+    lake = experienced(place, "trials", after_ms=0)
+    assert entry.tracks is not None
+    add_reports(lake, [f"{track:016x}" for track in entry.tracks], entry.region, after_ms=30)
+    words = ("plan", "measure", place.path("trial.json"), "--lake", str(lake.root))
+    (found,) = place.json(*words)["trials"]
+    assert (found["region"], found["via"]) == (entry.region, str(entry.via))
+    assert found["latency"]["word"] == "worse"
+    assert found["latency"]["change"] == pytest.approx(30, abs=4)
+    assert found["stalls"]["word"] == "unclear"
+    assert f"trial {entry.origin} > {entry.region} over {entry.via} worse" in place.run(*words)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int = 0) -> Path:

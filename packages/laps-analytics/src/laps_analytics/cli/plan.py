@@ -26,6 +26,7 @@ from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make, place
 from laps_analytics.plan.core.explain import diff, explain
+from laps_analytics.plan.core.explore import Exploring
 from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
@@ -70,6 +71,15 @@ def make_plan(  # noqa: PLR0917 - typer's options
             help="Region, or region/class, that stays as the plan in force has it; repeat.",
         ),
     ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            "--explore",
+            min=0.0,
+            max=0.5,
+            help="Share of the traffic to other regions on which other Vias are tried.",
+        ),
+    ] = 0.0,
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,6 +109,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
         lifetime_us=settings.lifetime_us,
         previous=before,
         hold=held,
+        exploring=Exploring(share=share, spread_ms=assembled.spread_ms) if share else None,
     )
     faults, silent = check(
         made.plan,

@@ -31,7 +31,8 @@ from laps_analytics.plan.core.revert import Part, gone_back, widest
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.measured import accepted_at, before_and_after
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
-from laps_wire.plan import Plan
+from laps_analytics.plan.trials import judged
+from laps_wire.plan import Plan, PlanEntry
 
 __all__ = ["measure"]
 
@@ -95,6 +96,7 @@ def measure(  # noqa: PLR0917 - typer's options
     place = Lake.open(lake)
     at = accepted_at(place, document.id, document.version)
     found = before_and_after(place, at)
+    trials = judged(place, document, at)
     worse: dict[Part, list[str]] = {}
     for metric, by_part in found.items():
         for part, verdict in by_part.items():
@@ -116,15 +118,16 @@ def measure(  # noqa: PLR0917 - typer's options
             "revert": bool(worse),
             "worse": {str(part): metrics for part, metrics in worse.items()},
             "metrics": plain,
+            "trials": [_trial(entry, verdicts) for entry, verdicts in trials],
             "written": written,
         }
         typer.echo(json.dumps(facts))
         return
-    _tell(document, found, {part: worse[part] for part in parts}, order, written)
+    _tell(document, found, trials, {part: worse[part] for part in parts}, order, written)
 
 
 def _order(  # noqa: PLR0917 - typer's options
-    judged: Plan,
+    document: Plan,
     lake: Path,
     out: Path | None,
     key: Path | None,
@@ -141,19 +144,19 @@ def _order(  # noqa: PLR0917 - typer's options
     if key is None or constraints is None:
         raise UsageError("a plan that goes back needs --out, --key and --constraints")
     earlier = None if revert_to is None else read_plan(revert_to).plan
-    if earlier is not None and (earlier.id, earlier.version >= judged.version) != (
-        judged.id,
+    if earlier is not None and (earlier.id, earlier.version >= document.version) != (
+        document.id,
         False,
     ):
         raise UsageError(
             f"--revert-to {revert_to} is {earlier.id} version {earlier.version}: name a plan of"
-            f" {judged.id} before version {judged.version}"
+            f" {document.id} before version {document.version}"
         )
-    in_force = judged if previous is None else read_plan(previous).plan
-    if (in_force.id, in_force.version < judged.version) != (judged.id, False):
+    in_force = document if previous is None else read_plan(previous).plan
+    if (in_force.id, in_force.version < document.version) != (document.id, False):
         raise UsageError(
             f"--previous {previous} is {in_force.id} version {in_force.version}: name the plan of"
-            f" {judged.id} that relays follow, version {judged.version} or later"
+            f" {document.id} that relays follow, version {document.version} or later"
         )
     return _Order(
         lake=lake,
@@ -214,18 +217,41 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
+def _trial(entry: PlanEntry, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    return {
+        "origin": str(entry.origin),
+        "region": entry.region,
+        "class": entry.scope,
+        "via": str(entry.via),
+        "tracks": len(entry.tracks or ()),
+        **{
+            metric: {**asdict(verdict), "word": verdict.word} if verdict.pairs else None
+            for metric, verdict in verdicts.items()
+        },
+    }
+
+
+def _line(what: str, whom: str, verdict: Verdict) -> str:
+    span = f"[{verdict.low:+.4g}, {verdict.high:+.4g}]" if verdict.pairs else ""
+    change = f"{verdict.change:+.4g}" if verdict.pairs else "-"
+    return f"{what:8} {whom:16} {verdict.word:8} {change:>10} {span}"
+
+
 def _tell(
     document: Plan,
     found: Found,
+    trials: Sequence[tuple[PlanEntry, Mapping[str, Verdict]]],
     worse: Mapping[Part, Sequence[str]],
     order: _Order | None,
     written: Mapping[str, Any] | None,
 ) -> None:
     for metric, by_part in found.items():
         for part, verdict in by_part.items():
-            span = f"[{verdict.low:+.4g}, {verdict.high:+.4g}]" if verdict.pairs else ""
-            change = f"{verdict.change:+.4g}" if verdict.pairs else "-"
-            typer.echo(f"{metric:8} {part!s:16} {verdict.word:8} {change:>10} {span}")
+            typer.echo(_line(metric, str(part), verdict))
+    for entry, verdicts in trials:
+        for metric, verdict in verdicts.items():
+            whom = f"trial {entry.origin} > {entry.region} over {entry.via}"
+            typer.echo(_line(metric, whom, verdict))
     for line in proposals(document, worse):
         typer.echo(line)
     if written is not None:

@@ -38,6 +38,7 @@ def tell_plan(
         "left_out": dict(Counter(f"{item.constraint}: {item.reason}" for item in silent)),
         "changed": made.changed,
         "no_room": len(made.draft.crowded_out),
+        "trials": len(made.draft.trials),
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,

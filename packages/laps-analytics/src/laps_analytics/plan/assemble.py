@@ -32,6 +32,8 @@ class Assembled:
 
     network: Network
     tracks: Sequence[Track]
+    spread_ms: Floats
+    """By link: how far round trips were from what is expected, in the last hour; NaN: unknown."""
     suspects: tuple[str, ...]
     """Relays whose measurements were not believed."""
     prediction: Backtest
@@ -52,10 +54,12 @@ def assemble(
         None if row.longitude is None or row.latitude is None else (row.longitude, row.latitude)
         for row in observed.nodes
     ]
-    present, ahead, judged = _expected(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
+    series = _all_series(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
+    present, ahead, judged = _expected(series, 1e-9, np.inf)
     suspects = liars(present, places)
     rtt = settle(ahead, places)
-    _, lost_ahead, loss_judged = _expected(observed.loss, index, observed.at_us, 0.0, 1.0)
+    lost = _all_series(observed.loss, index, observed.at_us, 0.0, 1.0)
+    _, lost_ahead, loss_judged = _expected(lost, 0.0, 1.0)
     loss = settle_loss(lost_ahead, len(index), suspects)
     tracks, to_clients = _demand(observed.hops, index, facts)
     nodes = tuple(
@@ -66,6 +70,7 @@ def assemble(
     return Assembled(
         network=network,
         tracks=tracks,
+        spread_ms=_spread(series, ahead, len(index)),
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
         prediction=judged,
         predicted=judged.wins,
@@ -74,22 +79,45 @@ def assemble(
     )
 
 
-def _expected(
+def _all_series(
     measured: Mapping[tuple[str, str], Mapping[int, float]],
     index: Mapping[str, int],
     end_us: int,
     least: float,
     most: float,
+) -> dict[tuple[int, int], Floats]:
+    """By measuring end and other end: a row of windows."""
+    return {
+        (index[a], index[b]): _series(values, end_us, least, most)
+        for (a, b), values in measured.items()
+        if a in index and b in index and a != b
+    }
+
+
+def _spread(
+    series: Mapping[tuple[int, int], Floats], expected: Mapping[tuple[int, int], float], count: int
+) -> Floats:
+    """How far links are usually from what is expected; of two ends the one that says less counts.
+
+    Who claims to be uncertain would be tried more often otherwise.
+    """
+    table = np.full((count, count), np.nan)
+    for (a, b), value in expected.items():
+        recent = series[a, b][-_RECENT:]
+        seen = recent[np.isfinite(recent)]
+        if len(seen):
+            found = 1.4826 * float(np.median(np.abs(seen - value)))
+            table[a, b] = table[b, a] = np.fmin(table[a, b], found)
+    return table
+
+
+def _expected(
+    series: Mapping[tuple[int, int], Floats], least: float, most: float
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float], Backtest]:
     """By measuring end and other end: the present, and what is expected; and how far to trust that.
 
     A forecast that does no better than the last value is not used.
     """
-    series = {
-        (index[a], index[b]): _series(values, end_us, least, most)
-        for (a, b), values in measured.items()
-        if a in index and b in index and a != b
-    }
     present = believed(
         {
             pair: found.tolist()

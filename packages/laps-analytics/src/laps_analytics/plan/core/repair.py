@@ -11,7 +11,7 @@ from laps_analytics.plan.core.loads import Loads, Spot
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce
 from laps_analytics.plan.core.revert import Part, is_in
 
-__all__ = ["Ledger", "keep_to_budget", "old_via", "relieve"]
+__all__ = ["Ledger", "has_room", "keep_to_budget", "old_via", "relieve"]
 
 _ROUNDS: Final = 8
 """Of moving cells off crowded spots; one is enough unless Edges are Vias."""
@@ -173,14 +173,14 @@ def _elsewhere(draft: Draft, loads: Loads, number: int, ledger: Ledger | None) -
         if not total[at] < most:
             break
         via = int(draft.choices.candidates[at])
-        if via != here and _may(ledger, number, via) and _has_room(draft, loads, number, via):
+        if via != here and _may(ledger, number, via) and has_room(draft, loads, number, via):
             found = via
             break
     loads.lower(number)
     return found
 
 
-def _has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
+def has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
     """Whether a cell that was lifted fits, with a second way where it must have one."""
     if not loads.fits(number, via):
         return False
@@ -232,7 +232,7 @@ def _back(draft: Draft, loads: Loads, ledger: Ledger, number: int) -> int | None
     if old in (DIRECT, GONE) or not np.isfinite(draft.cost_of(number, old)):
         return None
     loads.lift(number)
-    fits = _has_room(draft, loads, number, old)
+    fits = has_room(draft, loads, number, old)
     loads.lower(number)
     return old if fits else None
 
