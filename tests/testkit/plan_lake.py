@@ -19,7 +19,7 @@ from laps_analytics.schema import silver_type
 from laps_analytics.world.backbone import Backbone
 from laps_analytics.world.demand import TrackDemand
 
-__all__ = ["END", "add_experience", "make_lake", "observed_world"]
+__all__ = ["END", "add_experience", "add_reports", "make_lake", "observed_world"]
 
 END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
 END_US = int(END.timestamp()) * 1_000_000
@@ -181,13 +181,20 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
 
 
 def add_experience(
-    lake: Lake, *, plan: str, after_ms: int, regions: Mapping[str, int] | None = None
+    lake: Lake,
+    *,
+    plan: str,
+    after_ms: int,
+    version: int = 1,
+    regions: Mapping[str, int] | None = None,
+    classes: Mapping[tuple[str, str], int] | None = None,
 ) -> None:
     """Three weeks of viewers, with a plan that was accepted two days before the end.
 
-    ``regions`` are those where it did something else.
+    ``regions`` are those where it did something else, and ``classes`` those in regions.
     """
     other = regions or {}
+    apart = classes or {}
     accepted = END - timedelta(days=2)
     hours = [END - timedelta(hours=hour + 1) for hour in range(21 * 24)]
     rows = [
@@ -196,15 +203,16 @@ def add_experience(
             "window_start": at,
             "region": region,
             "tenant": "",
-            "class": "gold",
+            "class": scope,
             "reports": 100,
             "latency_p95_ms": 300
             + number % 7
-            + (other.get(region, after_ms) if at >= accepted else 0),
+            + (apart.get((region, scope), other.get(region, after_ms)) if at >= accepted else 0),
             "stall_ratio": 0.01,
         }
         for number, at in enumerate(hours)
-        for region in ("eu-west", "us-east")
+        for region in sorted({"eu-west", "us-east", *other})
+        for scope in sorted({"gold", *(name for _, name in apart), *(("other",) if apart else ())})
     ]
     _gold(lake, "qoe_region_1m", rows)
     kind = silver_type("policy.applied")
@@ -222,13 +230,48 @@ def add_experience(
         "skew_us": 0,
         "late": False,
         "plan_id": plan,
-        "plan_version": 1,
+        "plan_version": version,
         "outcome": "accepted",
         "dt": f"{accepted:%Y-%m-%d}",
         "hour": f"{accepted.hour:02}",
     }
     table = lake.table("silver/policy_applied")
     write_rows([values], schema, table, partition_by=("dt", "hour"))
+
+
+def add_reports(lake: Lake, tracks: Sequence[str], region: str, *, after_ms: int) -> None:
+    """What viewers of some tracks reported in three weeks; in the last two days it was longer."""
+    kind = silver_type("client.report")
+    schema = StructType(
+        [*kind.fields, StructField("dt", StringType()), StructField("hour", StringType())]
+    )
+    rows = []
+    for number in range(21 * 24):
+        at = END - timedelta(hours=number + 1)
+        for viewer, track in enumerate((*tracks, "00000000000000aa")):
+            values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
+            values |= {
+                "event_id": f"0.1:0.1:1:{number}:{viewer}",
+                "relay": "0.1:0.1",
+                "boot": 1,
+                "event_seq": number,
+                "ts_us": int(at.timestamp()) * 1_000_000,
+                "ts": at,
+                "skew_us": 0,
+                "late": False,
+                "region": region,
+                "session_id": str(viewer),
+                "window_ms": 10_000,
+                "track": track,
+                "stalled": False,
+                "gaps": 0,
+                "latency_ms": 200 + number % 5 + (after_ms if number < 48 else 0),
+                # One file for each hour would be hundreds: all are in one.
+                "dt": f"{END:%Y-%m-%d}",
+                "hour": "00",
+            }
+            rows.append(values)
+    write_rows(rows, schema, lake.table("silver/client_report"), partition_by=("dt", "hour"))
 
 
 def _gold(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:

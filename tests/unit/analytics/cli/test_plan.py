@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from typer.testing import CliRunner
 from laps_analytics.cli import app
 from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
 from laps_analytics.lake import Lake
-from laps_analytics.plan.signing import check_signature, read_key, read_plan
+from laps_analytics.plan.core.compose import TRIAL
+from laps_analytics.plan.core.explain import diff
+from laps_analytics.plan.signing import check_signature, read_key, read_plan, sign, write_plan
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
-from testkit.plan_lake import add_experience, make_lake, observed_world
+from laps_wire.plan import Plan
+from testkit.plan_lake import add_experience, add_reports, make_lake, observed_world
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,8 @@ def test_a_plan_is_measured_and_going_back_is_only_proposed(place: Place, tmp_pa
         assert found["metrics"]["latency"]["all"]["change"] == pytest.approx(after_ms, abs=4)
         assert found["metrics"]["stalls"]["eu-west"]["word"] == "unclear"
         shown = place.run("plan", "measure", place.path("first.json"), "--lake", str(lake.root))
-        assert ("proposal: drop version 1" in shown) is (word == "worse")
+        proposal = "proposal: latency got worse: go back on all"
+        assert (proposal in shown) is (word == "worse")
         assert "startup" in shown
 
 
@@ -218,8 +223,145 @@ def test_a_region_that_got_worse_is_named_though_the_whole_is_not_worse(
     entries = read_plan(Path(place.path("first.json"))).plan.entries
     count = sum(1 for entry in entries if entry.region == "us-east")
     assert (
-        f"proposal: latency got worse in us-east: give up the {count} entries of version 1" in shown
+        f"proposal: latency got worse in us-east: go back on the {count} entries of version 1"
+        in shown
     )
+
+
+def goes_back(place: Place, lake: Lake, out: str, *more: str) -> Any:
+    """Judge the second plan, which is the first one with other Vias, and go back."""
+    return place.json(
+        *("plan", "measure", place.path("moved.json"), "--lake", str(lake.root)),
+        *("--constraints", place.path("c.toml"), "--dimensions", place.path("d.toml")),
+        *("--key", place.path("key.pem"), "--out", place.path(out), "--no-simulate", *more),
+    )
+
+
+@pytest.fixture(scope="module")
+def moved(place: Place) -> Plan:
+    """Version 2: every entry that has a second way takes it."""
+    first = read_plan(Path(place.path("first.json"))).plan
+    entries = tuple(
+        entry
+        if entry.fallback is None
+        else replace(entry, via=entry.fallback, fallback=None, reason="moved")
+        for entry in first.entries
+    )
+    plan = replace(first, version=2, entries=entries)
+    write_plan(sign(plan, read_key(Path(place.path("key.pem")))), Path(place.path("moved.json")))
+    return plan
+
+
+def experienced(place: Place, name: str, **what: Any) -> Lake:
+    """The lake of the plan, with viewers for whom version 2 changed something."""
+    root = place.root / name
+    shutil.copytree(place.root / "lake", root)
+    lake = Lake.open(root)
+    add_experience(lake, plan="laps", version=2, **what)
+    return lake
+
+
+def test_a_region_that_got_worse_goes_back_and_the_rest_stays(place: Place, moved: Plan) -> None:
+    region = next(entry.region for entry in moved.entries if entry.reason == "moved")
+    lake = experienced(place, "one region", after_ms=-40, regions={region: 40, "else": -40})
+    first = ("--revert-to", place.path("first.json"))
+    found = goes_back(place, lake, "back.json", *first)
+    assert found["worse"] == {region: ["latency"]}
+    written = found["written"]
+    assert (written["version"], written["parts"], written["restored"]) == (3, [region], 1)
+    assert written["changes"]["moved"] > 0
+    signed = read_plan(Path(place.path("back.json")))
+    check_signature(signed, Path(place.path("key.pub.pem")))
+    earlier = read_plan(Path(place.path("first.json"))).plan
+    assert {item.region for item in diff(moved, signed.plan)} == {region}
+    assert all(item.region != region for item in diff(earlier, signed.plan))
+    # Without an earlier plan relays choose there.
+    found = goes_back(place, lake, "gone.json")
+    gone = read_plan(Path(place.path("gone.json"))).plan
+    assert found["written"]["restored"] is None
+    assert {(item.region, item.kind) for item in diff(moved, gone)} == {(region, "removed")}
+    # The next plan would decide as the first time, if nobody held it.
+    held = place.plan("next.json", "--previous", place.path("gone.json"), "--hold", region)
+    assert held["version"] == 4
+    after = read_plan(Path(place.path("next.json"))).plan
+    assert region not in {entry.region for entry in after.entries}
+    assert any("held as it was" in reason for reason in held["left_out"])
+
+
+def test_a_class_of_a_region_that_got_worse_goes_back_alone(place: Place, moved: Plan) -> None:
+    scopes: dict[str, set[str]] = {}
+    for entry in moved.entries:
+        if entry.reason == "moved":
+            scopes.setdefault(entry.region, set()).add(entry.scope)
+    region = max(scopes, key=lambda name: (len(scopes[name]), name))
+    scope = min(scopes[region])
+    lake = experienced(
+        place, "one class", after_ms=-40, regions={region: -40}, classes={(region, scope): 40}
+    )
+    found = goes_back(place, lake, "class.json", "--revert-to", place.path("first.json"))
+    assert found["written"]["parts"] == [f"{region}/{scope}"]
+    plan = read_plan(Path(place.path("class.json"))).plan
+    assert {(item.region, item.scope) for item in diff(moved, plan)} == {(region, scope)}
+
+
+def test_a_whole_plan_goes_back(place: Place, moved: Plan) -> None:
+    lake = experienced(place, "all", after_ms=40)
+    found = goes_back(place, lake, "all.json", "--revert-to", place.path("first.json"))
+    assert found["written"]["parts"] == ["all"]
+    plan = read_plan(Path(place.path("all.json"))).plan
+    assert plan.version == 3
+    assert diff(read_plan(Path(place.path("first.json"))).plan, plan) == []
+    found = goes_back(place, lake, "empty.json", "--previous", place.path("all.json"))
+    empty = read_plan(Path(place.path("empty.json"))).plan
+    assert (empty.version, empty.entries) == (4, ())
+    assert found["written"]["entries"] == 0
+    words = ("plan", "measure", place.path("moved.json"), "--lake", str(lake.root))
+    shown = place.run(
+        *(*words, "--constraints", place.path("c.toml"), "--dimensions", place.path("d.toml")),
+        *("--key", place.path("key.pem"), "--out", place.path("said.json"), "--no-simulate"),
+    )
+    assert "said.json: version 3, 0 entries, 0 added, 0 moved, " in shown
+
+
+def test_what_helped_is_not_taken_back_and_files_must_fit(place: Place, moved: Plan) -> None:
+    assert moved.version == 2
+    lake = experienced(place, "better", after_ms=-40)
+    assert goes_back(place, lake, "never.json")["written"] is None
+    assert not Path(place.path("never.json")).exists()
+    words = ("plan", "measure", place.path("moved.json"), "--lake", str(lake.root))
+    out = (*words, "--out", place.path("never.json"))
+    with pytest.raises(UsageError, match="needs --out, --key and --constraints"):
+        place.run(*out)
+    whole = (*out, "--key", place.path("key.pem"), "--constraints", place.path("c.toml"))
+    assert "nothing got worse: no plan was written" in place.run(*whole)
+    with pytest.raises(UsageError, match="is laps version 2: name a plan of laps before version 2"):
+        place.run(*whole, "--revert-to", place.path("moved.json"))
+    with pytest.raises(UsageError, match=r"is laps version 1: .* follow, version 2 or later"):
+        place.run(*whole, "--previous", place.path("first.json"))
+
+
+def test_trials_are_marked_and_judged_by_their_own_viewers(place: Place) -> None:
+    plain = place.plan("no-trials.json")
+    assert plain["trials"] == 0
+    facts = place.plan("trials.json", "--explore", "0.3")
+    entries = read_plan(Path(place.path("trials.json"))).plan.entries
+    assert facts["trials"] == sum(1 for item in entries if item.reason.startswith(TRIAL)) > 0
+    first = read_plan(Path(place.path("first.json"))).plan
+    entry = next(item for item in first.entries if item.tracks is not None)
+    rest = [item for item in first.entries if item is not entry]
+    trial = replace(entry, reason=f"{TRIAL}{entry.reason}")
+    plan = replace(first, version=2, entries=(trial, *rest))
+    write_plan(sign(plan, read_key(Path(place.path("key.pem")))), Path(place.path("trial.json")))
+    lake = experienced(place, "trials", after_ms=0)
+    assert entry.tracks is not None
+    add_reports(lake, [f"{track:016x}" for track in entry.tracks], entry.region, after_ms=30)
+    words = ("plan", "measure", place.path("trial.json"), "--lake", str(lake.root))
+    (found,) = place.json(*words)["trials"]
+    assert (found["region"], found["via"]) == (entry.region, str(entry.via))
+    assert found["latency"]["word"] == "worse"
+    assert found["latency"]["change"] == pytest.approx(30, abs=4)
+    assert found["stalls"]["word"] == "unclear"
+    assert f"trial {entry.origin} > {entry.region} over {entry.via} worse" in place.run(*words)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int = 0) -> Path:
@@ -227,7 +369,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int 
     program = folder / "laps-relay"
     program.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n", encoding="ascii")
     program.chmod(0o755)
-    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: program)
+    monkeypatch.setattr("laps_analytics.cli.plan_shared.simulator", lambda: program)
     return program
 
 
@@ -255,9 +397,9 @@ def test_a_simulator_that_is_not_there_or_says_nothing_is_named(
         place.plan("never.json", "--simulate")
     pretend(monkeypatch, tmp_path, "words")
     assert "gave no verdict" in place.json("plan", *place.common, *key)["simulated"]
-    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: tmp_path / "none")
+    monkeypatch.setattr("laps_analytics.cli.plan_shared.simulator", lambda: tmp_path / "none")
     assert "does not start" in place.json("plan", *place.common, *key)["simulated"]
-    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: None)
+    monkeypatch.setattr("laps_analytics.cli.plan_shared.simulator", lambda: None)
     shown = place.run("plan", *place.common, *key)
     assert "not simulated: laps-relay is not installed" in shown
     with pytest.raises(UsageError, match="pip install laps-relay, or --no-simulate"):

@@ -6,48 +6,42 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.cli.common import AsJson, LakeFolder
-from laps_analytics.cli.plan_text import explained, proposals, tell_entries, tell_plan
-from laps_analytics.errors import PlanError, UsageError
-from laps_analytics.gold.dimensions import Dimensions
-from laps_analytics.lake import Lake
-from laps_analytics.plan.assemble import Assembled, assemble
-from laps_analytics.plan.constraints import Settings, read_settings
-from laps_analytics.plan.core.compose import Made, make, place
+from laps_analytics.cli.plan_measure import measure
+from laps_analytics.cli.plan_shared import (
+    Constraints,
+    DimensionFile,
+    Minutes,
+    Simulate,
+    assembled_from,
+    play,
+    require_none,
+)
+from laps_analytics.cli.plan_text import explained, tell_entries, tell_plan
+from laps_analytics.errors import UsageError
+from laps_analytics.plan.constraints import read_settings
+from laps_analytics.plan.core.compose import make, place
 from laps_analytics.plan.core.explain import diff, explain
+from laps_analytics.plan.core.explore import Exploring
 from laps_analytics.plan.core.place import Draft
+from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.core.whatif import Scenario, what_if
-from laps_analytics.plan.measured import accepted_at, before_and_after
-from laps_analytics.plan.observed import gate_of, observe
-from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import (
     check_signature,
     make_key,
-    public_pem,
     read_key,
     read_plan,
     sign,
     write_plan,
 )
-from laps_wire.plan import PlanEntry, SignedPlan
+from laps_wire.plan import PlanEntry
 
 __all__ = ["plan_app", "show_diff", "show_explanation", "show_what_if"]
-
-Constraints: TypeAlias = Annotated[
-    Path, typer.Option("--constraints", help="What plans keep to (TOML).", show_default=False)
-]
-DimensionFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--dimensions", help="Classes and capacities (TOML or CSV).")
-]
-Minutes: TypeAlias = Annotated[
-    int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
-]
 
 plan_app = typer.Typer(
     help="Decide which Via copies of tracks take, and sign that.",
@@ -70,20 +64,30 @@ def make_plan(  # noqa: PLR0917 - typer's options
     previous: Annotated[Path | None, typer.Option("--previous", help="The plan in force.")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
     minutes: Minutes = 60,
-    simulate: Annotated[
-        bool | None,
+    hold: Annotated[
+        list[str] | None,
         typer.Option(
-            "--simulate/--no-simulate",
-            help="Play it in the relay simulator first.  [default: if laps-relay is installed]",
-            show_default=False,
+            "--hold",
+            help="Region, or region/class, that stays as the plan in force has it; repeat.",
         ),
     ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            "--explore",
+            min=0.0,
+            max=0.5,
+            help="Share of the traffic to other regions on which other Vias are tried.",
+        ),
+    ] = 0.0,
+    simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
 
     A red data-quality gate stops it; there is no option to go on. Nothing is written that the
-    verifier or the simulator objects to.
+    verifier or the simulator objects to. What is given to --hold is not decided again: it stays as
+    the plan in force has it, or without one is left to relays.
     """
     if context.invoked_subcommand is not None:
         return
@@ -92,8 +96,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
     signer = read_key(key)
     settings = read_settings(constraints)
     before = None if previous is None else read_plan(previous).plan
-    assembled = _assembled(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes)
     now = time.time_ns() // 1000
+    held = tuple(Part.parse(text) for text in hold or ())
     made = make(
         assembled.network,
         settings.policy,
@@ -103,6 +108,8 @@ def make_plan(  # noqa: PLR0917 - typer's options
         now_us=now,
         lifetime_us=settings.lifetime_us,
         previous=before,
+        hold=held,
+        exploring=Exploring(share=share, spread_ms=assembled.spread_ms) if share else None,
     )
     faults, silent = check(
         made.plan,
@@ -110,32 +117,13 @@ def make_plan(  # noqa: PLR0917 - typer's options
         assembled.tracks,
         previous=before,
         edges_as_vias=settings.policy.edges_as_vias,
+        hold=held,
     )
-    if faults:
-        raise PlanError(
-            f"the verifier found {len(faults)} violations, nothing was signed; the first:"
-            f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
-        )
+    require_none(faults)
     signed = sign(made.plan, signer)
-    played = _played(signed, made, signer, simulate)
+    played = play(signed, made, signer, simulate)
     write_plan(signed, out)
     tell_plan(made, assembled, played, silent, as_json)
-
-
-def _played(
-    signed: SignedPlan, made: Made, signer: Ed25519PrivateKey, simulate: bool | None
-) -> Rehearsal:
-    """What the simulator says of a plan; who asked for it gets a verdict or an error."""
-    if simulate is False:
-        return Rehearsal(None, "--no-simulate")
-    program = simulator()
-    if simulate and program is None:
-        raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
-    played = rehearse(program, signed, public_pem(signer), made.draft.network, made.draft.groups)
-    if simulate and played.verdict is None:
-        raise PlanError(f"{played.words}; nothing was written")
-    played.require()
-    return played
 
 
 @plan_app.command("keygen")
@@ -149,41 +137,7 @@ def keygen(
     typer.echo(json.dumps(found) if as_json else f"{name}  {public}")
 
 
-@plan_app.command("measure")
-def measure(
-    plan: Annotated[Path, typer.Argument(help="File of the plan that relays follow.")],
-    lake: LakeFolder,
-    as_json: AsJson = False,
-) -> None:
-    """Compare hours that are alike before and after a plan; proposes to go back if it is worse."""
-    document = read_plan(plan).plan
-    place_ = Lake.open(lake)
-    at = accepted_at(place_, document.id, document.version)
-    found = before_and_after(place_, at)
-    worse: dict[str, list[str]] = {}
-    for metric, by_region in found.items():
-        for region, verdict in by_region.items():
-            if verdict.revert:
-                worse.setdefault(region, []).append(metric)
-    if as_json:
-        plain = {
-            metric: {
-                region: {**asdict(verdict), "word": verdict.word}
-                for region, verdict in by_region.items()
-                if verdict.pairs
-            }
-            for metric, by_region in found.items()
-        }
-        facts = {"at_us": at, "revert": bool(worse), "worse": worse, "metrics": plain}
-        typer.echo(json.dumps(facts))
-        return
-    for metric, by_region in found.items():
-        for region, verdict in by_region.items():
-            span = f"[{verdict.low:+.4g}, {verdict.high:+.4g}]" if verdict.pairs else ""
-            change = f"{verdict.change:+.4g}" if verdict.pairs else "-"
-            typer.echo(f"{metric:8} {region:16} {verdict.word:8} {change:>10} {span}")
-    for line in proposals(document, worse):
-        typer.echo(line)
+plan_app.command("measure")(measure)
 
 
 def show_explanation(
@@ -215,7 +169,7 @@ def show_explanation(
     if constraints is None:
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
     settings = read_settings(constraints)
-    assembled = _assembled(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes)
     made, _ = place(assembled.network, settings.policy, assembled.tracks)
     found = [
         item
@@ -266,7 +220,7 @@ def show_what_if(
     prices = dict(_factor(text) for text in price or [])
     if not drain and not prices and demand == 1.0:
         raise UsageError("nothing is different: give --drain, --price or --demand")
-    assembled = _assembled(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes)
     outcome = what_if(
         assembled.network,
         settings.policy,
@@ -289,14 +243,6 @@ def show_what_if(
     for label, one, two in rows:
         typer.echo(f"{label:20} {one:10.4g} {two:10.4g}")
     typer.echo(f"{'decisions moved':20} {'':10} {outcome.moved:10}")
-
-
-def _assembled(lake: Path, settings: Settings, dimensions: Path | None, minutes: int) -> Assembled:
-    place_ = Lake.open(lake)
-    observed = observe(place_, minutes=minutes)
-    gate_of(place_, at_us=observed.at_us).require()
-    facts = None if dimensions is None else Dimensions.read(dimensions)
-    return assemble(observed, settings, facts)
 
 
 def _is_about(entry: PlanEntry, group: str | None) -> bool:

@@ -15,6 +15,7 @@ from laps_analytics.plan.assemble import Assembled
 from laps_analytics.plan.core.compose import Made
 from laps_analytics.plan.core.explain import Explanation
 from laps_analytics.plan.core.place import Draft
+from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import UNSERVED
 from laps_analytics.plan.core.verify import LeftOut
 from laps_analytics.plan.rehearsal import Rehearsal
@@ -37,6 +38,7 @@ def tell_plan(
         "left_out": dict(Counter(f"{item.constraint}: {item.reason}" for item in silent)),
         "changed": made.changed,
         "no_room": len(made.draft.crowded_out),
+        "trials": len(made.draft.trials),
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,
@@ -113,13 +115,20 @@ def explained(item: Explanation) -> list[str]:
     return lines
 
 
-def proposals(plan: Plan, worse: Mapping[str, Sequence[str]]) -> list[str]:
-    """What to go back on: by region (or "all"), what got worse. Nobody does it by himself."""
-    if "all" in worse:
-        return [f"proposal: drop version {plan.version}, or make the one before it again"]
-    return [
-        f"proposal: {', '.join(metrics)} got worse in {region}: give up the"
-        f" {sum(1 for entry in plan.entries if entry.region == region)} entries of version"
-        f" {plan.version} towards it"
-        for region, metrics in sorted(worse.items())
-    ]
+def proposals(plan: Plan, worse: Mapping[Part, Sequence[str]]) -> list[str]:
+    """What to go back on: by part, what got worse. Nobody does it by himself."""
+    lines = []
+    for part, metrics in worse.items():
+        count = sum(1 for entry in plan.entries if part.has(entry.region, entry.scope))
+        what = ", ".join(metrics)
+        if part == Part():
+            lines.append(
+                f"proposal: {what} got worse: go back on all {count} entries of version"
+                f" {plan.version}"
+            )
+        else:
+            lines.append(
+                f"proposal: {what} got worse in {part}: go back on the {count} entries of version"
+                f" {plan.version} towards it"
+            )
+    return lines

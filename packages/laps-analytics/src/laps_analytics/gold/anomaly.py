@@ -6,25 +6,31 @@ of the day; the spread is the median distance from it (Hampel), at least a floor
 that a series that hardly moves does not cry wolf. Unusual windows of one metric that touch each
 other are one incident, over all series: an operator wants one call for one cause.
 
-The input is other gold tables, some thousand rows for a day of a small network, so this runs on the
-driver. It grows with series and windows: hundreds of relays are hundreds of thousands of rows.
+All of it is frames: nothing is collected, and no Python runs for a row. A row holds at most seven
+values of the days before, and a series of a day one list of its windows (1,440 of a minute). What
+one task has to sort is the times at which anything was unusual, one for each window of a day.
+
+::
+
+    points --> with the same time of days before --> z --> unusual --> times --> incidents
+                        '--> median and spread of the day --^             what they share --^
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from statistics import median
-from typing import Any, Final
+from datetime import date
+from functools import reduce
+from typing import Final
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.common import FIVE_MINUTES, five_minutes
+from laps_analytics.gold.common import FIVE_MINUTES, Keep, as_it_is, finish, five_minutes
 from laps_analytics.gold.tables import GOLD
 
-__all__ = ["BEFORE", "METRICS", "Metric", "Point", "anomaly", "incidents", "series_of"]
+__all__ = ["BEFORE", "METRICS", "Metric", "anomaly", "incidents", "series_of"]
 
 BEFORE: Final = 7
 """Days before that tell what is usual at a time of the day."""
@@ -33,6 +39,9 @@ _ENOUGH_WINDOWS: Final = 12
 _Z: Final = 6.0
 _SIGMA: Final = 1.4826
 """From the median distance to a standard deviation, of a normal distribution."""
+_DAY: Final = 86_400
+_SERIES: Final = ("metric", "series", "day")
+_INCIDENT: Final = ("metric", "day", "number")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,26 +89,8 @@ METRICS: Final = tuple(
 """What is watched, and where it is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A window of a series."""
-
-    at: datetime
-    series: tuple[str, ...]
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Unusual:
-    at: datetime
-    series: tuple[str, ...]
-    z: float
-    value: float
-    usual: float
-
-
 def series_of(metric: Metric, table: DataFrame) -> DataFrame:
-    """The points of a metric: (at in seconds since 1970, its dimensions, value)."""
+    """The points of a metric: (at in seconds since 1970, series, value), and what holds for it."""
     rows = table
     if metric.table == "traffic_1m":
         tried = F.col("objects") + F.col("drops")
@@ -109,94 +100,163 @@ def series_of(metric: Metric, table: DataFrame) -> DataFrame:
             (F.sum("out_bytes") * 8 / F.lit(float(FIVE_MINUTES))).alias("out_bps"),
             F.try_divide(F.sum("drops"), F.sum(tried)).alias("drop_share"),
         )
-    return rows.where(F.col(metric.value).isNotNull()).select(
-        # As a number: Spark hands out time stamps in the time zone of the machine.
+    value = F.col(metric.value).cast("double")
+    return rows.where(value.isNotNull() & ~F.isnan(value)).select(
+        F.lit(metric.name).alias("metric"),
         F.unix_seconds("window_start").alias("at"),
-        *metric.dimensions,
-        F.col(metric.value).cast("double").alias("value"),
-    )
-
-
-def incidents(metric: Metric, points: Sequence[Point], day: date) -> list[tuple[Any, ...]]:
-    """The incidents of a day, as rows of the contract; ``points`` reach back for what is usual."""
-    unusual = sorted(_unusual(metric, points, day), key=lambda item: (item.at, item.series))
-    length = timedelta(seconds=metric.seconds)
-    groups: list[list[_Unusual]] = []
-    for item in unusual:
-        if groups and item.at <= max(one.at for one in groups[-1]) + length:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    today = {point.series for point in points if point.at.date() == day}
-    return [_row(metric, group, today, day, length) for group in groups]
-
-
-def _unusual(metric: Metric, points: Sequence[Point], day: date) -> Iterable[_Unusual]:
-    by_series: dict[tuple[str, ...], list[Point]] = {}
-    for point in points:
-        by_series.setdefault(point.series, []).append(point)
-    for series, known in by_series.items():
-        today = [point for point in known if point.at.date() == day]
-        before: dict[Any, list[float]] = {}
-        for point in known:
-            if 0 < (day - point.at.date()).days <= BEFORE:
-                before.setdefault(point.at.time(), []).append(point.value)
-        values = [point.value for point in today]
-        for point in today:
-            base = before.get(point.at.time(), [])
-            if len(base) < _ENOUGH_DAYS:
-                base = values if len(values) >= _ENOUGH_WINDOWS else []
-            if not base:
-                continue
-            usual = median(base)
-            spread = _SIGMA * median(abs(value - usual) for value in base)
-            spread = max(spread, metric.floor, metric.share * abs(usual))
-            z = (point.value - usual) / spread
-            if z > _Z or (metric.falls and z < -_Z):
-                yield _Unusual(point.at, series, z, point.value, usual)
-
-
-def _row(
-    metric: Metric,
-    group: Sequence[_Unusual],
-    today: set[tuple[str, ...]],
-    day: date,
-    length: timedelta,
-) -> tuple[Any, ...]:
-    peak = max(group, key=lambda item: (abs(item.z), [-ord(c) for c in "|".join(item.series)]))
-    first, last = group[0].at, group[-1].at + length
-    common = []
-    for index, name in enumerate(metric.dimensions):
-        if len({series[index] for series in today}) < 2:
-            continue  # what all have in common explains nothing
-        counts: dict[str, int] = {}
-        for item in group:
-            counts[item.series[index]] = counts.get(item.series[index], 0) + 1
-        value, count = min(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-        if 2 * count > len(group):
-            common.append((name, value, count / len(group)))
-    common.sort(key=lambda entry: (-entry[2], entry[0]))
-    return (
-        *(str(day), f"{metric.name}@{first:%Y-%m-%dT%H:%MZ}", metric.name, first, last),
-        *(len(group), len({item.series for item in group})),
-        *(peak.z, peak.value, peak.usual, common[:3]),
+        F.array(*metric.dimensions).alias("series"),
+        value.alias("value"),
+        F.array(*map(F.lit, metric.dimensions)).alias("names"),
+        F.lit(metric.seconds).alias("seconds"),
+        F.lit(metric.floor).alias("floor"),
+        F.lit(metric.share).alias("share"),
+        F.lit(metric.falls).alias("falls"),
     )
 
 
 def anomaly(
-    spark: SparkSession, tables: Callable[[str], DataFrame], days: Iterable[str]
+    tables: Callable[[str], DataFrame], days: Iterable[str], keep: Keep = as_it_is
 ) -> DataFrame:
     """``anomaly``; ``tables`` gives a gold table of the days and the seven before each."""
-    wanted = [date.fromisoformat(day) for day in sorted(days)]
-    rows: list[tuple[Any, ...]] = []
-    for metric in METRICS:
-        found = series_of(metric, tables(metric.table)).collect()
-        points = [_point(metric, row) for row in found]
-        for day in wanted:
-            rows += incidents(metric, points, day)
-    return spark.createDataFrame(rows, GOLD["anomaly"].schema())
+    points = [series_of(metric, tables(metric.table)) for metric in METRICS]
+    return incidents(reduce(DataFrame.unionByName, points), days, keep)
 
 
-def _point(metric: Metric, row: Row) -> Point:
-    at = datetime.fromtimestamp(row["at"], UTC)
-    return Point(at, tuple(row[name] for name in metric.dimensions), row["value"])
+def incidents(points: DataFrame, days: Iterable[str], keep: Keep = as_it_is) -> DataFrame:
+    """The incidents of some days; ``points`` reach back for what is usual."""
+    seen = keep(_seen(points, days))
+    found = keep(_numbered(_unusual(seen)))
+    peak = F.struct("z", "value", "usual")
+    # Of equal peaks the first series counts, and of two of which one begins the other the longer.
+    first = F.struct(
+        (-F.abs("z")).alias("z"),
+        F.concat(F.array_join("series", "|"), F.lit("\U0010ffff")).alias("series"),
+        F.col("at"),
+    )
+    whole = found.groupBy(*_INCIDENT).agg(
+        F.min("at").alias("first"),
+        (F.max("at") + F.first("seconds")).alias("last"),
+        F.count("*").alias("windows"),
+        F.count_distinct("series").alias("count"),
+        F.min_by(peak, first).alias("peak"),
+    )
+    rows = whole.join(_common(seen, found, whole), list(_INCIDENT), "left").select(
+        _date("day").alias("dt"),
+        F.concat(
+            "metric",
+            F.lit("@"),
+            F.date_format(F.timestamp_seconds("first"), "yyyy-MM-dd'T'HH:mm'Z'"),
+        ).alias("incident"),
+        "metric",
+        F.timestamp_seconds("first").alias("first"),
+        F.timestamp_seconds("last").alias("last"),
+        "windows",
+        F.col("count").alias("series"),
+        F.col("peak.z").alias("peak_z"),
+        F.col("peak.value").alias("observed"),
+        F.col("peak.usual").alias("expected"),
+        F.coalesce("explained", F.array()).alias("explained"),
+    )
+    return finish(rows, GOLD["anomaly"])
+
+
+def _seen(points: DataFrame, days: Iterable[str]) -> DataFrame:
+    """The points of the days, each with those of the same time on the days before."""
+    start = date(1970, 1, 1)
+    wanted = [(date.fromisoformat(day) - start).days for day in days]
+    same_time = (
+        Window.partitionBy("metric", "series", "time").orderBy("day").rangeBetween(-BEFORE, -1)
+    )
+    return (
+        points.withColumn("day", F.floor(F.col("at") / _DAY).cast("int"))
+        .withColumn("time", F.col("at") % _DAY)
+        .withColumn("before", F.collect_list("value").over(same_time))
+        .where(F.col("day").isin(wanted))
+    )
+
+
+def _unusual(seen: DataFrame) -> DataFrame:
+    """The points that are far from what is usual for them, with ``z`` and ``usual``."""
+    whole = _usual(seen.groupBy(*_SERIES).agg(F.collect_list("value").alias("base")), "base")
+    of_day = whole.where(F.size("base") >= _ENOUGH_WINDOWS).select(
+        *_SERIES, F.struct("usual", "distance").alias("of_day")
+    )
+    enough = F.size("before") >= _ENOUGH_DAYS
+    found = _usual(seen, "before").join(of_day, list(_SERIES), "left")
+    usual = F.when(enough, F.col("usual")).otherwise(F.col("of_day.usual"))
+    distance = F.when(enough, F.col("distance")).otherwise(F.col("of_day.distance"))
+    spread = F.greatest(_SIGMA * distance, "floor", F.col("share") * F.abs(usual))
+    judged = found.withColumn("z", (F.col("value") - usual) / spread).withColumn("usual", usual)
+    z = F.col("z")
+    # Where nothing tells what is usual, there is no z.
+    return judged.where((z > _Z) | (F.col("falls") & (z < -_Z))).drop("before", "of_day")
+
+
+def _usual(rows: DataFrame, values: str) -> DataFrame:
+    """Adds the median of a list, and the median distance from it."""
+    middle = rows.withColumn("usual", _median(F.col(values)))
+    away = F.transform(values, lambda value: F.abs(value - F.col("usual")))
+    return middle.withColumn("distance", _median(away))
+
+
+def _median(values: Column) -> Column:
+    """The middle of a list, or the mean of the two in the middle; null if it is empty."""
+    order, size = F.sort_array(values), F.size(values)
+    low = F.get(order, ((size - 1) / 2).cast("int"))
+    return (low + F.get(order, (size / 2).cast("int"))) / 2
+
+
+def _numbered(unusual: DataFrame) -> DataFrame:
+    """The same with the number of the incident: times that touch each other have one."""
+    times = unusual.select("metric", "day", "at", "seconds").distinct()
+    in_order = Window.partitionBy("metric", "day").orderBy("at")
+    apart = F.col("at") - F.lag("at").over(in_order) > F.col("seconds")
+    numbers = times.withColumn("new", F.when(apart, 1).otherwise(0)).select(
+        "metric", "day", "at", F.sum("new").over(in_order).alias("number")
+    )
+    return unusual.join(numbers, ["metric", "day", "at"])
+
+
+def _common(seen: DataFrame, found: DataFrame, whole: DataFrame) -> DataFrame:
+    """Up to three dimensions that most of an incident has in common."""
+    each = F.explode(F.arrays_zip("names", "series")).alias("it")
+    # What all series of the day have in common explains nothing.
+    several = (
+        seen.select("metric", "day", each)
+        .groupBy("metric", "day", F.col("it.names").alias("dimension"))
+        .agg((F.min("it.series") != F.max("it.series")).alias("several"))
+        .where("several")
+        .drop("several")
+    )
+    share = F.col("shared") / F.col("windows")
+    return (
+        found.select(*_INCIDENT, each)
+        .groupBy(
+            *_INCIDENT, F.col("it.names").alias("dimension"), F.col("it.series").alias("value")
+        )
+        .agg(F.count("*").alias("shared"))
+        .join(several, ["metric", "day", "dimension"], "left_semi")
+        .join(whole.select(*_INCIDENT, "windows"), list(_INCIDENT))
+        .where(2 * F.col("shared") > F.col("windows"))
+        .groupBy(*_INCIDENT)
+        .agg(
+            F.sort_array(
+                F.collect_list(F.struct((-share).alias("order"), "dimension", "value"))
+            ).alias("most")
+        )
+        .select(
+            *_INCIDENT,
+            F.transform(
+                F.slice("most", 1, 3),
+                lambda it: F.struct(
+                    it["dimension"].alias("dimension"),
+                    it["value"].alias("value"),
+                    (-it["order"]).alias("share"),
+                ),
+            ).alias("explained"),
+        )
+    )
+
+
+def _date(day: str) -> Column:
+    return F.date_add(F.lit(date(1970, 1, 1)), F.col(day)).cast("string")

@@ -106,7 +106,7 @@ def _capacity(scene: Scene, days: Sequence[str]) -> DataFrame:
 
 def _anomaly(scene: Scene, days: Sequence[str]) -> DataFrame:
     history = _reaching_back(days, anomalies.BEFORE + 1)
-    return anomalies.anomaly(scene.spark, lambda name: scene.gold(name, history), days)
+    return anomalies.anomaly(lambda name: scene.gold(name, history), days, scene.keep)
 
 
 def _usage(scene: Scene, days: Sequence[str]) -> DataFrame:

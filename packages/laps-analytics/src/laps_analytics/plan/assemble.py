@@ -13,13 +13,12 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
-from laps_analytics.plan.core.predict import DAY, Backtest, backtest, forecast
+from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
 from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
 from laps_analytics.plan.observed import HopRow, NodeRow, Observed
 
 __all__ = ["Assembled", "assemble"]
 
-_WINDOW_US: Final = 300_000_000
 _RECENT: Final = 12
 """Windows that count as the present."""
 _CROWD: Final = 20.0
@@ -33,6 +32,8 @@ class Assembled:
 
     network: Network
     tracks: Sequence[Track]
+    spread_ms: Floats
+    """By link: how far round trips were from what is expected, in the last hour; NaN: unknown."""
     suspects: tuple[str, ...]
     """Relays whose measurements were not believed."""
     prediction: Backtest
@@ -53,10 +54,12 @@ def assemble(
         None if row.longitude is None or row.latitude is None else (row.longitude, row.latitude)
         for row in observed.nodes
     ]
-    present, ahead, judged = _expected(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
+    series = _all_series(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
+    present, ahead, judged = _expected(series, 1e-9, np.inf)
     suspects = liars(present, places)
     rtt = settle(ahead, places)
-    _, lost_ahead, loss_judged = _expected(observed.loss, index, observed.at_us, 0.0, 1.0)
+    lost = _all_series(observed.loss, index, observed.at_us, 0.0, 1.0)
+    _, lost_ahead, loss_judged = _expected(lost, 0.0, 1.0)
     loss = settle_loss(lost_ahead, len(index), suspects)
     tracks, to_clients = _demand(observed.hops, index, facts)
     nodes = tuple(
@@ -67,6 +70,7 @@ def assemble(
     return Assembled(
         network=network,
         tracks=tracks,
+        spread_ms=_spread(series, ahead, len(index)),
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
         prediction=judged,
         predicted=judged.wins,
@@ -75,22 +79,45 @@ def assemble(
     )
 
 
-def _expected(
+def _all_series(
     measured: Mapping[tuple[str, str], Mapping[int, float]],
     index: Mapping[str, int],
     end_us: int,
     least: float,
     most: float,
+) -> dict[tuple[int, int], Floats]:
+    """By measuring end and other end: a row of windows."""
+    return {
+        (index[a], index[b]): _series(values, end_us, least, most)
+        for (a, b), values in measured.items()
+        if a in index and b in index and a != b
+    }
+
+
+def _spread(
+    series: Mapping[tuple[int, int], Floats], expected: Mapping[tuple[int, int], float], count: int
+) -> Floats:
+    """How far links are usually from what is expected; of two ends the one that says less counts.
+
+    Who claims to be uncertain would be tried more often otherwise.
+    """
+    table = np.full((count, count), np.nan)
+    for (a, b), value in expected.items():
+        recent = series[a, b][-_RECENT:]
+        seen = recent[np.isfinite(recent)]
+        if len(seen):
+            found = 1.4826 * float(np.median(np.abs(seen - value)))
+            table[a, b] = table[b, a] = np.fmin(table[a, b], found)
+    return table
+
+
+def _expected(
+    series: Mapping[tuple[int, int], Floats], least: float, most: float
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float], Backtest]:
     """By measuring end and other end: the present, and what is expected; and how far to trust that.
 
     A forecast that does no better than the last value is not used.
     """
-    series = {
-        (index[a], index[b]): _series(values, end_us, least, most)
-        for (a, b), values in measured.items()
-        if a in index and b in index and a != b
-    }
     present = believed(
         {
             pair: found.tolist()
@@ -98,7 +125,8 @@ def _expected(
             if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
         }
     )
-    judged = backtest(_sample(series), trials=12)
+    links = tried({pair: len(values) for pair, values in series.items()})
+    judged = backtest([series[pair] for pair in links], trials=12)
     if not judged.wins:
         return present, present, judged
     ahead = {pair: forecast(series[pair]) for pair in present}
@@ -110,21 +138,14 @@ def _expected(
 
 def _series(values: Mapping[int, float], end_us: int, least: float, most: float) -> Floats:
     """A row of windows of five minutes that ends now; NaN where nothing was measured."""
-    last = end_us // _WINDOW_US
-    first = max(min(at // _WINDOW_US for at in values), last - 8 * DAY)
+    last = end_us // WINDOW_US
+    first = max(min(at // WINDOW_US for at in values), last - 8 * DAY)
     found = np.full(max(last - first + 1, 1), np.nan)
     for at, value in values.items():
-        slot = at // _WINDOW_US - first
+        slot = at // WINDOW_US - first
         if 0 <= slot < len(found) and least <= value <= most and np.isfinite(value):
             found[slot] = value
     return found
-
-
-def _sample(series: Mapping[tuple[int, int], Floats], most: int = 20) -> list[Floats]:
-    """Some links with a history, to judge forecasts by."""
-    long = [pair for pair in sorted(series) if len(series[pair]) > 2 * DAY]
-    step = max(1, len(long) // most)
-    return [series[pair] for pair in long[::step][:most]]
 
 
 def _node(row: NodeRow, settings: Settings, facts: Dimensions, clients_bps: float) -> Node:

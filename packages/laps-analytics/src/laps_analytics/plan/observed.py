@@ -1,24 +1,39 @@
 """What relays reported of the last hour: from the tables of a lake, without Spark.
 
-The tables that a plan needs are small: gold rows of an hour, and ``hop.stat`` of the same time.
+What stays in memory grows with what is decided about, and not with how often it was reported:
+
+- relays: one row for each snapshot of the hour;
+- links: some hundred windows of each direction, and all of a week for at most twenty;
+- tracks: one row for each way through a relay (track, from, to), and not more than
+  :data:`MOST_WAYS`: beyond that planning stops with an error that says so.
+
+Tables are read some rows at a time, and added up on the way (``plan.reading``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from laps_analytics.errors import PlanError
 from laps_analytics.gold.build import gold_name
 from laps_analytics.gold.gate import Gate
 from laps_analytics.lake import Lake
-from laps_analytics.lake.rows import read_rows
+from laps_analytics.lake.table import DataFile
+from laps_analytics.plan.core.predict import LOOKED_AT, WINDOW_US, tried
+from laps_analytics.plan.reading import batches, between, summed
 
-__all__ = ["HopRow", "NodeRow", "Observed", "gate_of", "observe"]
+__all__ = ["MOST_WAYS", "HopRow", "NodeRow", "Observed", "gate_of", "observe"]
 
 HISTORY_DAYS: Final = 8
+MOST_WAYS: Final = 2_000_000
+"""Ways of tracks through relays that a plan is made for: about a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +81,19 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
         raise PlanError(
             f"{lake.root} has no topology_snapshot: run `laps-analytics ingest` and `build` first"
         )
-    topology = _rows(lake, "topology_snapshot", days[-2:])
-    moments = [_us(row["at"]) for row in topology]
-    end = max(moments) if at_us is None else at_us
+    end = _newest(lake, days[-2:]) if at_us is None else at_us
     begin = end - minutes * 60_000_000
-    nodes = _nodes([row for row in topology if begin <= _us(row["at"]) <= end])
+    nodes = _nodes(lake, days[-2:], begin, end)
     if not nodes:
         raise PlanError("no relay is known in the time that the plan would be based on")
     first = _day(end - HISTORY_DAYS * 86_400_000_000)
-    quality = _rows(lake, "link_quality_5m", [day for day in days if day >= first])
-    rtt: dict[tuple[str, str], dict[int, float]] = {}
-    lost: dict[tuple[str, str], dict[int, float]] = {}
-    for row in quality:
-        at, pair = _us(row["window_start"]), (row["relay"], row["peer"])
-        if at > end:
-            continue
-        if row["rtt_p50_us"] is not None:
-            rtt.setdefault(pair, {})[at] = row["rtt_p50_us"] / 1000
-        if row["loss"] is not None:
-            lost.setdefault(pair, {})[at] = row["loss"]
+    history = [day for day in days if day >= first]
+    names = [row.node for row in nodes]
     return Observed(
         at_us=end,
         nodes=nodes,
-        rtt_ms=rtt,
-        loss=lost,
+        rtt_ms=_measured(lake, history, end, names, "rtt_p50_us", 1000),
+        loss=_measured(lake, history, end, names, "loss", 1),
         hops=_hops(lake, begin, end),
     )
 
@@ -98,35 +102,48 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
     """Whether the quality of the last hours allows to plan; see ``gold.gate``."""
     last = at_us // 3_600_000_000 * 3_600_000_000
     first = last - (hours - 1) * 3_600_000_000
-    rows = [
-        row
-        for row in _rows(lake, "quality_1h", sorted({_day(first), _day(last)}))
-        if first <= _us(row["window_start"]) <= last
-    ]
-    red = sorted(
-        (row for row in rows if not row["ok"]),
+    seen: set[int] = set()
+    red: list[dict[str, Any]] = []
+    chosen = _of_days(sorted({_day(first), _day(last)}))
+    table = lake.table(gold_name("quality_1h"))
+    columns = ("window_start", "check", "subject", "expected", "seen", "error", "limit", "ok")
+    for part in batches(table, columns, where=chosen, times=("window_start",)):
+        rows = between(part, "window_start", first, last)
+        seen.update(pc.unique(rows["window_start"]).to_pylist())
+        red += rows.filter(pc.invert(rows["ok"])).to_pylist()
+    red.sort(
         key=lambda row: (
             -(row["error"] - row["limit"]) / (row["limit"] + 1e-3),
             row["window_start"],
             row["check"],
             row["subject"],
-        ),
+        )
     )
     return Gate(
-        len({row["window_start"] for row in rows}),
+        len(seen),
         [
-            f"{row['check']} of {row['subject']} at {row['window_start']:%Y-%m-%d %H:%M}:"
+            f"{row['check']} of {row['subject']} at {_when(row['window_start']):%Y-%m-%d %H:%M}:"
             f" {row['seen']:g} for {row['expected']:g}, off by {row['error']:.2%}"
             for row in red
         ],
     )
 
 
-def _nodes(rows: Sequence[Mapping[str, Any]]) -> list[NodeRow]:
+def _newest(lake: Lake, days: Sequence[str]) -> int:
+    table = lake.table(gold_name("topology_snapshot"))
+    parts = batches(table, ("at",), where=_of_days(days), times=("at",))
+    return max(int(pc.max(rows["at"]).as_py()) for rows in parts if rows.num_rows)
+
+
+def _nodes(lake: Lake, days: Sequence[str], begin: int, end: int) -> list[NodeRow]:
+    table = lake.table(gold_name("topology_snapshot"))
+    columns = ("at", "kind", "node", "node_type", "region", "longitude", "latitude", "load")
     last: dict[str, Mapping[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: _us(row["at"])):
-        if row["kind"] == "node":
-            last[row["node"]] = row
+    for part in batches(table, (*columns, "change"), where=_of_days(days), times=("at",)):
+        rows = between(part.filter(pc.equal(part["kind"], "node")), "at", begin, end)
+        for row in rows.to_pylist():
+            if row["node"] not in last or row["at"] >= last[row["node"]]["at"]:
+                last[row["node"]] = row
     return [
         NodeRow(
             node=name,
@@ -141,48 +158,90 @@ def _nodes(rows: Sequence[Mapping[str, Any]]) -> list[NodeRow]:
     ]
 
 
+def _measured(
+    lake: Lake, days: Sequence[str], end: int, nodes: Sequence[str], column: str, unit: float
+) -> dict[tuple[str, str], dict[int, float]]:
+    """What each end measured of its links, of the windows that somebody looks at.
+
+    All windows only for the few links that forecasts are tried on. Of the others those that a
+    forecast is made from, and a NaN at the first one, which says how long the link is known.
+    """
+    table, chosen = lake.table(gold_name("link_quality_5m")), _of_days(days)
+    names = ("relay", "peer", "window_start", column)
+    known = pa.array(nodes)
+
+    def parts() -> Iterator[pa.Table]:
+        for rows in batches(table, names, where=chosen, times=("window_start",)):
+            ends = pc.and_(pc.is_in(rows["relay"], known), pc.is_in(rows["peer"], known))
+            useful = rows.filter(pc.and_(ends, pc.is_valid(rows[column])))
+            yield between(useful, "window_start", 0, end)
+
+    firsts = summed(parts(), ("relay", "peer"), ("window_start",), how="min")
+    found: dict[tuple[str, str], dict[int, float]] = {
+        (row["relay"], row["peer"]): {row["window_start"]: math.nan}
+        for row in ([] if firsts is None else firsts.to_pylist())
+        if row["relay"] != row["peer"]
+    }
+    last = end // WINDOW_US
+    lengths = {pair: last - min(values) // WINDOW_US + 1 for pair, values in found.items()}
+    whole = pa.array([f"{a} {b}" for a, b in tried(lengths)], pa.string())
+    looked_at = pa.array(sorted(last + step for step in LOOKED_AT), pa.int64())
+    for rows in parts():
+        key = pc.binary_join_element_wise(rows["relay"], rows["peer"], " ")
+        window = pc.divide(rows["window_start"], WINDOW_US)
+        wanted = pc.or_(pc.is_in(window, looked_at), pc.is_in(key, whole))
+        for row in rows.filter(wanted).to_pylist():
+            pair = row["relay"], row["peer"]
+            if pair in found:
+                found[pair][row["window_start"]] = row[column] / unit
+    return found
+
+
 def _hops(lake: Lake, begin: int, end: int) -> list[HopRow]:
     """Rates of ``hop.stat``: bytes by the time that a relay's records of the track cover."""
     hours = {(_day(at), f"{_when(at).hour:02}") for at in range(begin, end + 1, 3_600_000_000)}
     hours.add((_day(end), f"{_when(end).hour:02}"))
-    rows = read_rows(
-        lake.table("silver/hop_stat"),
-        where=lambda file: (file.partition["dt"], file.partition["hour"]) in hours,
-    )
-    sums: dict[tuple[str, str, str | None, str | None], list[float]] = {}
-    for row in rows:
-        if begin <= _us(row["ts"]) <= end:
-            key = row["relay"], row["track"], row["in_peer"], row["out_peer"]
-            found = sums.setdefault(key, [0.0, 0.0, 0.0])
-            found[0] += row["in_bytes"] * 8
-            found[1] += row["out_bytes"] * 8
-            found[2] += row["window_ms"] / 1000
-    return [
-        HopRow(
-            relay=relay,
-            track=track,
-            in_peer=in_peer,
-            out_peer=out_peer,
-            in_bps=found[0] / found[2],
-            out_bps=found[1] / found[2],
+    keys = ("relay", "track", "in_peer", "out_peer")
+    sums = ("in_bytes", "out_bytes", "window_ms")
+
+    def parts() -> Iterator[pa.Table]:
+        for rows in batches(
+            lake.table("silver/hop_stat"),
+            (*keys, *sums, "ts"),
+            where=lambda file: (file.partition["dt"], file.partition["hour"]) in hours,
+            times=("ts",),
+        ):
+            yield between(rows, "ts", begin, end)
+
+    def too_many(count: int) -> PlanError:
+        return PlanError(
+            f"tracks take more than {MOST_WAYS} ways through relays in the time that the plan would"
+            f" be based on ({count} were counted): that is more than one planner can decide about"
         )
-        for (relay, track, in_peer, out_peer), found in sorted(sums.items(), key=repr)
-        if found[2] > 0
+
+    found = summed(parts(), keys, sums, most=MOST_WAYS, fault=too_many)
+    rows = [
+        HopRow(
+            relay=row["relay"],
+            track=row["track"],
+            in_peer=row["in_peer"],
+            out_peer=row["out_peer"],
+            in_bps=row["in_bytes"] * 8000 / row["window_ms"],
+            out_bps=row["out_bytes"] * 8000 / row["window_ms"],
+        )
+        for row in ([] if found is None else found.to_pylist())
+        if row["window_ms"] > 0
     ]
+    return sorted(rows, key=lambda row: repr((row.relay, row.track, row.in_peer, row.out_peer)))
 
 
 def _table(lake: Lake, name: str) -> Any:
     return lake.table(gold_name(name)).snapshot()
 
 
-def _rows(lake: Lake, name: str, days: Sequence[str]) -> list[dict[str, Any]]:
-    chosen = set(days)
-    return read_rows(lake.table(gold_name(name)), where=lambda file: file.partition["dt"] in chosen)
-
-
-def _us(moment: datetime) -> int:
-    at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+def _of_days(days: Sequence[str]) -> Callable[[DataFile], bool]:
+    chosen = frozenset(days)
+    return lambda file: file.partition["dt"] in chosen
 
 
 def _when(at_us: int) -> datetime:

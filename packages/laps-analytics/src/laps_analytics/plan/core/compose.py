@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
+from laps_analytics.plan.core.explore import Exploring, explore, still_tried
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
 from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
+from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import HOP_MS, Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["Made", "in_force", "make", "place", "snapshot_hash"]
+__all__ = ["TRIAL", "Made", "in_force", "make", "place", "snapshot_hash"]
+
+TRIAL: Final = "trial: "
+"""How the reason of an entry begins that is a trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,9 +51,17 @@ def in_force(plan: Plan | None, network: Network) -> InForce:
 
 
 def place(
-    network: Network, policy: Policy, tracks: Iterable[Track], previous: Plan | None = None
+    network: Network,
+    policy: Policy,
+    tracks: Iterable[Track],
+    previous: Plan | None = None,
+    hold: Collection[Part] = (),
+    exploring: Exploring | None = None,
 ) -> tuple[Draft, set[int]]:
-    """The Vias of all cells, and which cells differ from the plan before."""
+    """The Vias of all cells, and which cells differ from the plan before.
+
+    What is in a part to ``hold`` stays as the plan before has it.
+    """
     old = in_force(previous, network)
 
     def vias(track: Track) -> tuple[int, ...]:
@@ -61,9 +75,12 @@ def place(
 
     made = draft(network, policy, aggregate(tracks, vias))
     budget = None if previous is None else policy.hard.change_budget
-    ledger = Ledger(made, old, budget)
+    ledger = Ledger(made, old, budget, hold)
     keep_to_budget(made, ledger)
+    if exploring is not None:
+        explore(made, ledger, exploring)
     relieve(made, ledger)
+    still_tried(made)
     return made, ledger.changed
 
 
@@ -82,9 +99,11 @@ def make(
     now_us: int,
     lifetime_us: int,
     previous: Plan | None = None,
+    hold: Collection[Part] = (),
+    exploring: Exploring | None = None,
 ) -> Made:
     """Plan. Time is an argument; the same arguments give the same plan."""
-    made, changed = place(network, policy, tracks, previous)
+    made, changed = place(network, policy, tracks, previous, hold, exploring)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
         (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
@@ -143,9 +162,16 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
     ]
     if abs(delay_ms) >= 0.5:
         words[0] += f", {abs(delay_ms):.0f} ms {'longer' if delay_ms > 0 else 'shorter'}"
-    if number in made.crowded_out:
+    if number in made.trials:
+        instead = made.trials[number][1]
+        words[0] = f"{TRIAL}{words[0]}"
+        name = "direct" if instead == DIRECT else made.network.nodes[instead].id
+        words.append(f"{name} is better by prediction")
+    elif number in made.crowded_out:
         best = made.network.nodes[made.crowded_out[number]].id
         words.append(f"{best} would be better and has no room")
+    elif number in made.held:
+        words.append("held as it was")
     elif number in made.kept:
         words.append("the budget of changes keeps it")
     elif next_best is not None:

@@ -47,7 +47,11 @@ class Draft:
     """Cells that capacity moved, and the Via that would have been best."""
     kept: dict[int, int] = field(default_factory=dict)
     """Cells that the budget of changes left as they are, and the Via that would have been best."""
+    held: set[int] = field(default_factory=set)
+    """Cells that nobody wants to be changed."""
 
+    trials: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Cells on which a Via is tried: it, and what would be best by prediction."""
     second: dict[int, int] = field(default_factory=dict)
     """Cells and the Via that takes them over if theirs fails: it has room for that."""
     full: set[int] = field(default_factory=set)

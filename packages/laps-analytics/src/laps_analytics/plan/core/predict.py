@@ -8,23 +8,39 @@ what a planner without a forecast would use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from laps_analytics.plan.core.network import Floats
 
-__all__ = ["Backtest", "backtest", "forecast"]
+__all__ = ["DAY", "LOOKED_AT", "WINDOW_US", "Backtest", "backtest", "forecast", "tried"]
 
+Pair = TypeVar("Pair", tuple[str, str], tuple[int, int])
+
+WINDOW_US: Final = 300_000_000
+"""Five minutes."""
 DAY: Final = 288
-"""Windows of five minutes."""
+"""Windows of a day."""
 _ALPHA: Final = 0.3
 _DAYS: Final = 7
+_RECENT: Final = 48
+_AROUND: Final = 3
+"""Windows before and after the same time of another day."""
+_AHEAD: Final = 3
+
+LOOKED_AT: Final = frozenset(range(1 - _RECENT, 1)) | frozenset(
+    1 + step - day * DAY + near
+    for day in range(1, _DAYS + 1)
+    for step in range(-1, _AHEAD)
+    for near in range(-_AROUND, _AROUND + 1)
+)
+"""The windows that a forecast is made from, counted from the last one, which is 0."""
 
 
-def forecast(series: Floats, *, ahead: int = 3, season: int = DAY) -> float:
+def forecast(series: Floats, *, ahead: int = _AHEAD, season: int = DAY) -> float:
     """The mean of the next ``ahead`` windows. Windows without data are NaN; all NaN gives NaN."""
     if not np.isfinite(series).any():
         return float("nan")
@@ -44,7 +60,7 @@ def forecast(series: Floats, *, ahead: int = 3, season: int = DAY) -> float:
 def _moving(series: Floats) -> float | None:
     """The exponential moving average at the end."""
     level: float | None = None
-    for value in series[-48:]:
+    for value in series[-_RECENT:]:
         if np.isfinite(value):
             level = float(value) if level is None else level + _ALPHA * (float(value) - level)
     return level
@@ -55,9 +71,16 @@ def _usual(series: Floats, step: int, season: int) -> float | None:
     found: list[float] = []
     for day in range(1, _DAYS + 1):
         at = len(series) + step - day * season
-        window = series[max(0, at - 3) : max(0, at + 4)]
+        window = series[max(0, at - _AROUND) : max(0, at + _AROUND + 1)]
         found += [float(value) for value in window if np.isfinite(value)]
     return float(np.median(found)) if found else None
+
+
+def tried(lengths: Mapping[Pair, int], most: int = 20) -> list[Pair]:
+    """Some links with a history of so many windows, to judge forecasts by."""
+    long = [pair for pair in sorted(lengths) if lengths[pair] > 2 * DAY]
+    step = max(1, len(long) // most)
+    return long[::step][:most]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +100,7 @@ class Backtest:
 
 
 def backtest(
-    links: Sequence[Floats], *, ahead: int = 3, season: int = DAY, trials: int = 50
+    links: Sequence[Floats], *, ahead: int = _AHEAD, season: int = DAY, trials: int = 50
 ) -> Backtest:
     """Forecast from many points of the past of each link, and compare with what came."""
     errors: list[float] = []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
 
 from laps_analytics.plan.core.loads import Loads, Spot
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce
+from laps_analytics.plan.core.revert import Part, is_in
 
-__all__ = ["Ledger", "keep_to_budget", "old_via", "relieve"]
+__all__ = ["Ledger", "has_room", "keep_to_budget", "old_via", "relieve"]
 
 _ROUNDS: Final = 8
 """Of moving cells off crowded spots; one is enough unless Edges are Vias."""
 
 NO_ROOM: Final = "no Via has room for it"
 NO_BUDGET: Final = "the budget of changes is used up"
+HELD: Final = "it is held as it was"
 
 
 def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
@@ -34,13 +37,22 @@ class Ledger:
     """Which cells differ from the plan in force, and how many of these changes count.
 
     What must change does not: its Via is gone or not allowed any more, or what it uses would be
-    too full if nothing were changed.
+    too full if nothing were changed. What is held stays as it is, or is left to relays if its Via
+    is not allowed any more; only what is too full moves it.
     """
 
-    def __init__(self, draft: Draft, in_force: InForce, budget: int | None) -> None:
+    def __init__(
+        self, draft: Draft, in_force: InForce, budget: int | None, hold: Collection[Part] = ()
+    ) -> None:
         self._draft = draft
         self.budget = budget
         self.old = [old_via(draft, number, in_force) for number in range(len(draft.cells))]
+        for number, cell in enumerate(draft.cells):
+            if is_in(hold, cell.region, draft.groups[cell.group].scope):
+                draft.held.add(number)
+                if not np.isfinite(draft.cost_of(number, self.old[number])):
+                    self.old[number] = DIRECT
+                draft.via[number] = self.old[number]
         self.changed = {n for n, via in enumerate(draft.via) if via != self.old[n]}
         """Cells that differ, whether or not that counts."""
         self.must = {
@@ -61,6 +73,8 @@ class Ledger:
 
     def may(self, number: int, via: int) -> bool:
         """Whether a cell may go elsewhere."""
+        if number in self._draft.held and number not in self.must:
+            return via == self.old[number]
         free = via == self.old[number] or number in self.must or number in self.changed
         return free or self.budget is None or len(self.changed - self.must) < self.budget
 
@@ -159,14 +173,14 @@ def _elsewhere(draft: Draft, loads: Loads, number: int, ledger: Ledger | None) -
         if not total[at] < most:
             break
         via = int(draft.choices.candidates[at])
-        if via != here and _may(ledger, number, via) and _has_room(draft, loads, number, via):
+        if via != here and _may(ledger, number, via) and has_room(draft, loads, number, via):
             found = via
             break
     loads.lower(number)
     return found
 
 
-def _has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
+def has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
     """Whether a cell that was lifted fits, with a second way where it must have one."""
     if not loads.fits(number, via):
         return False
@@ -218,7 +232,7 @@ def _back(draft: Draft, loads: Loads, ledger: Ledger, number: int) -> int | None
     if old in (DIRECT, GONE) or not np.isfinite(draft.cost_of(number, old)):
         return None
     loads.lift(number)
-    fits = _has_room(draft, loads, number, old)
+    fits = has_room(draft, loads, number, old)
     loads.lower(number)
     return old if fits else None
 
@@ -254,6 +268,7 @@ def _note(draft: Draft, loads: Loads) -> None:
             draft.uncovered.pop(number, None)
         elif np.isfinite(draft.tables[number].cost).any():
             fits = _elsewhere(draft, loads, number, None) is not None
-            draft.uncovered[number] = NO_BUDGET if fits else NO_ROOM
+            why = HELD if number in draft.held else NO_BUDGET
+            draft.uncovered[number] = why if fits else NO_ROOM
         elif number not in draft.uncovered:
             draft.uncovered[number] = "its direct way is full, and no Via is allowed"

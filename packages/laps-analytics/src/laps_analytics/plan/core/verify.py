@@ -11,7 +11,7 @@ budget of changes is used up. :func:`left_out` names what was left to relays, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from laps_analytics.plan.core.carried import Carried, Spot
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.forbidden import faults, passes
 from laps_analytics.plan.core.network import Network
+from laps_analytics.plan.core.revert import Part
 from laps_wire.plan import ClassRule, Plan, PlanEntry
 
 __all__ = ["LeftOut", "Violation", "check", "left_out", "verify"]
@@ -56,9 +57,13 @@ def check(
     *,
     previous: Plan | None = None,
     edges_as_vias: bool = False,
+    hold: Collection[Part] = (),
 ) -> tuple[list[Violation], list[LeftOut]]:
-    """Everything that is wrong with a plan for this network and demand, and what it leaves out."""
-    verifier = _Verifier(plan, network, list(tracks), edges_as_vias)
+    """Everything that is wrong with a plan for this network and demand, and what it leaves out.
+
+    Of parts to ``hold`` somebody decided that relays may choose: a plan may be silent there.
+    """
+    verifier = _Verifier(plan, network, list(tracks), edges_as_vias, hold)
     verifier.run(previous)
     return verifier.found, verifier.silent
 
@@ -98,12 +103,18 @@ class _Decision(NamedTuple):
 
 class _Verifier:
     def __init__(
-        self, plan: Plan, network: Network, tracks: list[Track], edges_as_vias: bool
+        self,
+        plan: Plan,
+        network: Network,
+        tracks: list[Track],
+        edges_as_vias: bool,
+        hold: Collection[Part],
     ) -> None:
         self.plan = plan
         self.network = network
         self.tracks = tracks
         self.kinds = ("via", "edge") if edges_as_vias else ("via",)
+        self.hold = hold
         self.found: list[Violation] = []
         self.silent: list[LeftOut] = []
         self.answers = _answers(plan)
@@ -310,6 +321,8 @@ class _Verifier:
         roomy = [via for via in allowed if self._room(via, decision, targets, rate)]
         if not roomy:
             return "no allowed Via has room"
+        if any(part.has(region, decision.scope) for part in self.hold):
+            return "it is held as it was"
         old = _answer(self.before, self.name(decision.origin), region, mute[0])
         if self.changes is None or (old is not None and str(old.via) in roomy):
             return ""

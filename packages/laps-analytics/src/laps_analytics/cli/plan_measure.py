@@ -1,0 +1,264 @@
+"""``laps-analytics plan measure``: whether a plan helped, and the plan that goes back if not."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from laps_analytics.cli.common import AsJson, LakeFolder
+from laps_analytics.cli.plan_shared import (
+    DimensionFile,
+    Minutes,
+    Simulate,
+    assembled_from,
+    play,
+    require_none,
+)
+from laps_analytics.cli.plan_text import proposals
+from laps_analytics.errors import UsageError
+from laps_analytics.lake import Lake
+from laps_analytics.plan.constraints import read_settings
+from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.explain import diff
+from laps_analytics.plan.core.measure import Verdict
+from laps_analytics.plan.core.revert import Part, gone_back, widest
+from laps_analytics.plan.core.verify import check
+from laps_analytics.plan.measured import accepted_at, before_and_after
+from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
+from laps_analytics.plan.trials import judged
+from laps_wire.plan import Plan, PlanEntry
+
+__all__ = ["measure"]
+
+Found = Mapping[str, Mapping[Part, Verdict]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What the plan that goes back is made from, and where it goes."""
+
+    lake: Path
+    constraints: Path
+    dimensions: Path | None
+    key: Path
+    out: Path
+    earlier: Plan | None
+    in_force: Plan
+    minutes: int
+    simulate: bool | None
+
+
+def measure(  # noqa: PLR0917 - typer's options
+    plan: Annotated[Path, typer.Argument(help="File of the plan that is judged.")],
+    lake: LakeFolder,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the plan that goes back here, if anything got worse."),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="With --out: private key (PEM) that signs it.")
+    ] = None,
+    constraints: Annotated[
+        Path | None, typer.Option("--constraints", help="With --out: what plans keep to (TOML).")
+    ] = None,
+    dimensions: DimensionFile = None,
+    revert_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--revert-to",
+            help="Earlier plan whose entries stand again where it got worse; none without it.",
+        ),
+    ] = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option("--previous", help="The plan in force, if it is later than the one judged."),
+    ] = None,
+    minutes: Minutes = 60,
+    simulate: Simulate = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare hours that are alike before and after a plan; proposes to go back if it is worse.
+
+    With --out, --key and --constraints the proposal is a plan: the next version, in which the
+    regions and classes that got worse are as an earlier plan had them, or left to relays, and
+    everything else stays. It is verified, simulated and signed as any plan; relays get it from you.
+    """
+    document = read_plan(plan).plan
+    order = _order(
+        document, lake, out, key, constraints, dimensions, revert_to, previous, minutes, simulate
+    )
+    place = Lake.open(lake)
+    at = accepted_at(place, document.id, document.version)
+    found = before_and_after(place, at)
+    trials = judged(place, document, at)
+    worse: dict[Part, list[str]] = {}
+    for metric, by_part in found.items():
+        for part, verdict in by_part.items():
+            if verdict.revert:
+                worse.setdefault(part, []).append(metric)
+    parts = widest(worse)
+    written = None if order is None or not parts else _go_back(order, parts)
+    if as_json:
+        plain = {
+            metric: {
+                str(part): {**asdict(verdict), "word": verdict.word}
+                for part, verdict in by_part.items()
+                if verdict.pairs
+            }
+            for metric, by_part in found.items()
+        }
+        facts = {
+            "at_us": at,
+            "revert": bool(worse),
+            "worse": {str(part): metrics for part, metrics in worse.items()},
+            "metrics": plain,
+            "trials": [_trial(entry, verdicts) for entry, verdicts in trials],
+            "written": written,
+        }
+        typer.echo(json.dumps(facts))
+        return
+    _tell(document, found, trials, {part: worse[part] for part in parts}, order, written)
+
+
+def _order(  # noqa: PLR0917 - typer's options
+    document: Plan,
+    lake: Path,
+    out: Path | None,
+    key: Path | None,
+    constraints: Path | None,
+    dimensions: Path | None,
+    revert_to: Path | None,
+    previous: Path | None,
+    minutes: int,
+    simulate: bool | None,
+) -> _Order | None:
+    """What to do if it got worse; None if nothing is to be written."""
+    if out is None:
+        return None
+    if key is None or constraints is None:
+        raise UsageError("a plan that goes back needs --out, --key and --constraints")
+    earlier = None if revert_to is None else read_plan(revert_to).plan
+    if earlier is not None and (earlier.id, earlier.version >= document.version) != (
+        document.id,
+        False,
+    ):
+        raise UsageError(
+            f"--revert-to {revert_to} is {earlier.id} version {earlier.version}: name a plan of"
+            f" {document.id} before version {document.version}"
+        )
+    in_force = document if previous is None else read_plan(previous).plan
+    if (in_force.id, in_force.version < document.version) != (document.id, False):
+        raise UsageError(
+            f"--previous {previous} is {in_force.id} version {in_force.version}: name the plan of"
+            f" {document.id} that relays follow, version {document.version} or later"
+        )
+    return _Order(
+        lake=lake,
+        constraints=constraints,
+        dimensions=dimensions,
+        key=key,
+        out=out,
+        earlier=earlier,
+        in_force=in_force,
+        minutes=minutes,
+        simulate=simulate,
+    )
+
+
+def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
+    """Write the next version, and say what is in it."""
+    signer = read_key(order.key)
+    settings = read_settings(order.constraints)
+    assembled = assembled_from(order.lake, settings, order.dimensions, order.minutes)
+    wanted = gone_back(order.in_force, order.earlier, parts)
+    # Nothing else may change, but for what must: whose Via is gone, forbidden or full.
+    still = replace(settings.policy, hard=replace(settings.policy.hard, change_budget=0))
+    made = make(
+        assembled.network,
+        still,
+        assembled.tracks,
+        name=order.in_force.id,
+        version=order.in_force.version + 1,
+        now_us=time.time_ns() // 1000,
+        lifetime_us=settings.lifetime_us,
+        previous=wanted,
+        hold=parts,
+    )
+    faults, _ = check(
+        made.plan,
+        assembled.network,
+        assembled.tracks,
+        previous=wanted,
+        edges_as_vias=settings.policy.edges_as_vias,
+        hold=parts,
+    )
+    require_none(faults)
+    signed = sign(made.plan, signer)
+    played = play(signed, made, signer, order.simulate)
+    write_plan(signed, order.out)
+    changes = diff(order.in_force, made.plan)
+    return {
+        "file": str(order.out),
+        "version": made.plan.version,
+        "entries": len(made.plan.entries),
+        "parts": [str(part) for part in parts],
+        "restored": None if order.earlier is None else order.earlier.version,
+        "changes": {
+            kind: sum(1 for item in changes if item.kind == kind)
+            for kind in ("added", "moved", "removed")
+        },
+        "simulated": played.words,
+    }
+
+
+def _trial(entry: PlanEntry, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    return {
+        "origin": str(entry.origin),
+        "region": entry.region,
+        "class": entry.scope,
+        "via": str(entry.via),
+        "tracks": len(entry.tracks or ()),
+        **{
+            metric: {**asdict(verdict), "word": verdict.word} if verdict.pairs else None
+            for metric, verdict in verdicts.items()
+        },
+    }
+
+
+def _line(what: str, whom: str, verdict: Verdict) -> str:
+    span = f"[{verdict.low:+.4g}, {verdict.high:+.4g}]" if verdict.pairs else ""
+    change = f"{verdict.change:+.4g}" if verdict.pairs else "-"
+    return f"{what:8} {whom:16} {verdict.word:8} {change:>10} {span}"
+
+
+def _tell(
+    document: Plan,
+    found: Found,
+    trials: Sequence[tuple[PlanEntry, Mapping[str, Verdict]]],
+    worse: Mapping[Part, Sequence[str]],
+    order: _Order | None,
+    written: Mapping[str, Any] | None,
+) -> None:
+    for metric, by_part in found.items():
+        for part, verdict in by_part.items():
+            typer.echo(_line(metric, str(part), verdict))
+    for entry, verdicts in trials:
+        for metric, verdict in verdicts.items():
+            whom = f"trial {entry.origin} > {entry.region} over {entry.via}"
+            typer.echo(_line(metric, whom, verdict))
+    for line in proposals(document, worse):
+        typer.echo(line)
+    if written is not None:
+        changes = ", ".join(f"{count} {kind}" for kind, count in written["changes"].items())
+        typer.echo(
+            f"{written['file']}: version {written['version']}, {written['entries']} entries,"
+            f" {changes}; {written['simulated']}"
+        )
+    elif order is not None:
+        typer.echo("nothing got worse: no plan was written")

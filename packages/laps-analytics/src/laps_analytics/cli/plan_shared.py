@@ -1,0 +1,86 @@
+"""What the commands about plans have in common: options, what is read, and what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from laps_analytics.errors import PlanError, UsageError
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.lake import Lake
+from laps_analytics.plan.assemble import Assembled, assemble
+from laps_analytics.plan.constraints import Settings
+from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.verify import Violation
+from laps_analytics.plan.observed import gate_of, observe
+from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
+from laps_analytics.plan.signing import public_pem
+from laps_wire.plan import SignedPlan
+
+__all__ = [
+    "Constraints",
+    "DimensionFile",
+    "Minutes",
+    "Simulate",
+    "assembled_from",
+    "play",
+    "require_none",
+]
+
+Constraints: TypeAlias = Annotated[
+    Path, typer.Option("--constraints", help="What plans keep to (TOML).", show_default=False)
+]
+DimensionFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--dimensions", help="Classes and capacities (TOML or CSV).")
+]
+Minutes: TypeAlias = Annotated[
+    int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
+]
+Simulate: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--simulate/--no-simulate",
+        help="Play it in the relay simulator first.  [default: if laps-relay is installed]",
+        show_default=False,
+    ),
+]
+
+
+def assembled_from(
+    lake: Path, settings: Settings, dimensions: Path | None, minutes: int
+) -> Assembled:
+    """What a plan is made from; a red gate stops it."""
+    place = Lake.open(lake)
+    observed = observe(place, minutes=minutes)
+    gate_of(place, at_us=observed.at_us).require()
+    facts = None if dimensions is None else Dimensions.read(dimensions)
+    return assemble(observed, settings, facts)
+
+
+def require_none(faults: Sequence[Violation]) -> None:
+    """Raise :class:`PlanError` for a plan that the verifier objects to."""
+    if faults:
+        raise PlanError(
+            f"the verifier found {len(faults)} violations, nothing was signed; the first:"
+            f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
+        )
+
+
+def play(
+    signed: SignedPlan, made: Made, signer: Ed25519PrivateKey, simulate: bool | None
+) -> Rehearsal:
+    """What the simulator says of a plan; who asked for it gets a verdict or an error."""
+    if simulate is False:
+        return Rehearsal(None, "--no-simulate")
+    program = simulator()
+    if simulate and program is None:
+        raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
+    played = rehearse(program, signed, public_pem(signer), made.draft.network, made.draft.groups)
+    if simulate and played.verdict is None:
+        raise PlanError(f"{played.words}; nothing was written")
+    played.require()
+    return played

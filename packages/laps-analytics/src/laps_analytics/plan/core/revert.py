@@ -1,0 +1,81 @@
+"""Going back: for the parts of a plan that made things worse, and for nothing else.
+
+A part is what a verdict can be about: everything, a region, or a class of service in a region. In
+these parts the entries of an earlier plan stand again, or none, so that relays choose by themselves
+as they did before. All other entries stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from laps_wire.plan import Plan, PlanEntry
+
+__all__ = ["Part", "gone_back", "is_in", "widest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Entries of a plan towards a region (None: all of them), of a class (None: any)."""
+
+    region: str | None = None
+    scope: str | None = None
+
+    def __str__(self) -> str:
+        if self.region is None:
+            return "all"
+        name = self.region or "(none)"
+        return name if self.scope is None else f"{name}/{self.scope}"
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        """The part that is written so: ``all``, a region, or a region, a slash and a class."""
+        if text == "all":
+            return cls()
+        region, slash, scope = text.partition("/")
+        return cls("" if region == "(none)" else region, scope if slash else None)
+
+    def has(self, region: str, scope: str) -> bool:
+        """Whether what goes to a region and is of a class is in this part."""
+        return self.region in (None, region) and self.scope in (None, scope)
+
+    def covers(self, other: Part) -> bool:
+        """Whether everything in another part is in this one."""
+        return self.region in (None, other.region) and self.scope in (None, other.scope)
+
+
+def is_in(parts: Iterable[Part], region: str, scope: str) -> bool:
+    """Whether any of some parts has it."""
+    return any(part.has(region, scope) for part in parts)
+
+
+def widest(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The same without those that others cover, in order."""
+    found = set(parts)
+    kept = (one for one in found if not any(p.covers(one) for p in found - {one}))
+    return tuple(sorted(kept, key=lambda part: (part.region or "", part.scope or "")))
+
+
+def gone_back(current: Plan, earlier: Plan | None, parts: Collection[Part]) -> Plan:
+    """The plan in force with what an earlier one (None: nobody) said of some parts."""
+    kept = [entry for entry in current.entries if not is_in(parts, entry.region, entry.scope)]
+    taken = {
+        (entry.origin, entry.region, track)
+        for entry in kept
+        if entry.tracks is not None
+        for track in entry.tracks
+    }
+    back: list[PlanEntry] = []
+    for entry in () if earlier is None else earlier.entries:
+        if not is_in(parts, entry.region, entry.scope):
+            continue
+        if entry.tracks is None:
+            back.append(entry)
+            continue
+        # A track whose class is another one by now has an entry that stays: one answer is enough.
+        tracks = tuple(t for t in entry.tracks if (entry.origin, entry.region, t) not in taken)
+        if tracks:
+            back.append(replace(entry, tracks=tracks))
+    entries = sorted([*kept, *back], key=lambda e: (e.origin, e.region, e.scope, e.tracks or ()))
+    return replace(current, entries=tuple(entries))

@@ -1,0 +1,94 @@
+"""What a planner reads of a lake, and that it is not more than it needs; no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laps_analytics.errors import PlanError
+from laps_analytics.plan import observed
+from laps_analytics.plan.assemble import assemble
+from laps_analytics.plan.constraints import Settings
+from laps_analytics.plan.core.predict import DAY
+from laps_analytics.plan.observed import Observed, observe
+from laps_analytics.world.backbone import make_world
+from laps_analytics.world.demand import make_demand
+from testkit.plan_lake import END_US, make_lake, observed_world
+
+WINDOW_US = 300_000_000
+
+
+def short_world() -> Observed:
+    world = make_world(4, edges=7, vias=3)
+    return observed_world(world, make_demand(world, tracks=4))
+
+
+def with_history(seen: Observed, windows: int) -> Observed:
+    """The same with links that were measured for longer, with busy evenings; one is new."""
+
+    def longer(
+        values: dict[tuple[str, str], dict[int, float]],
+    ) -> dict[tuple[str, str], dict[int, float]]:
+        found = {}
+        for number, (pair, known) in enumerate(sorted(values.items())):
+            dice = np.random.default_rng(number)  # holes are the same in both tables
+            base = next(iter(known.values()))
+            count = 3 if not number else windows
+            found[pair] = {
+                END_US - back * WINDOW_US: base
+                * (1.5 + np.sin(2 * np.pi * back / DAY) + 0.05 * float(dice.standard_normal()))
+                for back in range(count)
+                if dice.random() > 0.02
+            }
+        return found
+
+    return replace(seen, rtt_ms=longer(seen.rtt_ms), loss=longer(seen.loss))  # type: ignore[arg-type]
+
+
+def test_a_lake_gives_back_what_was_reported(tmp_path: Path) -> None:
+    seen = short_world()
+    found = observe(make_lake(tmp_path, seen))
+    assert found.nodes == sorted(seen.nodes, key=lambda row: row.node)
+    assert found.at_us == seen.at_us
+    assert found.rtt_ms.keys() == seen.rtt_ms.keys()
+    for pair, values in seen.rtt_ms.items():
+        assert found.rtt_ms[pair] == pytest.approx(values, abs=1e-3)
+        assert found.loss[pair] == pytest.approx(seen.loss[pair])
+    assert len(found.hops) == len(seen.hops)
+    by_way = {(row.relay, row.track, row.out_peer): row for row in found.hops}
+    for row in seen.hops:
+        same = by_way[row.relay, row.track, row.out_peer]
+        assert (same.in_bps, same.out_bps) == pytest.approx((row.in_bps, row.out_bps), rel=1e-5)
+
+
+def test_a_long_history_is_not_read_and_plans_do_not_differ(tmp_path: Path) -> None:
+    seen = with_history(short_world(), 4 * DAY)
+    found = observe(make_lake(tmp_path, seen))
+    links = len(found.rtt_ms)
+    whole = [pair for pair, values in found.rtt_ms.items() if len(values) > 200]
+    assert len(whole) == 20 < links
+    assert sum(map(len, found.rtt_ms.values())) < 20 * 4 * DAY + links * 120
+    exact = {pair: {at: round(v * 1000) / 1000 for at, v in values.items()}
+             for pair, values in seen.rtt_ms.items()}  # fmt: skip
+    names = [row.node for row in found.nodes]
+    ours = assemble(found, Settings())
+    theirs = assemble(
+        replace(seen, nodes=sorted(seen.nodes, key=lambda row: row.node), rtt_ms=exact), Settings()
+    )
+    assert ours.predicted
+    assert [node.id for node in ours.network.nodes] == names
+    assert np.array_equal(ours.network.rtt_ms, theirs.network.rtt_ms)
+    assert np.array_equal(ours.network.loss, theirs.network.loss)
+    assert (ours.prediction, ours.loss_prediction) == (theirs.prediction, theirs.loss_prediction)
+
+
+def test_more_ways_than_a_planner_can_hold_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = make_lake(tmp_path, short_world())
+    monkeypatch.setattr(observed, "MOST_WAYS", 10)
+    with pytest.raises(PlanError, match="more than 10 ways through relays"):
+        observe(lake)
