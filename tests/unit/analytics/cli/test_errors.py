@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from laps_analytics.cli import main
-from testkit.telemetry_lines import lines_of, network
+from testkit.telemetry_book import lines_of
+from testkit.telemetry_lines import network
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
