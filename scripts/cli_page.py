@@ -29,12 +29,12 @@ def markdown() -> str:
     shared: dict[str, Any] = {}
     for app in (laps_app, relay_app):
         root = typer.main.get_command(app)
-        lines += _commands(str(root.name), root, shared)
+        lines += commands(str(root.name), root, shared)
     lines += ["## Options of a connection", "", *_options(list(shared.values()))]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _commands(path: str, command: Any, shared: dict[str, Any]) -> Iterator[str]:
+def commands(path: str, command: Any, shared: dict[str, Any]) -> Iterator[str]:
     """A command, and those below it."""
     arguments = [item for item in command.params if item.param_type_name == "argument"]
     options = [
@@ -63,7 +63,7 @@ def _commands(path: str, command: Any, shared: dict[str, Any]) -> Iterator[str]:
     if common:
         yield from ("And the [options of a connection](#options-of-a-connection).", "")
     for name, child in children.items():
-        yield from _commands(f"{path} {name}", child, shared)
+        yield from commands(f"{path} {name}", child, shared)
 
 
 def _options(options: list[Any]) -> Iterator[str]:

@@ -32,7 +32,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from laps_analytics.java import find_java  # noqa: E402 - after the path of the tests
 from laps_analytics.lake import Lake, read_rows  # noqa: E402
-from testkit.telemetry_lines import HOUR_US, lines_of, network  # noqa: E402
+from testkit.telemetry_book import lines_of  # noqa: E402
+from testkit.telemetry_lines import HOUR_US, network  # noqa: E402
 
 SPARK: Final = Path(pyspark.__file__).parent
 WAYS: Final = ("local", "master", "submit", "connect")

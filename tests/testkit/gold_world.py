@@ -6,9 +6,8 @@
                     \\-----> e3 (us) -> viewers                   and enters us twice
                      \\----> e4 (no region, other clock) -> viewers
 
-A quarter of an hour around two midnights, and forty minutes at noon between them. Lines come as
-relays would have written them: with copies, out of order, with a gap, one clock that is wrong, and
-some too late.
+A quarter of an hour around two midnights, and forty minutes at noon between them, with a gap and
+clocks that are wrong. The files that come of it are in :mod:`testkit.gold_files`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from laps_wire.telemetry import (
-    Body,
     CacheStat,
     ClientReport,
     DeliverySample,
@@ -32,15 +30,21 @@ from laps_wire.telemetry import (
     QuicSample,
     RouteChange,
     SessionClose,
-    SessionOpen,
     SnsAdv,
     SnsWd,
     SubAdv,
     SubWd,
-    dump_line,
+    UnknownBody,
+)
+from testkit.telemetry_book import (
+    Book,
+    advert,
+    peer_open,
+    with_gaps,
+    with_skew,
 )
 
-__all__ = ["CLASSES", "DAYS", "REGIONS", "SKEW_US", "TRACKS", "World", "world"]
+__all__ = ["BOOT", "CLASSES", "DAYS", "NIGHT", "REGIONS", "SKEW_US", "TRACKS", "micros", "written"]
 
 RELAYS: Final = ("e0:1", "v1:1", "e2:1", "e3:1", "e4:1")
 REGIONS: Final = dict(zip(RELAYS, ("eu", "eu", "us", "us", None), strict=True))
@@ -64,48 +68,8 @@ BOOT: Final = 3
 SECOND: Final = 1_000_000
 
 
-class World(NamedTuple):
-    """What was written."""
-
-    lines: list[str]
-    """In the order in which they come."""
-    events: list[Event]
-    """Each once, in the order of relay and number."""
-    late: frozenset[str]
-    """Ids of events that came when their window was closed."""
-
-
-class _Book:
-    def __init__(self, relay: str) -> None:
-        self.relay = relay
-        self.entries: list[tuple[int, int, Body, str | None]] = []
-
-    def put(self, at: int, body: Body, tenant: str | None = None) -> None:
-        self.entries.append((at, len(self.entries), body, tenant))
-
-    def events(self) -> list[Event]:
-        skew = SKEW_US.get(self.relay, 0)
-        written = []
-        ordered = sorted(self.entries, key=lambda entry: entry[:2])
-        for seq, (at, _, said, tenant) in enumerate(ordered, 1):
-            body = said
-            if isinstance(body, DeliverySample):
-                body = replace(body, in_us=body.in_us + skew, out_us=body.out_us + skew)
-            written.append(
-                Event.of(
-                    body,
-                    relay=self.relay,
-                    boot=BOOT,
-                    seq=seq,
-                    ts_us=at + skew,
-                    tenant=tenant,
-                    region=REGIONS[self.relay],
-                )
-            )
-        return written
-
-
-def _micros(text: str) -> int:
+def micros(text: str) -> int:
+    """A time, in UTC, as events have it."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
 
 
@@ -116,13 +80,15 @@ SPANS: Final = (
 )
 
 
-def world(seed: int = 1) -> World:
-    """All of it."""
-    random = Random(seed)
-    books = {relay: _Book(relay) for relay in RELAYS}
+NIGHT: Final = "2026-11-17T05"
+
+
+def written(random: Random) -> dict[str, list[Event]]:
+    """What each relay wrote, in order."""
+    books = {relay: Book(relay, BOOT, REGIONS[relay]) for relay in RELAYS}
     counters: dict[tuple[str, str], list[int]] = {}
     for number, (begin, seconds) in enumerate(SPANS):
-        start = _micros(begin)
+        start = micros(begin)
         _greet(books, start, random)
         for second in range(10, seconds + 1, 10):
             at = start + second * SECOND - 1 - random.randrange(3) * SECOND
@@ -134,31 +100,27 @@ def world(seed: int = 1) -> World:
             _cache(books, at, random)
         _churn(books, start, random)
         _accident(books, start + 700 * SECOND, random)
-    events = [event for book in books.values() for event in book.events()]
+    _night(books, random)
+    for number, relay in enumerate(("e0:1", "v1:1")):
+        # Of a version that is not there yet.
+        at = micros("2026-11-17T12:10:00") + number
+        books[relay].put(at, UnknownBody("new.thing", {"a": 1}))
+    found = {
+        relay: with_skew(book.in_order(), SKEW_US.get(relay, 0)) for relay, book in books.items()
+    }
     # A gap of the telemetry itself, in the middle of a day.
-    events = [e for e in events if not (e.relay == "e3:1" and 400 <= e.seq < 440)]
-    late = frozenset(random.sample([event.event_id for event in events], 40))
-    lines = [dump_line(event) for event in events]
-    lines += random.sample(lines, len(lines) // 10)
-    random.shuffle(lines)
-    return World(lines, events, late)
+    found["e3:1"] = with_gaps(found["e3:1"], 400, 439)
+    return found
 
 
-def _greet(books: dict[str, _Book], start: int, random: Random) -> None:
+def _greet(books: dict[str, Book], start: int, random: Random) -> None:
     for place, relay in enumerate(RELAYS):
         books[relay].put(start, _advert(relay, (), place, None, random))
     for a, b, rtt in LINKS:
         for here, there in ((a, b), (b, a)):
             books[here].put(
                 start + 1000,
-                SessionOpen(
-                    session_id=f"p-{there}",
-                    kind="peer",
-                    direction="out" if here == a else "in",
-                    alpn="laps-2",
-                    handshake_ms=rtt / 800,
-                    peer=there,
-                ),
+                peer_open(f"p-{there}", there, outward=here == a, handshake_ms=rtt / 800),
             )
             path = (PathItem(there, rtt + random.randrange(2000)),)
             books[here].put(
@@ -202,23 +164,20 @@ def _greet(books: dict[str, _Book], start: int, random: Random) -> None:
 def _advert(
     node: str, path: tuple[PathItem, ...], place: int, session: str | None, random: Random
 ) -> NodeAdv:
-    return NodeAdv(
-        node_id=node,
-        node_type="via" if node.startswith("v") else "edge",
-        path=path,
-        sum_srtt_us=sum(item.srtt_us for item in path),
-        best=True,
-        session_id=session,
-        longitude=10.0 * place,
-        latitude=50.0 - place,
-        load=round(random.random(), 3),
-        epoch=BOOT,
-        seq=1,
-    )
+    known = advert(node, place, path, random, via=node.startswith("v"), boot=BOOT)
+    return replace(known, session_id=session)
+
+
+def _night(books: dict[str, Book], random: Random) -> None:
+    """An hour with little in it: to make it again, when something of it is late, is cheap."""
+    for minute in range(10):
+        at = micros(f"{NIGHT}:{minute:02d}:00")
+        _clients(books, at, 60 * minute, 1, random)
+        _cache(books, at, random)
 
 
 def _sample_links(
-    books: dict[str, _Book],
+    books: dict[str, Book],
     counters: dict[tuple[str, str], list[int]],
     at: int,
     *,
@@ -261,7 +220,7 @@ def _sample_links(
     )
 
 
-def _forward(books: dict[str, _Book], at: int, second: int, *, burst: bool, random: Random) -> None:
+def _forward(books: dict[str, Book], at: int, second: int, *, burst: bool, random: Random) -> None:
     for number, edges in enumerate(EDGES.values()):
         if number == 2 and second % 30:
             continue
@@ -281,7 +240,7 @@ def _forward(books: dict[str, _Book], at: int, second: int, *, burst: bool, rand
 
 
 def _hop(
-    books: dict[str, _Book],
+    books: dict[str, Book],
     at: int,
     number: int,
     way: tuple[str | None, str, str | None],
@@ -312,7 +271,7 @@ def _hop(
     )
 
 
-def _deliver(books: dict[str, _Book], at: int, second: int, number: int, random: Random) -> None:
+def _deliver(books: dict[str, Book], at: int, second: int, number: int, random: Random) -> None:
     for index, (track, edges) in enumerate(EDGES.items()):
         group = number * 10_000 + second
         made = at - 30_000
@@ -367,7 +326,7 @@ def _deliver(books: dict[str, _Book], at: int, second: int, number: int, random:
             )
 
 
-def _clients(books: dict[str, _Book], at: int, second: int, number: int, random: Random) -> None:
+def _clients(books: dict[str, Book], at: int, second: int, number: int, random: Random) -> None:
     for relay in ("e0:1", "e2:1", "e3:1", "e4:1"):
         for client in range(3):
             track = client % 3
@@ -394,7 +353,7 @@ def _clients(books: dict[str, _Book], at: int, second: int, number: int, random:
 AGES: Final = (100.0, 1000.0, 5000.0, 30_000.0)
 
 
-def _cache(books: dict[str, _Book], at: int, random: Random) -> None:
+def _cache(books: dict[str, Book], at: int, random: Random) -> None:
     for relay in ("e0:1", "e2:1"):
         hits = [random.randrange(4000) for _ in range(4)] + [0]
         expired = [0, 0, random.randrange(800), random.randrange(900), random.randrange(900)]
@@ -417,7 +376,7 @@ def _cache(books: dict[str, _Book], at: int, random: Random) -> None:
         )
 
 
-def _churn(books: dict[str, _Book], start: int, random: Random) -> None:
+def _churn(books: dict[str, Book], start: int, random: Random) -> None:
     at = start + 5 * SECOND
     for step in range(12):
         track = TRACKS[step % 2]
@@ -429,7 +388,7 @@ def _churn(books: dict[str, _Book], start: int, random: Random) -> None:
         at += random.choice((5, 30, 59, 90)) * SECOND
 
 
-def _accident(books: dict[str, _Book], at: int, random: Random) -> None:
+def _accident(books: dict[str, Book], at: int, random: Random) -> None:
     """e4 is lost: its neighbour notices at once, others later; it is back after some minutes."""
     books["e0:1"].put(
         at,

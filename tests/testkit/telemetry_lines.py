@@ -5,28 +5,26 @@
     publisher -> r0 -> r1 -> r2 -> viewers        regions: r0 eu, r1 eu, r2 us, r3 asia
                   \\-> r3 -> viewers               each relay also has viewers of its own
 
-:func:`network` gives the truth, one list of events for each relay. The functions below it spoil
-lines in the ways that happen: copies, gaps, other clocks, torn lines. All of them are pure.
+:func:`network` gives the truth, one list of events for each relay. What happens to lines (copies,
+gaps, other clocks) is in :mod:`testkit.telemetry_book`; :data:`BAD_LINES` are no events at all.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 from random import Random
 
 from laps_wire.telemetry import (
     AnnAdv,
-    Body,
     CacheStat,
     ClientReport,
     DeliverySample,
     Event,
     HopStat,
     MsHistogram,
-    NodeAdv,
     NodeWd,
     PathItem,
     PolicyApplied,
@@ -38,20 +36,17 @@ from laps_wire.telemetry import (
     SubAdv,
     SubWd,
     UnknownBody,
-    dump_line,
 )
+from testkit.telemetry_book import Book, advert, peer_open
 
 __all__ = [
     "BAD_LINES",
     "HOUR_US",
     "REGIONS",
     "START_US",
-    "lines_of",
+    "bad_lines",
     "network",
     "node",
-    "with_copies",
-    "with_gaps",
-    "with_skew",
 ]
 
 START_US = 1_795_000_000_000_000 // 3_600_000_000 * 3_600_000_000
@@ -82,7 +77,7 @@ def network(
 ) -> dict[str, list[Event]]:
     """What four relays wrote in some time, by relay, in order, with perfect clocks."""
     random = Random(seed)
-    books = {number: _Book(number, boot) for number in range(len(REGIONS))}
+    books = {number: Book(node(number), boot, REGIONS[number]) for number in range(len(REGIONS))}
     for number, book in books.items():
         _begin(book, number, start_us, tracks, clients, random)
     for second in range(10, seconds + 1, 10):
@@ -94,33 +89,6 @@ def network(
     for number, book in books.items():
         _end(book, number, start_us + seconds * SECOND_US, seconds, random)
     return {node(number): book.in_order() for number, book in books.items()}
-
-
-class _Book:
-    """The events of one relay, before they are numbered."""
-
-    def __init__(self, number: int, boot: int) -> None:
-        self.number = number
-        self.boot = boot
-        self.entries: list[tuple[int, Body, str | None]] = []
-
-    def put(self, at: int, body: Body, tenant: str | None = None) -> None:
-        self.entries.append((at, body, tenant))
-
-    def in_order(self) -> list[Event]:
-        ordered = sorted(self.entries, key=lambda entry: entry[0])
-        return [
-            Event.of(
-                body,
-                relay=node(self.number),
-                boot=self.boot,
-                seq=seq,
-                ts_us=at,
-                tenant=tenant,
-                region=REGIONS[self.number],
-            )
-            for seq, (at, body, tenant) in enumerate(ordered, 1)
-        ]
 
 
 def track_hash(number: int) -> str:
@@ -144,36 +112,21 @@ def delay_us(a: int, b: int) -> int:
     return _DELAY_US[(min(a, b), max(a, b))]
 
 
-def _begin(book: _Book, number: int, at: int, tracks: int, clients: int, random: Random) -> None:
+def _begin(book: Book, number: int, at: int, tracks: int, clients: int, random: Random) -> None:
     for peer in _links(number):
         session = f"p{peer}"
         book.put(
             at + 1,
-            SessionOpen(
-                session_id=session,
-                kind="peer",
-                direction="out" if peer < number else "in",
-                alpn="laps-2",
+            peer_open(
+                session,
+                node(peer),
+                outward=peer < number,
                 handshake_ms=delay_us(number, peer) / 250.0,
-                peer=node(peer),
             ),
         )
-        book.put(
-            at + 2,
-            NodeAdv(
-                node_id=node(peer),
-                node_type="via" if peer == 1 else "edge",
-                path=(PathItem(node(peer), 2 * delay_us(number, peer)),),
-                sum_srtt_us=2 * delay_us(number, peer),
-                best=True,
-                session_id=session,
-                longitude=10.0 * peer,
-                latitude=50.0 - peer,
-                load=round(random.random(), 3),
-                epoch=book.boot,
-                seq=1,
-            ),
-        )
+        way = (PathItem(node(peer), 2 * delay_us(number, peer)),)
+        known = advert(node(peer), peer, way, random, via=peer == 1, boot=book.boot)
+        book.put(at + 2, replace(known, session_id=session))
     for client in range(clients):
         book.put(
             at + 3 + client,
@@ -213,7 +166,7 @@ def _begin(book: _Book, number: int, at: int, tracks: int, clients: int, random:
 
 
 def _periodic(
-    book: _Book, number: int, at: int, second: int, tracks: int, clients: int, random: Random
+    book: Book, number: int, at: int, second: int, tracks: int, clients: int, random: Random
 ) -> None:
     for peer in _links(number):
         base = 2 * delay_us(number, peer)
@@ -302,7 +255,7 @@ def _periodic(
         )
 
 
-def _deliver(books: Mapping[int, _Book], track: int, second: int, at: int, random: Random) -> None:
+def _deliver(books: Mapping[int, Book], track: int, second: int, at: int, random: Random) -> None:
     """An object's way down the tree; another track goes up it, so links have both directions."""
     way = [(0, 1), (1, 2), (0, 3)] if track % 2 == 0 else [(2, 1), (1, 0), (0, 3)]
     arrive: dict[int, tuple[int, int | None]] = {way[0][0]: (at + 700, None)}
@@ -336,7 +289,7 @@ def _sample(
     )
 
 
-def _end(book: _Book, number: int, at: int, seconds: int, random: Random) -> None:
+def _end(book: Book, number: int, at: int, seconds: int, random: Random) -> None:
     book.put(
         at,
         SessionClose(
@@ -359,86 +312,63 @@ def _end(book: _Book, number: int, at: int, seconds: int, random: Random) -> Non
         book.put(at, PolicyApplied(plan_id="p-1", plan_version=1, outcome="accepted"))
 
 
-# What happens to lines
+# Lines that are no events
 
 
-def lines_of(events: Iterable[Event]) -> list[str]:
-    """The lines that a relay writes."""
-    return [dump_line(event) for event in events]
+def bad_lines(ts_us: int) -> dict[str, bytes]:
+    """Lines that are refused, of a time, and a part of the reason for each."""
+    seqs = count(1)
+
+    def line(**changes: object) -> str:
+        event = Event.of(
+            CacheStat(
+                window_ms=1,
+                hit_bytes=1,
+                miss_bytes=1,
+                expired_bytes=1,
+                evicted_bytes=1,
+                fetch_joins=1,
+            ),
+            relay="9:9",
+            boot=1,
+            seq=next(seqs),
+            ts_us=ts_us,
+        )
+        return json.dumps(event.as_dict() | changes, separators=(",", ":"))
+
+    return {
+        "not JSON at column": b'{"v":"1.0","event_id":"9:9:1:1","ts_us',
+        "version 2.0, but this reader knows 1.x": line(v="2.0").encode(),
+        "is not a version such as": line(v="one").encode(),
+        "ts_us: '5' is not a long": line(ts_us="5").encode(),
+        "ts_us: 1.5 is not a long": line(ts_us=1.5).encode(),
+        "relay: missing": line(relay=None).replace('"relay":null,', "").encode(),
+        "relay: 9 is not a string": line(relay=9).encode(),
+        "is not relay:boot:seq": line(event_id="9:9:2:1").encode(),
+        "here '9:9:1:' and a number": line(event_id="9:9:1:01").encode(),
+        "body: missing or not an object": line(body=[1]).encode(),
+        "two fields are named 'v'": line().replace('"v":', '"v":"1.0","v":').encode(),
+        "two fields are named 'hit_bytes'": line().replace('"hit', '"hit_bytes":2,"hit').encode(),
+        "NaN is not JSON": line().replace('"hit_bytes":1', '"hit_bytes":NaN').encode(),
+        "half a surrogate pair": line(region="x").replace('"x"', '"\\ud800"').encode(),
+        "not UTF-8": line(region="x").encode().replace(b'"x"', b'"\xff"'),
+        "nested deeper than 32": line()
+        .replace('"window_ms"', f'"deep":{"[" * 40}{"]" * 40},"window_ms"')
+        .encode(),
+        "body.hit_bytes: '7' is not a long": line(
+            body={
+                "window_ms": 1,
+                "hit_bytes": "7",
+                "miss_bytes": 1,
+                "expired_bytes": 1,
+                "evicted_bytes": 1,
+                "fetch_joins": 1,
+            }
+        ).encode(),
+        "body.window_ms: missing": line(body={}).encode(),
+        "is not an object": b"[1,2,3]",
+        "over the limit of": line(deep="x" * (1 << 20)).encode(),
+    }
 
 
-def with_copies(lines: Sequence[str], random: Random, share: float = 0.1) -> list[str]:
-    """Some lines twice, the second one anywhere after the first."""
-    out = list(lines)
-    for line in random.sample(list(lines), int(len(lines) * share)):
-        out.insert(random.randrange(out.index(line) + 1, len(out) + 1), line)
-    return out
-
-
-def with_gaps(events: Sequence[Event], first: int, last: int) -> list[Event]:
-    """Without some sequence numbers: a relay lost them, and its telemetry shows it."""
-    return [event for event in events if not first <= event.seq <= last]
-
-
-def with_skew(events: Iterable[Event], skew_us: int) -> list[Event]:
-    """As a relay would have written them whose clock is ahead; its own stamps go with it."""
-    out = []
-    for event in events:
-        body = event.body
-        if isinstance(body, DeliverySample):
-            body = replace(body, in_us=body.in_us + skew_us, out_us=body.out_us + skew_us)
-        out.append(replace(event, ts_us=event.ts_us + skew_us, body=body))
-    return out
-
-
-_seqs = count(1)
-
-
-def _line(**changes: object) -> str:
-    event = Event.of(
-        CacheStat(
-            window_ms=1, hit_bytes=1, miss_bytes=1, expired_bytes=1, evicted_bytes=1, fetch_joins=1
-        ),
-        relay="9:9",
-        boot=1,
-        seq=next(_seqs),
-        ts_us=START_US,
-    )
-    plain = event.as_dict() | changes
-    return json.dumps(plain, separators=(",", ":"))
-
-
-BAD_LINES: Mapping[str, bytes] = {
-    "not JSON at column": b'{"v":"1.0","event_id":"9:9:1:1","ts_us',
-    "version 2.0, but this reader knows 1.x": _line(v="2.0").encode(),
-    "is not a version such as": _line(v="one").encode(),
-    "ts_us: '5' is not a long": _line(ts_us="5").encode(),
-    "ts_us: 1.5 is not a long": _line(ts_us=1.5).encode(),
-    "relay: missing": _line(relay=None).replace('"relay":null,', "").encode(),
-    "relay: 9 is not a string": _line(relay=9).encode(),
-    "is not relay:boot:seq": _line(event_id="9:9:2:1").encode(),
-    "here '9:9:1:' and a number": _line(event_id="9:9:1:01").encode(),
-    "body: missing or not an object": _line(body=[1]).encode(),
-    "two fields are named 'v'": _line().replace('"v":', '"v":"1.0","v":').encode(),
-    "two fields are named 'hit_bytes'": _line().replace('"hit', '"hit_bytes":2,"hit').encode(),
-    "NaN is not JSON": _line().replace('"hit_bytes":1', '"hit_bytes":NaN').encode(),
-    "half a surrogate pair": _line(region="x").replace('"x"', '"\\ud800"').encode(),
-    "not UTF-8": _line(region="x").encode().replace(b'"x"', b'"\xff"'),
-    "nested deeper than 32": _line()
-    .replace('"window_ms"', f'"deep":{"[" * 40}{"]" * 40},"window_ms"')
-    .encode(),
-    "body.hit_bytes: '7' is not a long": _line(
-        body={
-            "window_ms": 1,
-            "hit_bytes": "7",
-            "miss_bytes": 1,
-            "expired_bytes": 1,
-            "evicted_bytes": 1,
-            "fetch_joins": 1,
-        }
-    ).encode(),
-    "body.window_ms: missing": _line(body={}).encode(),
-    "is not an object": b"[1,2,3]",
-    "over the limit of": _line(deep="x" * (1 << 20)).encode(),
-}
-"""Lines that are refused, and a part of the reason for each."""
+BAD_LINES: Mapping[str, bytes] = bad_lines(START_US)

@@ -23,16 +23,8 @@ from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake, read_rows
 from testkit.ingest_once import EAGER
-from testkit.telemetry_lines import (
-    BAD_LINES,
-    HOUR_US,
-    START_US,
-    lines_of,
-    network,
-    with_copies,
-    with_gaps,
-    with_skew,
-)
+from testkit.telemetry_book import lines_of, with_copies, with_gaps, with_skew
+from testkit.telemetry_lines import BAD_LINES, HOUR_US, START_US, network
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 

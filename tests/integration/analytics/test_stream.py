@@ -22,7 +22,7 @@ from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.stream import follow
 from laps_analytics.ingest.upkeep import Upkeep
-from laps_analytics.lake import Lake, read_rows
+from laps_analytics.lake import Lake, horizon_of, read_rows
 from laps_analytics.lake import table as table_module
 from laps_wire.telemetry import CacheStat, Event, dump_line
 from testkit.ingest_once import EAGER
@@ -198,7 +198,7 @@ def test_ctrl_c_ends_a_stream_after_the_batch_under_way(tmp_path: Path) -> None:
         [
             *(sys.executable, "-c", "from laps_analytics.cli import main; main()"),
             *("ingest", place, "--lake", lake, "--follow", "--trigger", "0.2", "--json"),
-            *("--master", "local[2]", "--memory", "1g"),
+            *("--master", "local[2]", "--memory", "1g", "--retain", "7d,30d,2y"),
         ],
         env={**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
         stdout=subprocess.PIPE,
@@ -231,6 +231,8 @@ def test_ctrl_c_ends_a_stream_after_the_batch_under_way(tmp_path: Path) -> None:
     )
     home = lake / "_ingest"
     assert not [*home.glob("inbox/*"), *home.glob("stage/*"), *home.glob("stream-*/*.json")]
+    # After its first batch it removed what was older than a week: nothing, this time.
+    assert horizon_of(Lake.open(lake)).bronze
 
 
 def test_a_stream_looks_each_trigger_and_renews_its_checkpoint(

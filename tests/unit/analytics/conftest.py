@@ -1,7 +1,39 @@
-"""One Spark session for all tests."""
+"""One Spark session for all tests, and one lake: files of generated lines, with all gold built."""
 
 from __future__ import annotations
 
-from testkit.spark import spark, usual_spark
+import pytest
+from pyspark.sql import SparkSession
 
-__all__ = ["spark", "usual_spark"]
+from laps_analytics.gold.build import build
+from laps_analytics.ingest.run import ingest
+from laps_analytics.lake import Lake
+from testkit.gold_files import LATER_US, NOW_US, world
+from testkit.spark import spark, usual_spark
+from unit.analytics.gold.lakes import DIMENSIONS, STATED_US, Rows, Scene, rows_of
+
+__all__ = ["rows", "scene", "spark", "usual_spark"]
+
+
+@pytest.fixture(scope="session")
+def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """From lines to gold, as users do it: two ingests, of which the second is late, and a build."""
+    folder = tmp_path_factory.mktemp("gold")
+    made = world()
+    place = folder / "telemetry"
+    place.mkdir()
+    lake = Lake.open(folder / "lake", create=True)
+    batches, summaries = [], []
+    for now_us, files in ((NOW_US, made.files), (LATER_US, made.later)):
+        for name, data in files.items():
+            (place / name).write_bytes(data)
+        batches.append((now_us, [place / name for name in files]))
+        summaries.append(ingest(lambda: spark, lake, [place], now_us=now_us))
+    build(spark, lake, dimensions=DIMENSIONS, now_us=STATED_US)
+    return Scene(made, tuple(batches), tuple(summaries), lake)
+
+
+@pytest.fixture
+def rows(scene: Scene) -> Rows:
+    """A gold table as Python has it."""
+    return lambda name: rows_of(scene.lake, name)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from laps_analytics.cli import main
-from testkit.telemetry_lines import lines_of, network
+from testkit.telemetry_book import lines_of
+from testkit.telemetry_lines import network
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -56,3 +57,6 @@ def test_places_that_cannot_be(
         monkeypatch, capsys, *words, str(tmp_path / "l"), "--follow", "--remote", "sc://localhost"
     )
     assert "exclude each other" in said
+    said = run(monkeypatch, capsys, *words, str(tmp_path / "l"), "--retain", "7d,30d,2y")
+    assert "--retain is for --follow" in said
+    assert not (tmp_path / "l").exists()

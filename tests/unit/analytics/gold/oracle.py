@@ -1,30 +1,17 @@
 """Every gold table once more, as DuckDB SQL straight from the lines that relays wrote.
 
-Written from the words of the contracts, not from the builders. Duplicates go by ``event_id``; the
-error of each clock and which events were late are given, since to find them is silver's business.
+Written from the words of the contracts, not from the builders. It stands on the silver that DuckDB
+makes of the lines (``unit.analytics.ingest.oracle``), in the same database.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import duckdb
 
 __all__ = ["QUERIES", "Oracle"]
 
 _SETUP = r"""
-CREATE TABLE lines AS SELECT * FROM read_json('{path}', format = 'newline_delimited', columns = {{
-    event_id: 'VARCHAR', ts_us: 'BIGINT', relay: 'VARCHAR', boot: 'BIGINT', type: 'VARCHAR',
-    tenant: 'VARCHAR', region: 'VARCHAR', body: 'JSON'}});
-CREATE TABLE ev AS
-SELECT *, strftime(ts, '%Y-%m-%d') AS dt FROM (
-    SELECT l.*, regexp_extract(event_id, '(\d+)$')::BIGINT AS n,
-        coalesce(k.us, 0) AS skew, event_id IN (SELECT id FROM late) AS late,
-        make_timestamp(ts_us - coalesce(k.us, 0)) AS ts,
-        ts_us - coalesce(k.us, 0) AS us
-    FROM (SELECT DISTINCT ON (event_id) * FROM lines) l LEFT JOIN skew k USING (relay));
-CREATE MACRO i(b, k) AS (b ->> k)::BIGINT;
+CREATE VIEW ev AS SELECT * FROM silver;
 CREATE MACRO bin(t, w) AS time_bucket(w, t, TIMESTAMP '2000-01-01');
 
 CREATE VIEW hop AS SELECT e.dt, e.ts, e.us, e.relay, e.region, body ->> 'track' AS track,
@@ -463,6 +450,18 @@ _QUALITY = """
             sum(abs(o - i))::BIGINT AS x FROM ends WHERE NOT EXISTS (SELECT 1 FROM over
                 WHERE over.w = ends.w AND one = least(a, b) AND other = greatest(a, b)
                     AND over.us >= ends.us) GROUP BY ALL),
+    bad AS (SELECT strftime(t, '%Y-%m-%d') AS dt, date_trunc('hour', t)::TIMESTAMP AS w, s,
+            count(*) AS bad FROM (
+            SELECT make_timestamp(coalesce(ts_us, seen)) AS t, coalesce(relay, 'unknown') AS s,
+                make_timestamp(seen)::DATE - t::DATE AS days FROM refused)
+        -- Lines of a day come on the same day or the next.
+        WHERE days IN (0, 1) GROUP BY ALL),
+    no AS (SELECT strftime(t, '%Y-%m-%d') AS dt, date_trunc('hour', t)::TIMESTAMP AS w, relay AS s,
+            count(*) AS bad FROM (SELECT *, make_timestamp(ts_us) AS t FROM unfit) GROUP BY ALL),
+    m AS (SELECT dt, date_trunc('hour', ts)::TIMESTAMP AS w, peer AS s,
+            count(DISTINCT relay) AS peers FROM quic
+        WHERE peer IN (SELECT relay FROM clock) GROUP BY ALL
+        HAVING max(us) - min(us) >= 60000000),
     rows AS (
         SELECT dt, w, 'telemetry_gap' AS c, relay AS s, want::DOUBLE AS expected, c::DOUBLE AS seen,
             CASE WHEN want > 0 THEN greatest(want - c, 0) / want ELSE 0 END AS error, 0.01 AS lim
@@ -474,9 +473,18 @@ _QUALITY = """
         SELECT dt, w, 'clock', relay, 0, max(abs(skew)) / 1e6, max(abs(skew)) / 1e6, 60
         FROM e GROUP BY ALL UNION ALL
         SELECT dt, w, 'late', relay, 0, count(*) FILTER (WHERE late),
-            count(*) FILTER (WHERE late) / count(*), 0.05 FROM e GROUP BY ALL)
+            count(*) FILTER (WHERE late) / count(*), 0.05 FROM e GROUP BY ALL UNION ALL
+        SELECT dt, w, 'quarantine', s, 0, bad, bad / (bad + coalesce(good, 0)), 0.01 FROM (
+            SELECT bad.*, CASE WHEN s = 'unknown' THEN (SELECT count(*) FROM e WHERE e.w = bad.w)
+                ELSE (SELECT count(*) FROM e WHERE e.w = bad.w AND relay = s) END AS good
+            FROM bad) UNION ALL
+        SELECT dt, w, 'unfit', s, 0, bad, bad / (bad + (SELECT count(*) FROM e
+            WHERE e.w = no.w AND relay = s)), 0.01 FROM no UNION ALL
+        SELECT q.dt, q.w, 'silent', q.s, peers, n, CASE WHEN n > 0 THEN 0 ELSE 1 END, 0 FROM (
+            SELECT m.*, (SELECT count(*) FROM e WHERE e.w = m.w AND e.relay = m.s) AS n FROM m) q)
     SELECT dt, w AS window_start, c AS "check", s AS subject, expected, seen, error,
         lim::DOUBLE AS "limit", error <= lim AS ok FROM rows
+    WHERE dt IN (SELECT dt FROM ev)
     """
 
 
@@ -561,22 +569,18 @@ QUERIES = {
 
 
 class Oracle:
-    """DuckDB over lines, with the dimensions of a test."""
+    """DuckDB over its own silver, with the dimensions of a test."""
 
     def __init__(
         self,
-        path: Path,
+        db: Any,
         *,
-        skew: dict[str, int],
-        late: frozenset[str],
         tracks: list[tuple[str, str, str | None]],
         limits: list[tuple[str, int, float, int, float]],
         capacities: list[tuple[str, str, float]],
     ) -> None:
-        self._db = duckdb.connect()
+        self._db = db
         for statement, rows in (
-            ("skew (relay VARCHAR, us BIGINT)", list(skew.items())),
-            ("late (id VARCHAR)", [(name,) for name in sorted(late)]),
             ("dim (track VARCHAR, class VARCHAR, tenant VARCHAR)", tracks),
             (
                 """limits (class VARCHAR, latency_ms BIGINT, stall_ratio DOUBLE,
@@ -589,7 +593,7 @@ class Oracle:
             name, marks = statement.split(" ", 1)[0], ", ".join("?" * (statement.count(",") + 1))
             for row in rows:
                 self._db.execute(f"INSERT INTO {name} VALUES ({marks})", row)
-        self._db.execute(_SETUP.format(path=path))
+        self._db.execute(_SETUP)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """What the table should hold."""

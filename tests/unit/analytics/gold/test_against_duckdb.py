@@ -1,28 +1,44 @@
-"""Every gold table equals what DuckDB makes of the same lines."""
+"""Silver and every gold table equal what DuckDB makes of the same lines.
+
+From the files to the last table nothing is shared: DuckDB reads the lines, judges them, finds
+copies, late events and the error of each clock, and makes gold of that.
+"""
 
 from __future__ import annotations
 
-import math
-from datetime import date, datetime
-from typing import Any
+from collections import Counter
 
 import pytest
 
 from laps_analytics.gold.dimensions import CLASSES
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.lake import read_rows, row_count
+from laps_analytics.schema import event_types, silver_type, table_name
 from testkit.gold_world import SKEW_US, TRACKS
+from unit.analytics.equal import differences
 from unit.analytics.gold.lakes import DIMENSIONS, Rows, Scene
 from unit.analytics.gold.oracle import QUERIES, Oracle
+from unit.analytics.ingest.oracle import SilverOracle
 
 pytestmark = pytest.mark.spark
 
+KINDS = (
+    *("cache.stat", "client.report", "delivery.sample", "hop.stat", "node.adv", "node.wd"),
+    *("quic.sample", "route.change", "session.close", "session.open", "sns.adv", "sns.wd"),
+    *("sub.adv", "sub.wd"),
+)
+"""Types of which this world has events."""
+
 
 @pytest.fixture(scope="module")
-def oracle(scene: Scene) -> Oracle:
+def lines(scene: Scene) -> SilverOracle:
+    return SilverOracle(scene.batches)
+
+
+@pytest.fixture(scope="module")
+def oracle(lines: SilverOracle) -> Oracle:
     return Oracle(
-        scene.lines,
-        skew=SKEW_US,
-        late=scene.world.late,
+        lines.db,
         tracks=[(TRACKS[0], "gold", None), (TRACKS[1], "bronze", "initech")],
         limits=[
             (name, limit.latency_ms, limit.stall_ratio, limit.startup_ms, limit.allowed)
@@ -35,36 +51,78 @@ def oracle(scene: Scene) -> Oracle:
     )
 
 
-def plain(value: Any) -> Any:
-    """A value as both engines can say it."""
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        # A map comes as pairs from one of them.
-        if value and all(isinstance(item, tuple) for item in value):
-            return {key: plain(item) for key, item in value}
-        return [plain(item) for item in value]
-    return value
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_silver_table_is_what_duckdb_makes_of_the_lines(
+    kind: str, scene: Scene, lines: SilverOracle
+) -> None:
+    ours = read_rows(scene.lake.table(f"silver/{table_name(kind)}"))
+    columns = [*silver_type(kind).fieldNames(), "dt", "hour"]
+    assert differences(ours, lines.silver(kind), ["event_id"], columns)[:5] == []
 
 
-def same(left: Any, right: Any) -> bool:
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        if not left and not right:
-            return True
-        return len(left) == len(right) and all(map(same, left, right))
-    if left in ([], {}) and right in ([], {}):
-        return True  # an empty map is an empty list of pairs
-    if isinstance(left, float) or isinstance(right, float):
-        if left is None or right is None:
-            return left is right
-        return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12)
-    if isinstance(left, date) and isinstance(right, date):
-        return str(left) == str(right)
-    return bool(left == right) and type(left) is type(right)
+def test_the_world_has_what_it_is_for(scene: Scene, lines: SilverOracle) -> None:
+    """Else the comparisons would show nothing."""
+    tables = {kind: scene.lake.table(f"silver/{table_name(kind)}") for kind in event_types()}
+    assert {kind for kind, table in tables.items() if table.snapshot().files} == set(KINDS)
+    found = lines.ask("SELECT event_id, late, skew FROM silver")
+    assert {row["event_id"] for row in found} == {event.event_id for event in scene.world.events}
+    assert {row["event_id"] for row in found if row["late"]} == scene.world.late
+    assert lines.ask(
+        "SELECT * FROM event e JOIN silver s USING (event_id) WHERE e.source <> s.source"
+    )
+    # What the clocks were put right by is near to what they were wrong by.
+    skews = lines.ask("SELECT relay, us FROM clock WHERE pairs > 20")
+    assert all(abs(row["us"] - SKEW_US.get(row["relay"], 0)) < 30_000 for row in skews)
+    assert {row["relay"] for row in skews} >= set(SKEW_US)
+
+
+def test_what_is_no_event_is_that_to_duckdb_too(scene: Scene, lines: SilverOracle) -> None:
+    refused = read_rows(scene.lake.table("bronze/quarantine"))
+    assert Counter((row["source"], row["relay"], row["ts_us"]) for row in refused) == Counter(
+        (row["source"], row["relay"], row["ts_us"])
+        for row in lines.ask("SELECT source, relay, ts_us FROM refused")
+    )
+    utf8 = {row["line"] for row in refused if not row["reason"].startswith("not UTF-8")}
+    theirs = {row["line"] for row in lines.ask("SELECT line FROM refused")}
+    assert theirs - utf8 == {"not UTF-8"}
+    assert utf8 < theirs
+    bronze = scene.lake.table("bronze/events")
+    (taken,) = lines.ask("SELECT count(*) AS rows FROM event")
+    assert row_count(bronze, bronze.snapshot().files) == taken["rows"]
+    assert sum(item.quarantined for item in scene.summaries) == len(refused) > 15
+
+
+def test_what_cannot_be_used_is_that_to_duckdb_too(scene: Scene, lines: SilverOracle) -> None:
+    unfit = read_rows(scene.lake.table("silver/quarantine"))
+    theirs = lines.ask("SELECT event_id, type, source, ts_us, broken FROM unfit")
+    columns = ("event_id", "type", "source", "ts_us")
+    assert differences(unfit, theirs, ["type", "event_id"], columns) == []
+    why = {row["event_id"]: row["broken"] or f"{row['type']}: body." for row in theirs}
+    assert [row for row in unfit if why[row["event_id"]] not in row["reason"]] == []
+    assert {row["broken"] for row in theirs} == {None, "it says", "ahead"}
+
+
+def test_clocks_are_what_duckdb_makes_of_the_stamps(scene: Scene, lines: SilverOracle) -> None:
+    clocks = read_rows(scene.lake.table("silver/clock"))
+    theirs = lines.ask(
+        """SELECT strftime(make_timestamp(h), '%Y-%m-%d') AS dt, relay, us AS offset_us, pairs,
+            strftime(make_timestamp(h), '%H') AS hour, events, broken IS NULL AS ok FROM clock"""
+    )
+    columns = ("dt", "hour", "relay", "offset_us", "pairs", "events", "ok")
+    assert differences(clocks, theirs, ["dt", "hour", "relay"], columns) == []
+
+
+def test_an_ingest_counts_what_it_did(scene: Scene, lines: SilverOracle) -> None:
+    early, later = scene.summaries
+    (late,) = lines.ask("SELECT count(*) AS n FROM silver WHERE late")
+    assert (early.late, later.late) == (0, late["n"])
+    assert sum(later.rows.values()) <= sum(early.rows.values()) + late["n"]
+    (copies,) = lines.ask(
+        """SELECT count(*) - (SELECT count(*) FROM silver) - (SELECT count(*) FROM unfit) AS n
+        FROM found WHERE batch <= 2 AND type IN (SELECT name FROM kinds)"""
+    )
+    assert early.copies > 500
+    assert copies["n"] >= early.copies
 
 
 @pytest.mark.parametrize("name", list(GOLD))
@@ -72,24 +130,8 @@ def test_a_gold_table_is_what_duckdb_makes_of_the_lines(
     name: str, rows: Rows, oracle: Oracle
 ) -> None:
     contract = GOLD[name]
-    sketches = {item.name for item in contract.columns if item.type == "binary"}
-    columns = [item.name for item in contract.columns if item.name not in sketches]
-    keys = contract.keys
-
-    def keyed(found: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
-        tidy = [{column: plain(row[column]) for column in columns} for row in found]
-        return {tuple(str(row[key]) for key in keys): row for row in tidy}
-
-    ours, theirs = keyed(rows(name)), keyed(oracle.rows(name))
-    assert ours.keys() == theirs.keys()
-    assert ours, "a table without rows shows nothing"
-    wrong = [
-        (key, column, row[column], theirs[key][column])
-        for key, row in ours.items()
-        for column in columns
-        if not same(row[column], theirs[key][column])
-    ]
-    assert not wrong, wrong[:5]
+    columns = [item.name for item in contract.columns if item.type != "binary"]
+    assert differences(rows(name), oracle.rows(name), contract.keys, columns)[:5] == []
 
 
 def test_every_table_has_an_oracle() -> None:

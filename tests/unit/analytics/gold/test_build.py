@@ -26,10 +26,11 @@ from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.topology import topology_snapshot
 from laps_analytics.gold.traffic import rolled_up, traffic_1m
-from laps_analytics.lake import Lake
-from laps_wire.telemetry import ClientReport, dump_line
+from laps_analytics.lake import Lake, read_rows
+from laps_analytics.schema import table_name
+from laps_wire.telemetry import ClientReport
 from testkit.gold_world import DAYS
-from unit.analytics.gold.lakes import DIMENSIONS, NOW_US, Scene, fill, frames, rows_of
+from unit.analytics.gold.lakes import DIMENSIONS, STATED_US, Scene, fill, frames, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -78,10 +79,10 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
     assert isinstance(last.body, ClientReport)
     body = replace(last.body, window_ms=4_000)
     late = replace(last, event_id=f"e0:1:{last.boot}:999999", body=body, tenant="acme")
-    fill(copy, [dump_line(late)], frozenset())
+    fill(copy, [late])
     before = rows_of(copy, "usage_tenant_day")
     tables = ["traffic_1m", "qoe_region_1m", "usage_tenant_day"]
-    done = build(spark, copy, dimensions=DIMENSIONS, tables=tables, now_us=NOW_US + 1)
+    done = build(spark, copy, dimensions=DIMENSIONS, tables=tables, now_us=STATED_US + 1)
     assert {item.table: item.days for item in done} == {
         "traffic_1m": (),
         "qoe_region_1m": (DAYS[2],),
@@ -96,11 +97,17 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
         "version": 2,
         "watched_ms": old["watched_ms"] + 4_000,
         "events": old["events"] + 1,
-        "closed_us": NOW_US + 1,
+        "closed_us": STATED_US + 1,
     }
     # Once more, and nothing is new: neither a version nor a day.
     again = build(
-        spark, copy, [DAYS[2]], dimensions=DIMENSIONS, tables=tables, again=True, now_us=NOW_US + 2
+        spark,
+        copy,
+        [DAYS[2]],
+        dimensions=DIMENSIONS,
+        tables=tables,
+        again=True,
+        now_us=STATED_US + 2,
     )
     assert [item.days for item in again] == [(DAYS[2],)] * 3
     assert rows_of(copy, "usage_tenant_day") == after
@@ -121,9 +128,11 @@ def test_other_dimensions_make_only_those_tables_stale_that_use_them(
 
 
 def test_shuffled_input_gives_the_same(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
-    lines = list(scene.world.lines)
-    Random(5).shuffle(lines)
-    found = frames(spark, lines, scene.world.late, tmp_path)
+    kinds = ("hop.stat", "quic.sample", "node.adv", "delivery.sample", "client.report")
+    rows = {kind: read_rows(scene.lake.table(f"silver/{table_name(kind)}")) for kind in kinds}
+    for mine in rows.values():
+        Random(5).shuffle(mine)
+    found = frames(spark, rows, tmp_path)
     silver = Silver.of_frames(spark, {kind: frame.cache() for kind, frame in found.items()})
     for name, frame in {
         "track_fanout_5m": track_fanout(silver, DAYS, DIMENSIONS),

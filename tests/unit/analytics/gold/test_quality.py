@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,6 +19,10 @@ from unit.analytics.gold.lakes import Rows, Scene
 pytestmark = pytest.mark.spark
 
 
+def _is_red(row: dict[str, Any], check: str) -> bool:
+    return row["check"] == check and not row["ok"]
+
+
 def test_what_was_spoilt_is_red(spark: SparkSession, scene: Scene, rows: Rows) -> None:
     found = gate(read_gold(spark, scene.lake, "quality_1h"))
     assert not found.open
@@ -26,7 +32,10 @@ def test_what_was_spoilt_is_red(spark: SparkSession, scene: Scene, rows: Rows) -
     assert {subject for check, subject in red if check == "telemetry_gap"} == {"e3:1"}
     # What e3 lost of its telemetry is missing from its links, too; others reconcile.
     assert all("e3:1" in subject for check, subject in red if check == "link_bytes")
-    assert not {check for check, _ in red} & {"clock", "quarantine"}
+    strange = {subject for check, subject in red if check in {"quarantine", "unfit"}}
+    assert strange == {"9:9", "x2:1"}
+    assert {row["window_start"].hour for row in rows("quality_1h") if _is_red(row, "late")} == {5}
+    assert not {check for check, _ in red} & {"clock", "silent"}
     with pytest.raises(GateError, match="the data-quality gate is red: ") as caught:
         found.require()
     assert caught.value.exit_code == 3

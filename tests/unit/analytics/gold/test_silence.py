@@ -20,9 +20,8 @@ from laps_wire.telemetry import (
     SessionOpen,
     SnsAdv,
     SnsWd,
-    dump_line,
 )
-from unit.analytics.gold.lakes import frames
+from unit.analytics.gold.lakes import frames, silver_rows
 
 pytestmark = pytest.mark.spark
 
@@ -34,18 +33,18 @@ class Diary:
     """What relays wrote, by minutes after noon."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self._events: list[Event] = []
 
     def say(self, relay: str, minute: float, body: Body, *, boot: int = 1) -> None:
-        number = len(self._lines) + 1
+        number = len(self._events) + 1
         at = NOON + round(minute * 60_000_000)
         event = Event.of(
             body, relay=relay, boot=boot, seq=number, ts_us=at, tenant=None, region="eu"
         )
-        self._lines.append(dump_line(event))
+        self._events.append(event)
 
     def silver(self, spark: SparkSession, folder: Path) -> Silver:
-        return Silver.of_frames(spark, frames(spark, self._lines, frozenset(), folder))
+        return Silver.of_frames(spark, frames(spark, silver_rows(self._events), folder))
 
 
 def opened(peer: str) -> SessionOpen:

@@ -14,7 +14,8 @@ from laps_analytics.ingest.intake import Taken, recover, take
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.sources import find_sources
 from laps_analytics.lake import Lake
-from testkit.telemetry_lines import lines_of, network
+from testkit.telemetry_book import lines_of
+from testkit.telemetry_lines import network
 
 LINES = [f"{line}\n".encode() for line in lines_of(network(3, seconds=20)["3:3"])]
 TEXT = b"".join(LINES)

@@ -1,18 +1,57 @@
-"""What lines become is in test_run; here: what it costs to ask again."""
+"""What lines become is in test_run; here: what Python says of them, and what asking again costs."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.ingest.parse import parse
-from testkit.telemetry_lines import lines_of, network
+from laps_analytics.ingest.parse import MAX_TS_US, parse, verdict
+from testkit.telemetry_book import as_others_write, lines_of
+from testkit.telemetry_lines import BAD_LINES, START_US, network
 
-pytestmark = pytest.mark.spark
+LINE = lines_of(network(seconds=10)["1:1"])[0]
 
 
+@pytest.mark.parametrize("reason", list(BAD_LINES))
+def test_a_line_that_is_no_event_is_kept_with_its_reason(reason: str) -> None:
+    found = verdict(BAD_LINES[reason] + b" ")
+    assert "value" not in found
+    assert reason in found["reason"]
+    assert found["line"] == BAD_LINES[reason].decode(errors="backslashreplace")
+
+
+def test_lines_of_other_writers_are_written_our_way() -> None:
+    assert verdict(as_others_write(LINE).encode()) == {"value": LINE}
+
+
+def changed(**fields: Any) -> bytes:
+    return json.dumps({**json.loads(LINE), **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "relay", "ts_us"),
+    [
+        (changed(ts_us=-1), "-1 is no time of this age", "1:1", -1),
+        (changed(ts_us=MAX_TS_US + 1), "is no time of this age", "1:1", MAX_TS_US + 1),
+        (changed(event_id=f"1:1:7:{2**63}"), "does not fit 64 bits", "1:1", START_US + 1),
+        # What a line says of itself is noted as far as it makes sense.
+        (changed(v="2.0", relay="a\nb"), "version 2.0", None, START_US + 1),
+        (changed(v="2.0", relay=7, ts_us=True), "is not a", None, None),
+        (changed(v="2.0", ts_us=2**70), "does not fit", "1:1", None),
+    ],
+)
+def test_what_has_no_place_in_a_table_is_refused(
+    line: bytes, reason: str, relay: str | None, ts_us: int | None
+) -> None:
+    found = verdict(line)
+    assert reason in found["reason"]
+    assert (found["relay"], found["ts_us"]) == (relay, ts_us)
+
+
+@pytest.mark.spark
 def test_no_code_is_compiled_for_a_batch_that_differs_by_its_number(spark: SparkSession) -> None:
     given = [(line, "a.jsonl") for line in lines_of(network(seconds=10)["1:1"])[:5]]
     lines = spark.createDataFrame(given, "value string, source string")

@@ -54,6 +54,24 @@ def test_what_can_be_read_of_a_torn_sequence_is() -> None:
     assert [row.name for row in rows] == [EVENT["name"], UNREADABLE]
 
 
+def test_files_of_a_folder_are_read_one_by_one(tmp_path: Path) -> None:
+    """As Spark asks, without Spark."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.qlog").write_text(json.dumps(DOCUMENT))
+    (tmp_path / "b.mlog.gz").write_bytes(gzip.compress(SEQUENCE)[:-9])
+    source = QlogDataSource({"path": f"{tmp_path / 'in'}\n{tmp_path / 'b.mlog.gz'}\n"})
+    assert source.name() == "laps_qlog"
+    reader = source.reader(source.schema())
+    found = [list(reader.read(part)) for part in reader.partitions()]
+    assert [[(row[0], row[5]) for row in rows] for rows in found] == [
+        [("a.qlog", EVENT["name"]), ("a.qlog", "a")],
+        [("b.mlog.gz", EVENT["name"]), ("b.mlog.gz", EVENT["name"])],
+    ]
+    (tmp_path / "in" / "a.qlog").write_bytes(gzip.compress(json.dumps(DOCUMENT).encode())[:40])
+    ((row,),) = ([*reader.read(part)] for part in reader.partitions()[:1])
+    assert row[5:] == (UNREADABLE, "the gzip file is cut off")
+
+
 @pytest.mark.spark
 def test_spark_reads_a_folder_of_traces(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.qlog").write_text(json.dumps(DOCUMENT))

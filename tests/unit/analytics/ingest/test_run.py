@@ -20,15 +20,10 @@ from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.lake import Lake, read, read_rows
 from laps_analytics.schema import BRONZE, silver_type, table_name
 from laps_wire.telemetry import BODIES, CacheStat, Event, TelemetryError, dump_line, load_line
-from testkit.telemetry_lines import (
-    BAD_LINES,
-    HOUR_US,
-    START_US,
-    lines_of,
-    network,
-    with_copies,
-    with_skew,
-)
+from testkit.telemetry_book import lines_of, with_copies, with_skew
+from testkit.telemetry_lines import BAD_LINES, HOUR_US, START_US, network
+from unit.analytics.equal import differences
+from unit.analytics.ingest.oracle import SilverOracle
 
 pytestmark = pytest.mark.spark
 
@@ -38,10 +33,22 @@ STAT = CacheStat(
 )
 
 
+KINDS = (
+    *("cache.stat", "client.report", "delivery.sample", "future.thing"),
+    *("hop.stat", "node.adv", "quic.sample", "sns.adv"),
+)
+"""Each type is a table, and each table a second; all others are in gold/test_against_duckdb."""
+
+
+def of_kinds(events: dict[str, list[Event]]) -> dict[str, list[Event]]:
+    return {relay: [e for e in mine if e.type in KINDS] for relay, mine in events.items()}
+
+
 def mutants(random: Random) -> list[str]:
     """Lines with one thing changed: some are still events, some are not."""
     lines = []
-    for number, line in enumerate(lines_of(network(9, seconds=60, boot=9)["1:1"]), 1):
+    truth = of_kinds(network(9, seconds=70, boot=9))["1:1"]
+    for number, line in enumerate(lines_of(truth), 1):
         plain = json.loads(line)
         place: Any = plain
         while True:
@@ -80,7 +87,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     root = tmp_path_factory.mktemp("run")
     place = root / "telemetry"
     place.mkdir()
-    events = network(1, seconds=120)
+    events = of_kinds(network(1, seconds=120))
     events["2:2"] = with_skew(events["2:2"], 250_000)
     for relay, mine in events.items():
         lines = with_copies(lines_of(mine), random)
@@ -104,16 +111,14 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(place, lake, events, changed, summary)
 
 
-def silver(spark: SparkSession, lake: Lake, kind: str) -> list[dict[str, Any]]:
-    schema = silver_type(kind).add("dt", "string").add("hour", "string")
-    frame = read(spark, lake.table(f"silver/{table_name(kind)}"), schema)
-    return [row.asDict(recursive=True) for row in frame.collect()]
+def silver(lake: Lake, kind: str) -> list[dict[str, Any]]:
+    return read_rows(lake.table(f"silver/{table_name(kind)}"))
 
 
-def test_each_event_is_there_once(spark: SparkSession, made: Made) -> None:
+def test_each_event_is_there_once(made: Made) -> None:
     for kind in BODIES:
         wanted = {e.event_id: e for mine in made.events.values() for e in mine if e.type == kind}
-        found = [row for row in silver(spark, made.lake, kind) if row["boot"] == 7]
+        found = [row for row in silver(made.lake, kind) if row["boot"] == 7]
         assert Counter(row["event_id"] for row in found) == Counter(list(wanted)), kind
         for row in found:
             event = wanted[row["event_id"]]
@@ -155,7 +160,7 @@ def test_lines_are_judged_as_laps_wire_judges_them(spark: SparkSession, made: Ma
     ours = "source = 'mutants.jsonl'"
     bronze = read(spark, made.lake.table("bronze/events"), BRONZE).where(ours)
     unknown = {row.event_id for row in bronze.collect() if row.type not in BODIES}
-    found = {row["event_id"] for kind in BODIES for row in silver(spark, made.lake, kind)}
+    found = {row["event_id"] for kind in BODIES for row in silver(made.lake, kind)}
     assert {event.event_id for event in good} == unknown | {
         name for name in found if name.startswith("1:1:9:")
     }
@@ -167,11 +172,28 @@ def test_lines_are_judged_as_laps_wire_judges_them(spark: SparkSession, made: Ma
     assert not [row for row in bad if row["reason"].endswith("does not fit its schema")]
 
 
-def test_clocks_are_put_right_or_their_events_left_out(spark: SparkSession, made: Made) -> None:
+def test_lines_are_judged_as_duckdb_judges_them(made: Made) -> None:
+    """Values too, of all that is an event after all; and what it was refused for."""
+    files = sorted(made.place.glob("*.jsonl"))
+    oracle = SilverOracle([(NOW_US, files)])
+    for kind in KINDS:
+        if kind in BODIES:
+            columns = [*silver_type(kind).fieldNames(), "dt", "hour"]
+            theirs = oracle.silver(kind)
+            assert differences(silver(made.lake, kind), theirs, ["event_id"], columns)[:3] == []
+    refused = read_rows(made.lake.table("bronze/quarantine"))
+    unfit = read_rows(made.lake.table("silver/quarantine"))
+    names = {file.name for file in files}
+    ours = Counter(row["source"] for row in [*refused, *unfit] if row["source"] in names)
+    asked = "SELECT source FROM refused UNION ALL SELECT source FROM unfit"
+    assert ours == Counter(row["source"] for row in oracle.ask(asked))
+
+
+def test_clocks_are_put_right_or_their_events_left_out(made: Made) -> None:
     clocks = {row["relay"]: row for row in read_rows(made.lake.table("silver/clock"))}
     assert abs(clocks["2:2"]["offset_us"] - 250_000) < 1_000
     assert made.summary.broken_clocks == ["5:5", "6:6"]
-    stats = {row["relay"] for row in silver(spark, made.lake, "cache.stat")}
+    stats = {row["relay"] for row in silver(made.lake, "cache.stat")}
     assert "7:7" in stats
     assert not stats & {"5:5", "6:6"}
     unfit = read_rows(made.lake.table("silver/quarantine"))

@@ -48,6 +48,25 @@ def test_what_is_removed_stays_for_readers_of_before(table: Table) -> None:
     assert all((table.root / path).exists() for path in after.files)
 
 
+def test_what_was_taken_out_of_some_partitions_is_purged_later(table: Table) -> None:
+    """What was taken out of others stays, and so does the log."""
+    place = staged(table, "dt=1/a.parquet", "dt=2/b.parquet", "dt=2/c.parquet")
+    table.commit(place, base=table.snapshot(), now=1_000.0)
+    base = table.snapshot()
+    gone = [path for path, file in base.files.items() if file.partition["dt"] == "1"]
+    other = [path for path, file in base.files.items() if file.partition["dt"] == "2"][:1]
+    table.commit(None, base=base, remove=[*gone, *other], now=2_000.0)
+
+    def purge(now: float) -> list[str]:
+        return table.purge(lambda path: path.startswith("dt=1/"), now=now)
+
+    assert purge(5_000.0) == []
+    assert purge(6_000.0) == gone
+    assert purge(6_000.0) == []
+    assert all((table.root / path).exists() for path in (*other, *table.snapshot().files))
+    assert len(table.history()) == 2
+
+
 def test_what_was_taken_out_is_swept_later(table: Table) -> None:
     table.commit(staged(table, "1.parquet"), base=table.snapshot(), now=1_000.0)
     first = list(table.snapshot().files)

@@ -11,6 +11,7 @@ from laps_analytics.cli.demo import demo
 from laps_analytics.cli.ingest import ingest_files
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
+from laps_analytics.cli.retain import retain_days
 from laps_analytics.cli.sql import ask
 from laps_analytics.cli.version import show_version
 from laps_analytics.errors import AnalyticsError
@@ -34,6 +35,7 @@ app.command("diff")(show_diff)
 app.command("what-if")(show_what_if)
 app.command("build")(build_gold)
 app.command("bill")(bill)
+app.command("retain")(retain_days)
 
 
 def main() -> None:

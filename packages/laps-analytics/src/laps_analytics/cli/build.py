@@ -21,7 +21,7 @@ from laps_analytics.cli.common import (
     teller,
 )
 from laps_analytics.errors import UsageError
-from laps_analytics.gold.build import Built, build, days_of, read_gold
+from laps_analytics.gold.build import Built, build, days_of, gold_name, read_gold
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.usage import latest, reconcile
@@ -118,7 +118,12 @@ def bill(
 ) -> None:
     """Show what tenants used, and whether that reconciles with the relays' own counters."""
     place = Lake.open(lake)
-    days = day or days_of(place)
+    # Bills outlive what they were made from: what silver still has can be compared.
+    stated_days = {
+        dt for (dt,) in place.table(gold_name("usage_tenant_day")).snapshot().partitions("dt")
+    }
+    days = day or sorted(stated_days)
+    there = sorted({*days} & {*days_of(place)})
     spark = session_maker(master, remote, memory)()
     usage = read_gold(spark, place, "usage_tenant_day", days)
     stated = usage if versions else latest(usage)
@@ -127,9 +132,10 @@ def bill(
     rows = stated.orderBy("dt", "tenant", "version").collect()
     if not rows:
         raise UsageError(f"nothing was stated for that in {lake}: `laps-analytics build` first")
+    traffic = read_gold(spark, place, "traffic_1d", there)
+    billed = read_gold(spark, place, "usage_tenant_day", there)
     silver = Silver.of_lake(spark, place)
-    traffic = read_gold(spark, place, "traffic_1d", days)
-    checks = reconcile(silver, days, usage, traffic).orderBy("dt", "check", "subject").collect()
+    checks = reconcile(silver, there, billed, traffic).orderBy("dt", "check", "subject").collect()
     if as_json:
         plain = {
             "usage": [row.asDict() for row in rows],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -20,11 +22,14 @@ from laps_analytics.cli.common import (
     session_maker,
     teller,
 )
-from laps_analytics.errors import UsageError
+from laps_analytics.errors import ConflictError, UsageError
+from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.sources import find_sources, require_sources
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake
+from laps_analytics.retention.decide import Periods
+from laps_analytics.retention.run import retain_locked
 
 __all__ = ["ingest_files"]
 
@@ -44,6 +49,14 @@ def ingest_files(
     trigger: Annotated[
         float, typer.Option("--trigger", help="Seconds between looks, with --follow.", min=0.1)
     ] = 10.0,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--retain",
+            help="For how long bronze, silver and gold are kept, with --follow: 7d,30d,2y.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -55,6 +68,9 @@ def ingest_files(
         raise UsageError(
             "--follow and --remote exclude each other: a stream writes from here, use --master"
         )
+    if keep and not follow_on:
+        raise UsageError("--retain is for --follow: without it use `laps-analytics retain`")
+    periods = Periods.of(keep) if keep else None
     # A lake is made when there is something for it; a stream may begin with an empty folder.
     (find_sources if follow_on else require_sources)(sources, without=lake)
     place = Lake.open(lake, create=True)
@@ -70,7 +86,23 @@ def ingest_files(
     # After Spark has started: its own handler of Ctrl-C would cancel the batch under way.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    follow(spark, place, sources, trigger=trigger, stop=stop, progress=tell, report=report)
+
+    def retain_today(journal: Journal) -> None:
+        if periods is not None:
+            # What somebody else commits at the same time can wait until tomorrow.
+            with contextlib.suppress(ConflictError):
+                retain_locked(place, journal, periods, now_us=time.time_ns() // 1000, progress=tell)
+
+    follow(
+        spark,
+        place,
+        sources,
+        trigger=trigger,
+        stop=stop,
+        progress=tell,
+        report=report,
+        each_day=retain_today,
+    )
 
 
 def show(summary: Summary) -> str:

@@ -12,21 +12,28 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from laps_analytics.errors import OutputError
+from laps_analytics.ingest.clock import OLDEST_US
 from laps_analytics.ingest.hours import Hour, hour_at, hour_of_file
 from laps_analytics.ingest.intake import SUFFIX
 from laps_analytics.ingest.parse import SUSPECT, judge, parse
-from laps_analytics.lake import Lake, write
+from laps_analytics.lake import Lake, horizon_of, write
 from laps_analytics.schema import BRONZE, QUARANTINE
 
-__all__ = ["batch_key", "lines_of", "touched_by", "write_bronze"]
+__all__ = ["batch_key", "expired_key", "lines_of", "touched_by", "write_bronze"]
 
 _HEAD: Final = len("00000000-00000-")
 _PARTITIONS: Final = ("dt", "hour", "type")
+_OLDEST: Final = hour_at(OLDEST_US)
 
 
 def batch_key(batch: int) -> str:
     """The name of a batch in the logs of tables."""
     return f"batch-{batch}"
+
+
+def expired_key(batch: int) -> str:
+    """The same, for events of days that are not kept any more."""
+    return f"expired-{batch}"
 
 
 def lines_of(spark: SparkSession, files: Iterable[Path]) -> DataFrame:
@@ -57,10 +64,11 @@ def write_bronze(
         lines --parse--> stage/rows/dt=.../hour=.../type=...      --------------> bronze/events
                     \--> stage/suspect --judge--> stage/judged --> no event ----> bronze/quarantine
                                                          \----> event: stage/rows
+        stage/rows of hours that are not kept any more --> stage/expired -------> bronze/quarantine
 
     ``bronze/events`` is last: where it has the batch, all of this is done.
     """
-    table, quarantine = lake.table("bronze/events"), lake.table("bronze/quarantine")
+    table = lake.table("bronze/events")
     key = batch_key(batch)
     base = table.snapshot()
     if key in base.batches:
@@ -80,17 +88,49 @@ def write_bronze(
         _write(
             parse(passed, batch=batch, seen_us=seen_us, judged=True), rows, _PARTITIONS, "append"
         )
-        day = hour_at(seen_us)[0]
-        refused = verdicts.where("value is null").select(
-            *("line", "source", "reason", "relay", "ts_us"),
-            fn.lit(batch).cast("bigint").alias("batch"),
-            fn.lit(seen_us).cast("bigint").alias("seen_us"),
-            fn.lit(day).alias("dt"),
-        )
-        write(refused.select(*QUARANTINE.fieldNames()), quarantine, partition_by=("dt",), batch=key)
+        refused = verdicts.where("value is null")
+        _quarantine(refused, lake, key, batch=batch, seen_us=seen_us)
         progress("quarantined")
+    if first := horizon_of(lake).accepted_from:
+        _refuse_expired(lines.sparkSession, lake, stage, first, batch=batch, seen_us=seen_us)
     table.commit(rows, base=base, batch=key)
     progress("bronze")
+
+
+def _quarantine(refused: DataFrame, lake: Lake, key: str, *, batch: int, seen_us: int) -> None:
+    """Commit lines that are not taken, with their reasons."""
+    rows = refused.select(
+        *("line", "source", "reason", "relay", "ts_us"),
+        fn.lit(batch).cast("bigint").alias("batch"),
+        fn.lit(seen_us).cast("bigint").alias("seen_us"),
+        fn.lit(hour_at(seen_us)[0]).alias("dt"),
+    )
+    table = lake.table("bronze/quarantine")
+    write(rows.select(*QUARANTINE.fieldNames()), table, partition_by=("dt",), batch=key)
+
+
+def _refuse_expired(
+    spark: SparkSession, lake: Lake, stage: Path, first: Hour, *, batch: int, seen_us: int
+) -> None:
+    """Quarantine events of hours before ``first``: what they belong to is not there any more.
+
+    Silver would be made again from them alone, and gold from that. A clock that stands before 2020
+    is broken, and not late: its events go their usual way to ``silver/quarantine``.
+    """
+    expired = stage / "expired"
+    for folder in sorted((stage / "rows").glob("dt=*/hour=*")):
+        hour = (folder.parent.name.removeprefix("dt="), folder.name.removeprefix("hour="))
+        if _OLDEST <= hour < first:
+            (expired / folder.parent.name).mkdir(parents=True, exist_ok=True)
+            folder.rename(expired / folder.parent.name / folder.name)
+    if not expired.exists():
+        return
+    rows = spark.read.schema(BRONZE).option("basePath", str(expired)).parquet(str(expired))
+    names = ("v", "event_id", "ts_us", "relay", "boot", "type", "tenant", "region", "body")
+    reason = f"too late: events of before {first[0]} {first[1]}:00 are not kept any more"
+    refused = rows.withColumn("line", fn.to_json(fn.struct(*names)))
+    refused = refused.withColumn("reason", fn.lit(reason))
+    _quarantine(refused, lake, expired_key(batch), batch=batch, seen_us=seen_us)
 
 
 def touched_by(lake: Lake, batch: int) -> set[Hour]:

@@ -28,7 +28,7 @@ from laps_analytics.ingest.columns import made_once
 from laps_wire.telemetry import MAX_DEPTH, MAX_LINE, TelemetryError, dump_line, load_line
 from laps_wire.telemetry.schema import VERSION, version_key
 
-__all__ = ["MAX_TS_US", "SUSPECT", "day_of", "hour_of", "judge", "parse"]
+__all__ = ["MAX_TS_US", "SUSPECT", "day_of", "hour_of", "judge", "parse", "verdict"]
 
 _RAW: Final = StructType(
     [
@@ -179,7 +179,7 @@ def judge(suspects: DataFrame) -> DataFrame:
 def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [
-            {"source": row["source"], **_verdict(bytes(row["line"]))} for row in batch.to_pylist()
+            {"source": row["source"], **verdict(bytes(row["line"]))} for row in batch.to_pylist()
         ]
         yield pa.RecordBatch.from_pylist(
             rows,
@@ -193,7 +193,8 @@ def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _verdict(line: bytes) -> dict[str, Any]:
+def verdict(line: bytes) -> dict[str, Any]:
+    """What ``laps_wire`` says of a line: the event written our way, or the reason against it."""
     stripped = line.strip()
     try:
         event = load_line(stripped)

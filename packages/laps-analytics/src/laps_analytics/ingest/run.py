@@ -36,7 +36,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from laps_analytics.ingest.append import append
-from laps_analytics.ingest.bronze import batch_key, lines_of, touched_by, write_bronze
+from laps_analytics.ingest.bronze import batch_key, expired_key, lines_of, touched_by, write_bronze
 from laps_analytics.ingest.hours import Hour, hour_at
 from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, recover, take
 from laps_analytics.ingest.journal import Journal
@@ -256,7 +256,10 @@ def _count_refused(lake: Lake, number: int, summary: Summary) -> None:
     table = lake.table("bronze/quarantine")
     files = {
         file.path
-        for key in (batch_key(number), f"faults-{number}", f"traces-{number}")
+        for key in (
+            *(batch_key(number), expired_key(number)),
+            *(f"faults-{number}", f"traces-{number}"),
+        )
         for file in table.files_of(key)
     }
     reasons = Counter(summary.reasons)

@@ -33,6 +33,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from laps_analytics.ingest.hours import hour_at
 from laps_analytics.ingest.intake import recover, take
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.rebuild import is_over
@@ -63,10 +64,12 @@ def follow(
     progress: Progress = lambda _: None,
     report: Callable[[Summary], None] = lambda _: None,
     upkeep: Upkeep | None = None,
+    each_day: Callable[[Journal], None] = lambda _: None,
 ) -> None:
     """Ingest what comes, until ``stop`` is set or ``rounds`` are over; then make open hours whole.
 
     With ``rounds`` each round handles all that is there (``availableNow``) before the next begins.
+    ``each_day`` is called after the first batch of each day, while no batch is under way.
     """
     places = list(places)
     ended = stop or threading.Event()
@@ -76,7 +79,7 @@ def follow(
         recover(journal)
         finish(lambda: spark, lake, journal, Summary(), progress, limits)
         clear(lake, journal, limits, deep=True)
-        stream = _Stream(spark, lake, journal, now_us, progress, report, limits)
+        stream = _Stream(spark, lake, journal, now_us, progress, report, limits, each_day)
         stream.list_left()
         if rounds is None:
             stream.run(places, trigger, ended)
@@ -101,7 +104,10 @@ class _Stream:
         progress: Progress,
         report: Callable[[Summary], None],
         limits: Upkeep,
+        each_day: Callable[[Journal], None],
     ) -> None:
+        self._each_day = each_day
+        self._day = ""
         self._spark = spark
         self._lake = lake
         self._journal = journal
@@ -231,6 +237,9 @@ class _Stream:
             )
         finish(lambda: self._spark, self._lake, journal, summary, self._progress, self._limits)
         self._report(summary)
+        if (today := hour_at(self._now_us())[0]) != self._day:
+            self._day = today
+            self._each_day(journal)
 
     def drain(self, query: StreamingQuery) -> None:
         """Let the query handle what is listed, and end it."""

@@ -29,7 +29,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -285,6 +285,30 @@ class Table:
                 self._entry(number).unlink()
         for number in sums[:-2]:
             (self._log / f"{number:0{_DIGITS}}.sum").unlink()
+        return gone
+
+    def purge(
+        self,
+        where: Callable[[str], bool],
+        *,
+        older_than: float = 3600.0,
+        now: float | None = None,
+    ) -> list[str]:
+        """Remove files of some partitions that were taken out, some seconds ago at least.
+
+        ``where`` is asked with the path of a file below the table. Unlike :meth:`sweep` it leaves
+        other files and the log alone: what they say of other partitions can still be read.
+        """
+        moment = time.time() if now is None else now
+        keep = self.snapshot().files
+        gone: list[str] = []
+        for _, entry in self._entries(self._oldest() - 1):
+            if moment - entry["ts"] < older_than:
+                break
+            for name in entry["remove"]:
+                if name not in keep and where(name) and (self.root / name).exists():
+                    (self.root / name).unlink()
+                    gone.append(name)
         return gone
 
     def _oldest(self) -> int:

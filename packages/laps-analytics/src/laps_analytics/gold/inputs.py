@@ -1,0 +1,156 @@
+"""What a day of a gold table is made from, as the logs of a lake say; without Spark.
+
+Each table notes for each day a *print* of its inputs, by which a build sees what is stale, and
+beside it a print of the same without the dimensions: who does not have the dimensions, such as
+retention, can still tell whether all that silver has of a day is in gold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import date, timedelta
+from typing import Any, Final
+
+from laps_analytics.errors import UsageError
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.recipes import RECIPES
+from laps_analytics.gold.silver import partitions_of, wanted
+from laps_analytics.gold.tables import GOLD
+from laps_analytics.lake import Lake, Snapshot, horizon_of
+from laps_analytics.schema import event_types, table_name
+
+__all__ = [
+    "NOTE",
+    "Inputs",
+    "came",
+    "days_back",
+    "days_of",
+    "gold_name",
+    "lasting_kinds",
+    "note",
+    "require_days",
+    "unbuilt",
+]
+
+NOTE: Final = "built "
+"""How the key of a note begins; the day follows."""
+
+
+def gold_name(table: str) -> str:
+    """The name in the lake."""
+    return f"gold/{table}"
+
+
+def note(day: str) -> str:
+    """The key under which a table notes what a day was made from."""
+    return f"{NOTE}{day}"
+
+
+def came(day: str) -> tuple[str, str]:
+    """When lines of a day come: the same day, or the next."""
+    return day, str(date.fromisoformat(day) + timedelta(days=1))
+
+
+def days_back(day: str, count: int) -> list[str]:
+    """A day and those before it, ``count`` in all, oldest first."""
+    last = date.fromisoformat(day)
+    return [str(last - timedelta(days=step)) for step in reversed(range(count))]
+
+
+def days_of(lake: Lake) -> list[str]:
+    """The days that silver has, oldest first: not those that are removed, or half removed."""
+    first = horizon_of(lake).silver
+    found: set[str] = set()
+    for kind in event_types():
+        table = lake.table(f"silver/{table_name(kind)}")
+        found |= {dt for (dt,) in table.snapshot().partitions("dt") if dt >= first}
+    return sorted(found)
+
+
+def require_days(lake: Lake, days: list[str] | None) -> list[str]:
+    """The days to build: those that are named, or all; :class:`UsageError` if silver has not."""
+    known = days_of(lake)
+    for day in days or ():
+        if day not in known:
+            if day < (first := horizon_of(lake).silver):
+                raise UsageError(
+                    f"the silver of {day} is removed: it is kept from {first} on;"
+                    " the gold of that day stays as it is"
+                )
+            raise UsageError(
+                f"there is no telemetry of {day}: the lake has"
+                f" {known[0] + ' to ' + known[-1] if known else 'no day at all'}"
+            )
+    return known if days is None else days
+
+
+def lasting_kinds() -> frozenset[str]:
+    """Event types that some table looks for however long ago they were: what they say lasts."""
+    return frozenset(
+        kind for recipe in RECIPES.values() for kind, back in recipe.silver.items() if back == "all"
+    )
+
+
+class Inputs:
+    """Prints of what days are made from; what silver holds is looked at once."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._silver: dict[str, Snapshot] = {}
+
+    def silver(self, kind: str) -> Snapshot:
+        """What silver has of an event type."""
+        if kind not in self._silver:
+            self._silver[kind] = self._lake.table(f"silver/{table_name(kind)}").snapshot()
+        return self._silver[kind]
+
+    def print(self, name: str, day: str, dimensions: Dimensions) -> str:
+        """What a day of a table is made from, in sixteen digits."""
+        recipe = RECIPES[name]
+        source: dict[str, Any] = {"recipe": [name, recipe.edition], **self._tables(name, day)}
+        if recipe.uses_dimensions:
+            source["dimensions"] = dimensions.as_dict()
+        return _digits(source)
+
+    def data_print(self, name: str, day: str) -> str:
+        """The same without the dimensions, and whatever the recipe."""
+        return _digits(self._tables(name, day))
+
+    def _tables(self, name: str, day: str) -> dict[str, Any]:
+        recipe = RECIPES[name]
+        source: dict[str, Any] = {}
+        for kind, back in recipe.silver.items():
+            needed = wanted([day], back)
+            files = self.silver(kind).files.values()
+            source[kind] = sorted(file.path for file in files if needed(*partitions_of(file)))
+        if recipe.refused:
+            # Who ever wrote is left out: a relay that is new makes no day of before stale.
+            near = {"bronze/quarantine": came(day), "silver/quarantine": (day,)}
+            for refused, arrived in near.items():
+                files = self._lake.table(refused).snapshot().files.values()
+                source[refused] = sorted(
+                    file.path for file in files if file.partition["dt"] in arrived
+                )
+        for lower, history in recipe.gold.items():
+            meta = self._lake.table(gold_name(lower)).snapshot().meta
+            source[lower] = [
+                meta.get(note(earlier), {}).get("print") for earlier in days_back(day, history)
+            ]
+        return source
+
+
+def unbuilt(lake: Lake, day: str, inputs: Inputs) -> list[str]:
+    """The gold tables that lack a day, or have it from other data than there is now."""
+    found = []
+    for name in GOLD:
+        stated = lake.table(gold_name(name)).snapshot().meta.get(note(day))
+        # Notes of before there were such prints: that the day was built is all that they say.
+        if stated is None or stated.get("data", mine := inputs.data_print(name, day)) != mine:
+            found.append(name)
+    return found
+
+
+def _digits(source: dict[str, Any]) -> str:
+    text = json.dumps(source, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

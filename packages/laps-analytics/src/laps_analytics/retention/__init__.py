@@ -1,0 +1,1 @@
+"""How long a lake keeps what: :mod:`laps_analytics.retention.run`."""

@@ -1,0 +1,206 @@
+r"""Removes days that are kept no longer, whenever it is killed.
+
+::
+
+    horizon   _retention                  in one commit: these days are gone, from now on
+    tables    each: one commit that names the files that no longer count
+    files     an hour later, for those who read them: at the next run, or the next ingest
+
+      killed                      what is there then
+      before the horizon          all, as before
+      after it                    ingest and build treat the days as gone; the next run, which finds
+                                  the same files before the horizon, commits what is left
+      after the commits           files that do not count; the next run deletes them
+
+Nothing of a batch under way may be taken from it, so this is done under the lock of ingest and not
+before that batch is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import unquote
+
+from laps_analytics.errors import ConflictError
+from laps_analytics.gold.inputs import NOTE, Inputs, days_of, lasting_kinds, unbuilt
+from laps_analytics.ingest.journal import Journal
+from laps_analytics.lake import DataFile, Horizon, Lake, Table, horizon_of, move_horizon
+from laps_analytics.retention.decide import Decision, Kept, Periods, day_before, decide
+from laps_analytics.schema import table_name
+
+__all__ = ["READERS_S", "Removed", "Retained", "retain", "retain_locked"]
+
+READERS_S: Final = 3600.0
+"""For how long a file that no longer counts stays for those who read it."""
+_BILLS: Final = "gold/usage_tenant_day"
+_LAST_HOUR: Final = "23"
+_NOTES: Final = timedelta(days=60)
+"""For how long after a day of gold its note stays: tables of later days look back at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was taken out of a table."""
+
+    table: str
+    days: tuple[str, ...]
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What a run did, or would do."""
+
+    horizon: Horizon
+    removed: tuple[Removed, ...]
+    kept: tuple[Kept, ...]
+    deleted: int
+    """Files that were deleted: taken out of their tables by this run, or by others before."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return asdict(self)
+
+
+def retain(
+    lake: Lake,
+    periods: Periods,
+    *,
+    now_us: int | None = None,
+    any_built: bool = False,
+    dry: bool = False,
+    readers_s: float = READERS_S,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Retained:
+    """Remove what is kept no longer; with ``dry`` only say what that would be.
+
+    ``any_built`` is also for days that gold is not built from. ``readers_s`` is for how long files
+    stay that no longer count.
+    """
+    journal = Journal(lake)
+    with journal.locked():
+        return retain_locked(
+            lake,
+            journal,
+            periods,
+            now_us=time.time_ns() // 1000 if now_us is None else now_us,
+            any_built=any_built,
+            dry=dry,
+            readers_s=readers_s,
+            progress=progress,
+        )
+
+
+def retain_locked(
+    lake: Lake,
+    journal: Journal,
+    periods: Periods,
+    *,
+    now_us: int,
+    any_built: bool = False,
+    dry: bool = False,
+    readers_s: float = READERS_S,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Retained:
+    """The same for who holds the lock of ingest, and has no batch under way."""
+    if journal.state.get("batch") is not None:
+        raise ConflictError(
+            f"an ingest into {lake.root} was begun and is not done: run `laps-analytics ingest`"
+        )
+    inputs = Inputs(lake)
+    found = decide(
+        now_us,
+        periods,
+        horizon_of(lake),
+        days=days_of(lake),
+        unbuilt=(lambda _: []) if any_built else (lambda day: unbuilt(lake, day, inputs)),
+        open_hours=[(dt, hour) for dt, hour in journal.state.get("dirty") or ()],
+    )
+    if dry:
+        return _told(found, [_gone(lake.table(name), found.horizon)[0] for name in _tables(lake)])
+    move_horizon(lake, found.horizon)
+    progress("horizon")
+    done = []
+    for name in _tables(lake):
+        done.append(_take_out(lake.table(name), found.horizon))
+        progress(name)
+    deleted = sum(_delete(lake.table(name), found.horizon, readers_s) for name in _tables(lake))
+    return _told(found, done, deleted)
+
+
+def _told(found: Decision, done: list[Removed], deleted: int = 0) -> Retained:
+    return Retained(found.horizon, tuple(item for item in done if item.files), found.kept, deleted)
+
+
+def _tables(lake: Lake) -> list[str]:
+    return [name for name in lake.tables() if not name.startswith("_")]
+
+
+def _is_kept(table: str, horizon: Horizon, partition: dict[str, str]) -> bool:
+    """Whether a partition of a table is on this side of the horizon."""
+    day = partition["dt"]
+    tier, _, name = table.partition("/")
+    if tier == "gold":
+        return day >= (horizon.bills if table == _BILLS else horizon.gold)
+    if table in {"bronze/events", "bronze/qlog"}:
+        return day >= horizon.bronze
+    if tier == "silver" and name in {table_name(kind) for kind in lasting_kinds()}:
+        return True
+    # Lines that could not be read are part of what silver's days are judged by.
+    if day >= horizon.silver or tier == "bronze":
+        return day >= horizon.silver
+    # A day of gold looks back at the hour before it: the first that is kept must not be stale.
+    return day == day_before(horizon.silver) and partition["hour"] == _LAST_HOUR
+
+
+def _gone(table: Table, horizon: Horizon) -> tuple[Removed, list[DataFile]]:
+    files = [
+        file
+        for file in table.snapshot().files.values()
+        if not _is_kept(table.name, horizon, dict(file.partition))
+    ]
+    days = sorted({file.partition["dt"] for file in files})
+    size = sum(file.bytes for file in files)
+    return Removed(table.name, tuple(days), len(files), size), files
+
+
+def _take_out(table: Table, horizon: Horizon) -> Removed:
+    """Commit that files of before the horizon no longer count."""
+    base = table.snapshot()
+    told, files = _gone(table, horizon)
+    notes: dict[str, Any] = {}
+    if horizon.gold and table.name.startswith("gold/") and table.name != _BILLS:
+        oldest = NOTE + str(date.fromisoformat(horizon.gold) - _NOTES)
+        notes = {key: None for key in base.meta if key.startswith(NOTE) and key < oldest}
+    if files or notes:
+        table.commit(None, base=base, remove=[file.path for file in files], meta=notes)
+    return told
+
+
+def _delete(table: Table, horizon: Horizon, readers_s: float) -> int:
+    """Delete files that do not count; how many. Of gold only those of before the horizon."""
+
+    def is_gone(path: str) -> bool:
+        partition = dict(unquote(part).split("=", 1) for part in PurePosixPath(path).parts[:-1])
+        return not _is_kept(table.name, horizon, partition)
+
+    if table.name.startswith("gold/"):
+        gone = table.purge(is_gone, older_than=readers_s)
+    else:
+        gone = table.sweep(older_than=readers_s)
+    for path in gone:
+        if is_gone(path):
+            # Only where nobody will write again.
+            folder = (table.root / path).parent
+            while folder != table.root:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+                folder = folder.parent
+    return len(gone)
