@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laps_relay.admin.network_api import PlanState, PolicyState
+from laps_relay.core.network.dial_slots import DialRow
 from laps_relay.core.network.views import (
     AnnounceRow,
     FibRow,
@@ -36,6 +37,12 @@ class FakeNetwork:
             return "it has a connection"
         self.forgotten.append(node)
         return None
+
+    def contacts(self) -> Sequence[DialRow]:
+        return [
+            DialRow("b:1", B, False, "up", 3, 0, None, ""),
+            DialRow("c\x1b:1", None, False, "waiting", None, 4, 102.5, "nobody answers\x1b"),
+        ]
 
     def peers(self) -> Sequence[PeerRow]:
         return [

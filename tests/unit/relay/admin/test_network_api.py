@@ -44,6 +44,17 @@ def test_peers_with_their_connections() -> None:
     assert items(network, "/v1/network/peers")[0]["bytes_sent"] == 7
 
 
+def test_contacts_that_are_there_and_that_are_not() -> None:
+    there, missing = items(FakeNetwork(), "/v1/network/contacts")
+    assert (there["state"], there["session"], there["next_try_seconds"]) == ("up", 3, None)
+    assert (missing["state"], missing["failures"], missing["next_try_seconds"]) == (
+        *("waiting", 4),
+        2.5,
+    )
+    assert "nobody answers" in missing["reason"]
+    assert "\x1b" not in missing["reason"] + missing["contact"]
+
+
 def test_nodes_and_the_ways_to_them() -> None:
     own, via = items(FakeNetwork(), "/v1/network/nodes")
     assert (own["next_hop"], own["contacts"]) == (None, ["a:1"])

@@ -272,6 +272,7 @@ def test_figures_and_pages_make_no_rows_that_nobody_asked_for(
     for name in ("sets", "fib"):
         monkeypatch.setattr(NetworkRelay, name, lambda _self: pytest.fail("all rows are made"))
     assert made.sample().sizes == (1, 0, 0, 0, 0, 0)
+    assert made.sample().unreached == 0
     assert asked == []
     assert (list(made.nodes()[:1]), len(made.announces()), list(made.subscribes()[:7])) == (
         made.relay.nodes(),
@@ -444,6 +445,11 @@ def test_a_reload_dials_new_peers_and_leaves_those_that_are_not_named_any_more(
         try:
             assert one.network is not None
             assert two.network is not None
+            two.network.set_peers(config(tmp_path / "two", peers=["127.0.0.1:1"], **shared))
+            assert two.network.sample().unreached == 1
+            assert [row.contact for row in two.network.contacts()] == ["127.0.0.1:1"]
+            two.network.set_peers(config(tmp_path / "two", **shared))
+            assert two.network.sample().unreached == 0
             peers, there = one.network.relay.peers, two.network.node_id
             given[0] = config(tmp_path / "one", peers=[two.network.contact], **shared)
             assert one.reload()

@@ -19,6 +19,7 @@ def sample(counters: PeerPlaneCounters, collisions: int = 0) -> NetworkSample:
     network = FakeNetwork()
     return NetworkSample(
         peers=network.peers(),
+        unreached=1,
         sizes=TableSizes(nodes=3, announces=1, subscribes=2, sets_in=0, sets_out=1, fib=4),
         counters=counters,
         collisions=collisions,
@@ -40,6 +41,7 @@ def test_tables_are_gauges_and_totals_grow(tmp_path: Path) -> None:
     for line in (
         'laps_peers_open{type="via"} 1.0',  # the one whose handshake is under way does not count
         "laps_nodes_known 3.0",
+        "laps_contacts_unreached 1.0",
         'laps_sets_open{direction="out"} 1.0',
         "laps_fib_entries 4.0",
         "laps_held_bytes 0.0",

@@ -1,4 +1,4 @@
-"""The admin's tables of the network: peers, nodes, announces, subscribes, sets, FIB, policy."""
+"""The tables of the network: connections, nodes, announces, subscribes, sets, FIB, policy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from laps_relay.admin.paging import Limit, Offset, paged
 from laps_relay.admin.views import Page
+from laps_relay.core.network.dial_slots import DialRow
 from laps_relay.core.network.views import (
     AnnounceRow,
     FibRow,
@@ -59,6 +60,9 @@ class NetworkView(Protocol):
 
     def peers(self) -> Sequence[PeerRow]:
         """All connections to other relays."""
+
+    def contacts(self) -> Sequence[DialRow]:
+        """Where connections are dialled."""
 
     def peer_connection(self, session: int) -> ConnectionStats | None:
         """The figures of a peer's connection."""
@@ -115,6 +119,19 @@ class PeerItem(BaseModel):
     bytes_sent: int | None = None
     bytes_received: int | None = None
     queued_bytes: int | None = None
+
+
+class ContactItem(BaseModel):
+    """A connection that is dialled: one of network.peers, or on demand."""
+
+    contact: str
+    node: str | None = Field(description="Who must be there; null: whoever it is.")
+    on_demand: bool
+    state: str = Field(description="idle, waiting, dialling, greeting or up.")
+    session: int | None
+    failures: int = Field(description="In a row.")
+    next_try_seconds: float | None
+    reason: str = Field(description="Why it was not to be had the last time.")
 
 
 class NodeItem(BaseModel):
@@ -212,6 +229,19 @@ def _peer_item(row: PeerRow, stats: ConnectionStats | None, now: float) -> PeerI
     return item
 
 
+def _contact_item(row: DialRow, now: float) -> ContactItem:
+    return ContactItem(
+        contact=safe_text(row.contact),
+        node=None if row.node is None else str(row.node),
+        on_demand=row.dynamic,
+        state=row.phase,
+        session=row.session,
+        failures=row.failures,
+        next_try_seconds=None if row.due is None else max(0.0, row.due - now),
+        reason=safe_text(row.last_reason),
+    )
+
+
 def _node_item(row: NodeRow) -> NodeItem:
     return NodeItem(
         node=str(row.node),
@@ -302,6 +332,14 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
             offset,
             page_limit,
             lambda row: _peer_item(row, source.peer_connection(row.session), source.now),
+        )
+
+    @app.get("/v1/network/contacts", response_model=Page[ContactItem], tags=["network"])
+    async def contacts(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
+        """Connections that this relay dials, also those that it does not get."""
+        source = view()
+        return paged(
+            source.contacts(), limit, offset, page_limit, lambda row: _contact_item(row, source.now)
         )
 
     @app.get("/v1/network/nodes", response_model=Page[NodeItem], tags=["network"])

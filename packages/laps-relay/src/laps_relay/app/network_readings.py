@@ -8,6 +8,7 @@ from pathlib import Path
 from laps_relay.admin.network_api import PolicyState
 from laps_relay.admin.paging import LazyRows
 from laps_relay.app.joined_edge import JoinedEdge
+from laps_relay.core.network.dial_slots import DialRow, Phase
 from laps_relay.core.network.forwarding import PeerPlaneCounters
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.core.network.views import (
@@ -55,6 +56,10 @@ class NetworkReadings:
         """All connections to other relays."""
         return self.relay.peers()
 
+    def contacts(self) -> Sequence[DialRow]:
+        """Where connections are dialled."""
+        return self.relay.contacts()
+
     def peer_connection(self, session: int) -> ConnectionStats | None:
         """The figures of a peer's connection."""
         port = self.server.ports.get(session)
@@ -91,6 +96,7 @@ class NetworkReadings:
         peers = self.peers()
         return NetworkSample(
             peers=peers,
+            unreached=self._unreached(),
             sizes=self.relay.sizes(),
             counters=self.counters(),
             collisions=self.relay.interest_counters().collisions
@@ -100,6 +106,14 @@ class NetworkReadings:
                 for row in peers
                 if (stats := self.peer_connection(row.session)) is not None
             },
+        )
+
+    def _unreached(self) -> int:
+        """Contacts of the configuration without a session, in either direction."""
+        there = {row.node for row in self.peers()} - {None}
+        return sum(
+            row.phase != Phase.UP.value and not row.dynamic and row.node not in there
+            for row in self.contacts()
         )
 
     # Who is behind a session, for records

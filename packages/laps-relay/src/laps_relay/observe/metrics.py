@@ -63,15 +63,7 @@ class Metrics:
         self.dropped_bytes = counter("laps_dropped_bytes", "Bytes dropped for slowness.")
         self.duplicate_objects = counter("laps_duplicate_objects", "Objects that came twice.")
         # The network
-        self.peers = gauge("laps_peers_open", "Sessions with other relays.", "type")
-        self.nodes = gauge("laps_nodes_known", "Nodes in the node information base.")
-        self.network_announces = gauge("laps_network_announces_known", "Announces of the network.")
-        self.network_subscribes = gauge(
-            "laps_network_subscribes_known", "Subscribes of the network."
-        )
-        self.sets = gauge("laps_sets_open", "Subscriber node sets.", "direction")
-        self.fib_entries = gauge("laps_fib_entries", "Entries of the FIB.")
-        self.held_bytes = gauge("laps_held_bytes", "Bytes that wait for their set.")
+        self._show_tables(gauge)
         self.sets_refused = counter(
             "laps_sets_refused", "Sets of peers with targets that are not served.", "reason"
         )
@@ -102,6 +94,21 @@ class Metrics:
         self.telemetry_records = counter(
             "laps_telemetry_records", "Telemetry records, by what became of them.", "outcome"
         )
+
+    def _show_tables(self, gauge: Callable[..., Gauge]) -> None:
+        """What a relay knows of the network, and whom it reaches."""
+        self.peers = gauge("laps_peers_open", "Sessions with other relays.", "type")
+        self.contacts_unreached = gauge(
+            "laps_contacts_unreached", "Configured connections to other relays that are not there."
+        )
+        self.nodes = gauge("laps_nodes_known", "Nodes in the node information base.")
+        self.network_announces = gauge("laps_network_announces_known", "Announces of the network.")
+        self.network_subscribes = gauge(
+            "laps_network_subscribes_known", "Subscribes of the network."
+        )
+        self.sets = gauge("laps_sets_open", "Subscriber node sets.", "direction")
+        self.fib_entries = gauge("laps_fib_entries", "Entries of the FIB.")
+        self.held_bytes = gauge("laps_held_bytes", "Bytes that wait for their set.")
 
     def _count_losses(self, counter: Callable[..., Counter]) -> None:
         """What relays lose or refuse between them."""

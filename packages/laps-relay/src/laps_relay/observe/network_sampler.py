@@ -21,6 +21,8 @@ class NetworkSample(NamedTuple):
     """What was read at one time."""
 
     peers: Sequence[PeerRow]
+    unreached: int
+    """Connections of the configuration that are not there."""
     sizes: TableSizes
     counters: PeerPlaneCounters
     collisions: int
@@ -47,6 +49,7 @@ class NetworkSampler:
         kinds = Counter(row.relay_type for row in sample.peers if row.node is not None)
         for kind, count in kinds.items():
             m.peers.labels(kind).set(count)
+        m.contacts_unreached.set(sample.unreached)
         sizes = sample.sizes
         m.sets.labels("in").set(sizes.sets_in)
         m.sets.labels("out").set(sizes.sets_out)

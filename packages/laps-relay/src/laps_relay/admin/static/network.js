@@ -24,6 +24,15 @@ const COLUMNS = {
     ['Queued', 'queued_bytes', 'bytes'],
     ['Leaving', 'leaving', 'yes'],
   ],
+  contacts: [
+    ['Contact', 'contact', 'name'],
+    ['State', 'state', 'text'],
+    ['Session', (row) => row.session ?? '-', 'text'],
+    ['Dialled', (row) => (row.on_demand ? 'on demand' : 'by configuration'), 'text'],
+    ['Failures', 'failures', 'count'],
+    ['Next try', 'next_try_seconds', 'seconds'],
+    ['Last reason', (row) => row.reason || '-', 'text'],
+  ],
   nodes: [
     ['Node', 'node', 'name'],
     ['Type', 'type', 'text'],

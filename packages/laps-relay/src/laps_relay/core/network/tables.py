@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laps_relay.core.network.core import NetworkCore
+from laps_relay.core.network.dial_slots import DialRow
 from laps_relay.core.network.forwarding import PeerPlaneCounters
 from laps_relay.core.network.interests import InterestCounters
 from laps_relay.core.network.rows import (
@@ -86,6 +87,10 @@ class NetworkTables(NetworkCore):
     def peers(self) -> list[PeerRow]:
         """All connections."""
         return peer_rows(self._links)
+
+    def contacts(self) -> list[DialRow]:
+        """Where connections are dialled, and how far each has come."""
+        return self._dialler.rows()
 
     def sizes(self) -> TableSizes:
         """How much there is, without making a row."""
