@@ -34,6 +34,8 @@ OF_KINDS = (
     (32, "narrow"),  # datagrams wait for longer than a flight when a policy comes
     (49, "narrow"),  # a Via has drained for its time, and streams for it wait two relays away
     (16, "planned"),  # a relay of a ring leaves, and the way round it is too long for some
+    (74, "planned"),  # who may not have a track does not hear of its publisher either
+    (103, "planned"),  # copies that go round a country meet the others behind it
     (38, "faults"),  # a refusal is lost on an old way back, and its subscriber was served before
 )
 """The same of seeds that are of another kind by themselves."""

@@ -24,7 +24,7 @@ from typing import Final
 from laps_relay.core.network.events import SetGone, SubscribeGone
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.probing import MAX_PROBES
-from laps_relay.sim.borders import check_borders
+from laps_relay.sim.borders import check_borders, told
 from laps_relay.sim.clients import Want
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
@@ -252,7 +252,7 @@ class Checks:
                 publishers
                 and heard
                 and self._excluded(process, track)
-                and not _refused_by_policy(want, hidden=self._world.moqt)
+                and not _refused_by_policy(want, hidden=self._hidden(publishers, process, track))
             ):
                 raise self._fail("answer", f"{contact} may not have {track}, and was told {answer}")
             if is_served and answer is not Answer.ACCEPTED:
@@ -266,6 +266,21 @@ class Checks:
                 and not self._answer_lost(publishers, contact)
             ):
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
+
+    def _hidden(self, publishers: list[RelayProcess], process: RelayProcess, track: str) -> bool:
+        """Whether it cannot be told that policy is the reason.
+
+        Clients of MoQT are told in words of their own, and who hears of no publisher that there is
+        none.
+        """
+        world = self._world
+        return world.moqt or (
+            bool(world.policy.borders)
+            and not any(
+                process.spec.node_id in told(world, "announce", track, origin.spec.node_id)
+                for origin in publishers
+            )
+        )
 
     def _answer_lost(self, publishers: list[RelayProcess], contact: str) -> bool:
         """Whether a fault may have taken the refusals that followed from a policy: said once."""

@@ -207,6 +207,7 @@ class Deeds:
             return
         world.policy, scope = loaded(world, deed)
         world.policy_since = world.clock.now
+        world.ledger.split.update(world.policy.links)
         world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
         self._narrowed(1.0, (scope,))

@@ -118,6 +118,7 @@ class Ledger:
         "lost",
         "moved",
         "published",
+        "split",
         "stirred",
         "unnamed",
         "waiting",
@@ -135,6 +136,9 @@ class Ledger:
         """When the last route to a relay changed, by its contact."""
         self.stirred = -math.inf
         """Until when copies may meet whatever their targets: a policy is new, or targets move."""
+        self.split: set[str] = set()
+        """Classes for which some links are closed: copies that must go round them may meet others
+        again, behind them."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
@@ -248,7 +252,7 @@ class Ledger:
 
     def _may_meet(self, group: Group) -> bool:
         """Whether ways to receivers of a group changed while it was under way, or just before."""
-        if group.began <= self.stirred:
+        if group.began <= self.stirred or group.flow.scope in self.split:
             return True
         last = group.began - self.flight
         return any(

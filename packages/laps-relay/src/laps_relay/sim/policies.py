@@ -74,6 +74,9 @@ def with_borders(made: Scenario, dice: Dice, kind: str) -> Scenario:
         region = draw.choice(sorted({relay.region for relay in made.topology.relays}))
         side, what = draw.choice(("import", "export")), draw.choice(("announce", "subscribe"))
         whose, scope = draw.choice(("peer", "source")), draw.choice(("t0", "t1", "t2"))
+        if (side, what) == ("import", "subscribe"):
+            # Where some peers refuse what others take, a subscriber hears of both, in turn.
+            whose = "source"
         text = f"filter {scope} {side} {what} {whose}"
         made = _and_policy(made, Deed(made.healed + 3.0, "policy", (region,), text=text))
     return made
