@@ -6,7 +6,9 @@
                  |
                  '----> our FETCH to a publisher --FETCH_OK-> FETCH_OK
                                                  --objects--> kept, and passed on by the plane
-                                                 --error----> what the cache has of it, if anything
+                                                 --error----> the next one: a publisher, or the
+                                                              relay network; at last what the cache
+                                                              has of it, if anything
 
 A joining FETCH ends where its subscription began; if that has no answer yet, it waits for it.
 """
@@ -194,8 +196,11 @@ class Fetches:
 
     # Our FETCH
 
-    def _publishers(self, track: Track) -> list[Client]:
-        """Who may have a track's objects: those that feed it, then those that announced it."""
+    def _publishers(self, job: FetchJob, track: Track) -> list[Client]:
+        """Who may have a track's objects: those that feed it, then those that announced it.
+
+        The relay network comes last, and is not asked for what it asks for itself.
+        """
         found = {
             source.client: None
             for source in track.sources.values()
@@ -206,7 +211,10 @@ class Fetches:
         for offer in reversed(offers):
             if offer.client.usable and not offer.client.info.peering:
                 found[offer.client] = None
-        return list(found)
+        if not job.client.info.peering:
+            upstreams = self._context.upstreams.clients.values()
+            found.update((each, None) for each in upstreams if each.usable and each.info.fetches)
+        return [client for client in found if client not in job.asked]
 
     def _relay(self, job: FetchJob, track: Track, span: Span) -> bool:
         """Ask a publisher; False if there is none that can be asked."""
@@ -216,7 +224,8 @@ class Fetches:
             group_order=job.message.parameters.group_order,
         )
         target = StandaloneFetch(track.name, span.start, wire_end(span.end))
-        for client in self._publishers(track):
+        for client in self._publishers(job, track):
+            job.asked.append(client)
             asked = context.ask(client, no_retry, client.wire.fetch, target, parameters)
             if asked.request_id is None:
                 continue
@@ -271,11 +280,15 @@ class Fetches:
         if code in _ABOUT_THE_RANGE:
             self.fail(now, job, code, reason)
             return
-        # A live publisher keeps no history: what we kept of it is better than nothing.
         context = self._context
-        context.timers.cancel((Due.FILL, job))
         context.plane.cancel_fetch(now, job.subscription, reset_code(job.client.draft, "CANCELLED"))
-        self._make_do(now, job, code, reason)
+        job.error = job.error or (code, reason)
+        track, span = job.track, job.span
+        if track is not None and span is not None and self._relay(job, track, span):
+            return  # for as long as the first one had
+        # A live publisher keeps no history: what we kept of it is better than nothing.
+        context.timers.cancel((Due.FILL, job))
+        self._make_do(now, job, *job.error)
 
     def leg_lost(self, now: float, leg: FetchLeg) -> None:
         """The publisher ended our FETCH, or its session is gone."""

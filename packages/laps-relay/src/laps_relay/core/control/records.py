@@ -337,6 +337,10 @@ class FetchJob:
     span: Span | None = None
     answered: bool = False
     leg: FetchLeg | None = None
+    asked: list[Client] = field(default_factory=list)
+    """Who was asked already."""
+    error: tuple[RequestErrorCode, str] | None = None
+    """What the first of them said."""
     grant: Grant | None = None
 
     @property

@@ -19,6 +19,8 @@ from laps_relay.core.network.dial_slots import RandomSource
 from laps_relay.core.network.dialling import Dialler
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.fetch_roads import FetchRoads
+from laps_relay.core.network.fetches import Fetches
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.guests import GuestFactory, GuestWire
 from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
@@ -108,6 +110,7 @@ class NetworkParts:
         "_dialler",
         "_events",
         "_feeds",
+        "_fetches",
         "_guests",
         "_hasher",
         "_interests",
@@ -161,8 +164,7 @@ class NetworkParts:
 
         ``order`` says which of several ways to a node is best (:mod:`.selection`).
         """
-        self._settings = settings
-        self._policy = policy
+        self._settings, self._policy = settings, policy
         self._local: LocalSide | None = None
         self._guests: GuestFactory | None = None
         self._contexts = contexts
@@ -197,6 +199,7 @@ class NetworkParts:
         )
         self._advertiser = Advertiser(self._nib, self.announces, self.subscribes)
         self._interests = Interests(identity, settings, hasher, self)
+        self._fetches = Fetches(node, self._roads(contexts), hasher)
         self._peers = Peers(
             identity,
             settings,
@@ -239,6 +242,21 @@ class NetworkParts:
         """Who is to be dialled on demand, and where."""
         self._withheld = Withheld(self._hearers)
         self._dialled_servers: dict[NodeId, tuple[str, ...]] = {}
+
+    def _roads(self, contexts: Callable[[], int]) -> FetchRoads:
+        """The relay as its fetches see it."""
+        return FetchRoads(
+            self._own.node_id,
+            self,
+            links=self._links,
+            nib=self._nib,
+            sets=self._sets,
+            plane=self._plane,
+            interests=self._interests,
+            server=self._server,
+            contexts=contexts,
+            send=self._send,
+        )
 
     # What Interests asks
 

@@ -27,6 +27,8 @@ from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network import events
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.fetch_commands import FetchCommands
+from laps_relay.core.network.fetch_host import FetchSide
 from laps_relay.core.network.guests import GuestFactory
 from laps_relay.core.network.interfaces import (
     Answer,
@@ -37,7 +39,6 @@ from laps_relay.core.network.interfaces import (
 )
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.plans import Plan
-from laps_relay.core.network.tables import NetworkTables
 from laps_relay.core.timers import earliest, first_of
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
@@ -59,7 +60,7 @@ PARTING: Final = 10.0
 """How long a connection that is not configured any more may last, in seconds."""
 
 
-class NetworkRelay(NetworkTables):
+class NetworkRelay(FetchCommands):
     """See the module."""
 
     __slots__ = ()
@@ -173,10 +174,12 @@ class NetworkRelay(NetworkTables):
 
     # The local side
 
-    def attach(self, local: LocalSide, sink: DataSink) -> None:
-        """Join our own clients, before any of them comes."""
+    def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
+        """Join our own clients, before any of them comes; ``fetches``: as far as they fetch."""
         self._local = local
         self._plane.attach(sink)
+        if fetches is not None:
+            self._fetches.attach(fetches)
 
     def set_guests(self, guests: GuestFactory) -> None:
         """Who takes sessions that are none of the network's own, before any of them comes."""

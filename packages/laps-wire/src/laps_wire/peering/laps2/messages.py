@@ -13,6 +13,7 @@ whole messages is in :mod:`laps_wire.peering.laps2.framing`.
                     SubscribeAdvertise SubscribeWithdraw  SubscribeResponse
     synchronising   SyncRequest  SyncBegin  SyncEnd
     forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused
+    fetching        FetchRequest  FetchResponse  FetchCancel
     may be ignored  Probe  ProbeResponse  PlanNotice
 """
 
@@ -24,6 +25,14 @@ from typing import Any, Final, TypeAlias
 from laps_wire.layout import U64, VARINT, Choice, Layout, Prefixed
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import Bases, MessageType, PlanState
+from laps_wire.peering.laps2.fetching import (
+    FETCH_CANCEL,
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    FetchCancel,
+    FetchRequest,
+    FetchResponse,
+)
 from laps_wire.peering.laps2.fields import CONTACTS, REASON, Bits, Maybe
 from laps_wire.peering.laps2.forwarding import (
     SNS_ADVERTISE,
@@ -81,6 +90,9 @@ __all__ = [
     "ConnectResponse",
     "ControlLatch",
     "Drain",
+    "FetchCancel",
+    "FetchRequest",
+    "FetchResponse",
     "Keepalive",
     "Message",
     "NodeAdvertise",
@@ -236,6 +248,9 @@ LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
     MessageType.SNS_UPDATE: SNS_UPDATE,
     MessageType.SNS_WITHDRAW: SNS_WITHDRAW,
     MessageType.SNS_REFUSED: SNS_REFUSED,
+    MessageType.FETCH_REQUEST: FETCH_REQUEST,
+    MessageType.FETCH_RESPONSE: FETCH_RESPONSE,
+    MessageType.FETCH_CANCEL: FETCH_CANCEL,
     MessageType.PROBE: Layout(
         Probe,
         ("probe_id", VARINT),
@@ -291,6 +306,9 @@ Message: TypeAlias = (
     | SnsUpdate
     | SnsWithdraw
     | SnsRefused
+    | FetchRequest
+    | FetchResponse
+    | FetchCancel
     | Probe
     | ProbeResponse
     | PlanNotice
