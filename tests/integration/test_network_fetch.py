@@ -137,3 +137,15 @@ async def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
                 assert (await anext(found)).location == (0, 0)
             await until(lambda: quiet(left, right))
             assert await fetched(bob, 18, 18) == [(18, 0), (18, 1), (18, 2)]
+
+
+async def test_a_long_answer(tmp_path: Path) -> None:
+    """Megabytes, in many pieces."""
+    async with network(tmp_path) as net:
+        left, right = await two_edges(net, "edge-via-edge")
+        async with left.connect() as alice, right.connect() as bob:
+            await fill(left, alice, range(25), size=100_000)
+            await announced(net)
+            expected = [(group, index) for group in range(24) for index in range(3)]
+            assert await fetched(bob, 0, 23) == expected
+            await until(lambda: quiet(left, right))

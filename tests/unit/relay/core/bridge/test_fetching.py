@@ -78,7 +78,7 @@ def at_rest(world: World) -> bool:
             (
                 port.bridge._fetching._asked,
                 port.bridge._fetching._requests,
-                port.bridge._fetching._streams,
+                port.bridge._fetching.streams,
                 port.bridge._fetching._served,
                 port.bridge._fetching._outlets,
                 len(port.bridge._fetching._timers),
@@ -200,6 +200,21 @@ def test_an_edge_that_ends_what_it_had_accepted() -> None:
     assert at_rest(world)
 
 
+def test_readers_that_come_together_cost_the_network_one() -> None:
+    world, _, two, _ = edges()
+    readers = [two.connect(D18) for _ in range(5)]
+    # Up to an object, as those who join ask: the end of a group is not known from afar.
+    exact = StandaloneFetch(TRACK, Location(0, 0), Location(1, 2))
+    for reader in readers:
+        reader.request = reader.session.fetch(exact)
+    world.settle()
+    assert len(calls(world, two, "fetch")) == 1
+    assert two.relay.take_fetch_joins() == 4
+    for reader in readers:
+        assert got(reader) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert at_rest(world)
+
+
 def test_cancelled_while_it_comes() -> None:
     world, one, two, publisher = edges()
     reader = ask(two, StandaloneFetch(TRACK, Location(0, 0), Location(9, 0)))
@@ -293,8 +308,9 @@ def test_streams_that_end_before_they_begin(end: str) -> None:
     assert reader.egress.resets() != [None]
     # What comes behind is about nothing.
     bridge.fetch_answered(world.now, fetch_id, 0, "", SubscribeData())
-    assert not bridge._fetching.stream_data(world.now, 5, b"more", False)
-    assert not bridge._fetching.stream_reset(world.now, 5, 0)
+    bridge.stream_data(world.now, 5, b"more", False)
+    bridge.stream_reset(world.now, 5, 0)
+    assert bridge._fetching.streams == {}
 
 
 def test_a_header_in_pieces() -> None:

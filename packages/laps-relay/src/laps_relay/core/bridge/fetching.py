@@ -107,9 +107,9 @@ class Fetching:
         "_plane",
         "_requests",
         "_served",
-        "_streams",
         "_timers",
         "strays",
+        "streams",
     )
 
     def __init__(
@@ -128,7 +128,8 @@ class Fetching:
         self._clock = clock
         self._asked: dict[int, _Asked] = {}
         self._requests: dict[int, _Asked] = {}
-        self._streams: dict[int, _Asked] = {}
+        self.streams: dict[int, _Asked] = {}
+        """Of answers that come, by their numbers at the sink."""
         self._served: dict[FetchHandle, _Served] = {}
         self._timers: Timers[_Asked | _Served] = Timers()
         self.strays = 0
@@ -230,18 +231,14 @@ class Fetching:
             self.strays += 1
             return False
         record.stream = stream
-        self._streams[stream] = record
+        self.streams[stream] = record
         self._timers.cancel(record)
         self._data(now, record, stream, data, fin)
         return True
 
-    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> bool:
-        """More of a stream; False if it is no answer."""
-        record = self._streams.get(stream)
-        if record is None:
-            return False
-        self._data(now, record, stream, data, fin)
-        return True
+    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
+        """More of one of them."""
+        self._data(now, self.streams[stream], stream, data, fin)
 
     def _data(self, now: float, record: _Asked, stream: int, data: bytes, fin: bool) -> None:
         number, draft = self._office.virtual.number, self._office.draft
@@ -265,21 +262,18 @@ class Fetching:
         if fin:
             self._ended(now, record, stream)
 
-    def stream_reset(self, now: float, stream: int, code: int) -> bool:
-        """It was abandoned; False if it is no answer."""
-        record = self._streams.get(stream)
-        if record is None:
-            return False
+    def stream_reset(self, now: float, stream: int, code: int) -> None:
+        """One of them was abandoned."""
+        record = self.streams[stream]
         number = self._office.virtual.number
         if record.held is not None:
             head = encode_fetch_header(FetchHeader(record.request_id), self._office.draft)
             self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
         self._plane.stream_reset(now, number, stream, code)
         self._ended(now, record, stream)
-        return True
 
     def _ended(self, now: float, record: _Asked, stream: int) -> None:
-        del self._streams[stream]
+        del self.streams[stream]
         record.over = True
         if self._asked.get(record.fetch_id) is not record:
             return  # it was cancelled

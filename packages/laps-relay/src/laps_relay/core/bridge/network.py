@@ -219,12 +219,16 @@ class NetworkBridge:
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
         """More of it."""
-        if not self._fetching.stream_data(now, stream, data, fin):
+        if stream in self._fetching.streams:
+            self._fetching.stream_data(now, stream, data, fin)
+        else:
             self._sink.stream_data(now, stream, data, fin)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
         """It was abandoned, or its session ended."""
-        if not self._fetching.stream_reset(now, stream, code):
+        if stream in self._fetching.streams:
+            self._fetching.stream_reset(now, stream, code)
+        else:
             self._sink.stream_reset(now, stream, code)
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:

@@ -341,6 +341,8 @@ class FetchJob:
     """Who was asked already."""
     error: tuple[RequestErrorCode, str] | None = None
     """What the first of them said."""
+    joined: bool = False
+    """Whether it has waited for another one."""
     grant: Grant | None = None
 
     @property
