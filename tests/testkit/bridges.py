@@ -27,6 +27,7 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
 from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.fetch_host import FetchHandle, FetchRefusal
 from laps_relay.core.network.forwarding import LOCAL, Ingress
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.plane.plane import Plane
@@ -39,6 +40,7 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    FLAG_FETCH,
     AnnounceInfo,
     AnnounceKind,
     DataHeader,
@@ -274,6 +276,8 @@ class World:
         """(from edge, to edge, payload) of every stream and datagram."""
         self.denied: set[tuple[int, FullTrackName]] = set()
         """(edge, track) that policy forbids."""
+        self.mute = self.deaf = False
+        """Whether answers to FETCHes, or their streams, are lost."""
         self._settling = False
 
     def port(self, edge: Edge) -> Port:
@@ -354,6 +358,8 @@ class Port:
         """Who wants what we publish, by key."""
         self.served: dict[int, SubscribeData] = {}
         """What we publish, and the publisher's answer."""
+        self.fetches: dict[int, Port] = {}
+        """Ours that are under way: who answers them."""
         self.calls: list[tuple[str, Any]] = []
         self.feeds: list[Fanout] = []
         self.directory = Directory(NETWORK)
@@ -489,6 +495,53 @@ class Port:
         self.calls.append(("pull_ended", (key, reason)))
         self._over(key, Answer.ENDED, SubscribeCode.ENDED, reason, SubscribeData())
 
+    # FetchNetwork: always in the next turn, as the answer of another relay is
+
+    def fetch(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
+        self.calls.append(("fetch", name))
+        found = [port for port in self.others() if port.matches(name)]
+        if not found:
+            return FetchRefusal(SubscribeCode.NO_PUBLISHER, "nobody announced it")
+        other, fetch_id = found[0], next(self.world.numbers)
+        handle = NodeId(self.number + 1), fetch_id
+        feed = FetchFan(other, key_of(name), self, fetch_id)
+        self.fetches[fetch_id] = other
+        self.world.queue.append(
+            lambda: other.bridge.serve_fetch(self.world.now, handle, name, data, feed)
+        )
+        return fetch_id
+
+    def unfetch(self, now: float, fetch_id: int) -> None:
+        self.calls.append(("unfetch", fetch_id))
+        other = self.fetches.pop(fetch_id, None)
+        if other is not None:
+            handle = NodeId(self.number + 1), fetch_id
+            self.world.queue.append(lambda: other.bridge.drop_fetch(self.world.now, handle))
+
+    def fetch_over(self, now: float, fetch_id: int) -> None:
+        self.calls.append(("fetch_over", fetch_id))
+        del self.fetches[fetch_id]
+
+    def fetched(self, now: float, handle: FetchHandle, data: SubscribeData) -> None:
+        self.calls.append(("fetched", handle))
+        self._tell_fetch(handle, SubscribeCode.ACCEPTED, "", data)
+
+    def fetch_refused(
+        self, now: float, handle: FetchHandle, code: int, reason: str, data: SubscribeData
+    ) -> None:
+        self.calls.append(("fetch_refused", (handle, code, reason)))
+        self._tell_fetch(handle, code, reason, data)
+
+    def _tell_fetch(self, handle: FetchHandle, code: int, reason: str, data: SubscribeData) -> None:
+        if not self.world.mute:
+            bridge = next(port for port in self.world.ports if port.number + 1 == handle[0]).bridge
+            self.world.queue.append(
+                lambda: bridge.fetch_answered(self.world.now, handle[1], code, reason, data)
+            )
+
+    def fetch_served(self, now: float, handle: FetchHandle) -> None:
+        self.calls.append(("fetch_served", handle))
+
     def _over(
         self, key: int, answer: Answer, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
@@ -533,6 +586,22 @@ class Fanout:
             self.port.world.carried.append((self.port.number, port.number, payload))
             port.bridge.datagram(now, self.header(DataKind.DATAGRAM, priority, ttl_ms), payload)
         return True
+
+
+class FetchFan(Fanout):
+    """The feed of the answer to a FETCH: to one edge."""
+
+    def __init__(self, port: Port, key: int, asker: Port, fetch_id: int) -> None:
+        super().__init__(port, key)
+        self.asker = asker
+        self.fetch_id = fetch_id
+
+    def targets(self) -> list[Port]:
+        return [] if self.port.world.deaf else [self.asker]
+
+    def header(self, kind: DataKind, priority: int, ttl_ms: int) -> DataHeader:
+        header = super().header(kind, priority, ttl_ms)
+        return header._replace(context=self.fetch_id, flags=FLAG_FETCH)
 
 
 class FanoutStream:

@@ -82,6 +82,7 @@ class HostilePeer:
         mode: Mode = Mode.BOTH,
         location: Location | None = None,
         signed: bool = False,
+        fetches: bool = False,
     ) -> None:
         self.raw = raw
         self.keys = keys
@@ -94,6 +95,7 @@ class HostilePeer:
         me = NodeSelf(node, relay_type, Stamp(epoch, 1), location=location)
         server_key = raw.connection.server_key_hash
         assert server_key is not None
+        features = [*FEATURES, *([SIGNED] * signed), *([Feature.FETCHES] * fetches)]
         self._session = PeeringSession(
             SessionConfig(
                 role=Role.DIALLER,
@@ -105,7 +107,7 @@ class HostilePeer:
                     max_message_size=MAX_MESSAGE_BYTES,
                     hash_check=self.hasher.full_name(*HASH_CHECK_NAME),
                 ),
-                features=FEATURES if not signed else tuple(sorted((*FEATURES, SIGNED))),
+                features=tuple(sorted(features)),
                 schemes=keys.schemes,
                 spki_hash=server_key,
             ),
@@ -168,10 +170,27 @@ class HostilePeer:
         """Bytes on the control stream."""
         self.stream.write(data)
 
-    def data(self, sns_id: int, payload: bytes, *, track: int = 7, fin: bool = True) -> OutStream:
+    def data(
+        self,
+        sns_id: int,
+        payload: bytes,
+        *,
+        track: int = 7,
+        fin: bool = True,
+        context: int = 1,
+        flags: int = 0,
+        payload_format: int = 0,
+    ) -> OutStream:
         """A data stream."""
         stream = self.raw.data()
-        header = DataHeader(DataKind.STREAM, sns_id, track, 1)
+        header = DataHeader(
+            DataKind.STREAM,
+            sns_id,
+            track,
+            context,
+            payload_format=payload_format,
+            flags=flags,
+        )
         stream.write(encode_data_header(header) + payload, fin)
         return stream
 

@@ -210,6 +210,9 @@ subscribe_gone: source node, stamp, full_name_hash hash, parameters
 0x28 SNS_WITHDRAW: sns_ids, parameters
 0x2a SNS_REFUSED: sns_id, set_version i, code i, targets, parameters
 0x2c DRAIN: deadline_ms i, reason, alternates contacts, parameters
+0x2e FETCH_REQUEST: source node, target node, fetch_id sns_id, hops, element_hashes hashes, name_hash hash, full_name_hash hash, scope labels, data, parameters
+0x30 FETCH_RESPONSE: source node, fetch_id sns_id, responder node, hops, code i, reason, retry_after_ms i, data, parameters
+0x32 FETCH_CANCEL: source node, target node, fetch_id sns_id, hops, parameters
 """  # noqa: E501 - one structure is one line
 
 

@@ -169,14 +169,17 @@ class Sink:
     def __init__(self) -> None:
         self.streams: dict[int, Arrived] = {}
         self.datagrams: list[tuple[DataHeader, bytes]] = []
+        self.spurns = False
+        """Whether nothing more of a stream is wanted."""
 
     def stream_opened(
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
-    ) -> None:
+    ) -> bool:
         """Keep it."""
         del now
         assert stream not in self.streams
         self.streams[stream] = Arrived(header, [data], fin)
+        return not self.spurns
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
         """Keep it."""

@@ -42,6 +42,9 @@ def test_a_cache() -> None:
     empty = cache_stat(1000, figures.take(), 5)
     assert empty is not None
     assert (empty.stored_bytes, empty.hit_age_ms, empty.late_age_ms) == (5, None, None)
+    joined = cache_stat(1000, figures.take(), 0, 3)
+    assert joined is not None
+    assert joined.fetch_joins == 3
     figures.hit(1.0, 10)
     figures.missed(30, 90.0)
     figures.expired, figures.evicted = 40, 50

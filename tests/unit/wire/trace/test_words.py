@@ -52,6 +52,8 @@ def note(words: Words, path: str, value: object, before: str = "") -> str:
         (LAPS2, "CHALLENGE.version", 0x0201, "2.1"),
         (LAPS2, "CONNECT_REFUSED.code", 0x1, "INTERNAL_ERROR"),
         (LAPS2, "SUBSCRIBE_RESPONSE.code", 1, "POLICY"),
+        (LAPS2, "FETCH_RESPONSE.code", 3, "NO_PUBLISHER"),
+        (LAPS2, "DATA_HEADER.kind and flags", 0x12, "STREAM|FETCH"),
         (LAPS2, "SNS_REFUSED.code", 1, "NOT_ADVERTISED"),
         (LAPS2, "code", 1, ""),
         (LAPS2, "PROOF.evidence.scheme", 3, "SHARED_KEY"),

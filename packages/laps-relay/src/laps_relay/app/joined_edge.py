@@ -122,7 +122,7 @@ class JoinedEdge:
             clock=lambda: server.now,
             directory=None if self._cpp is None else self._cpp.directory,
         )
-        self._network.attach(bridge, bridge)
+        self._network.attach(bridge, bridge, bridge)
         return bridge
 
     @property

@@ -135,7 +135,7 @@ class Recording:
             self._writer.put(body, ago=now - sent_at)
         clients = self._plane.take_clients()
         self._waiting += [*self._reports.records(window_ms, clients, connections, self._text)]
-        cached = cache_stat(window_ms, *self._plane.take_cache())
+        cached = cache_stat(window_ms, *self._plane.take_cache(), self._relay.take_fetch_joins())
         if cached is not None:
             self._writer.put(cached)
         if network is not None:

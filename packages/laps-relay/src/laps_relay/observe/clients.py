@@ -57,9 +57,11 @@ class Reports:
             )
 
 
-def cache_stat(window_ms: int, traffic: CacheTraffic, stored: int) -> CacheStat | None:
+def cache_stat(
+    window_ms: int, traffic: CacheTraffic, stored: int, joins: int = 0
+) -> CacheStat | None:
     """The record of a cache; None if there is nothing in it and nothing happened."""
-    if traffic.is_idle and not stored:
+    if traffic.is_idle and not stored and not joins:
         return None
     return CacheStat(
         window_ms=window_ms,
@@ -67,7 +69,7 @@ def cache_stat(window_ms: int, traffic: CacheTraffic, stored: int) -> CacheStat 
         miss_bytes=traffic.missed,
         expired_bytes=traffic.expired,
         evicted_bytes=traffic.evicted,
-        fetch_joins=0,
+        fetch_joins=joins,
         stored_bytes=stored,
         hit_age_ms=traffic.hits.histogram() if traffic.hits.bytes else None,
         late_age_ms=traffic.late.histogram() if traffic.late.bytes else None,

@@ -177,7 +177,8 @@ def _version(value: int) -> str:
 
 def _kind_and_flags(value: int) -> str:
     overlap = "|OVERLAP" if value & 0x1 else ""
-    return f"{_member(DataKind)(value >> 4)}{overlap}"
+    fetch = "|FETCH" if value & 0x2 else ""
+    return f"{_member(DataKind)(value >> 4)}{overlap}{fetch}"
 
 
 LAPS2: Final[Words] = {
@@ -191,6 +192,7 @@ LAPS2: Final[Words] = {
     "parameters.id": _member(ParameterId),
     "CONNECT_REFUSED.code": _member(CloseCode),
     "SUBSCRIBE_RESPONSE.code": _member(SubscribeCode),
+    "FETCH_RESPONSE.code": _member(SubscribeCode),
     "SNS_REFUSED.code": _member(SnsRefusal),
     "DATA_HEADER.kind and flags": _kind_and_flags,
     "DATA_HEADER.format": _member(PayloadFormat),

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.bridge.bodies import error_data, ok_data, read_error, read_ok, subscribe_data
+from laps_relay.core.bridge.bodies import (
+    error_data,
+    fetch_ok_data,
+    ok_data,
+    read_error,
+    read_fetch_ok,
+    read_ok,
+    subscribe_data,
+)
 from laps_relay.core.network.bodies import read_subscribe
 from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode
 from laps_wire.moqt.control import encode
 from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.messages import RequestError, Subscribe, SubscribeOk
+from laps_wire.moqt.messages import FetchOk, RequestError, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Location, Redirect, Token
+from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import SubscribeData
 from testkit.edge_net import TRACK
 from testkit.plane import D16
@@ -59,3 +68,12 @@ def test_a_refusal_goes_along_without_a_redirect() -> None:
 def test_what_cannot_be_read_is_absent(data: SubscribeData) -> None:
     assert read_ok(data) == (None, ())
     assert read_error(data) is None
+
+
+@pytest.mark.parametrize("draft", list(Draft))
+def test_an_answer_to_a_fetch_goes_along(draft: Draft) -> None:
+    request_id = 0 if draft is Draft.D16 else None
+    ok = FetchOk(request_id, True, Location(4, 2))
+    assert read_fetch_ok(fetch_ok_data(ok, draft)) == (Location(4, 2), True, ())
+    assert read_fetch_ok(SubscribeData()) is None
+    assert read_fetch_ok(SubscribeData(18, b"\xff")) is None

@@ -8,7 +8,7 @@ from laps_wire.moqt.session import RequestAccepted, RequestRejected
 from laps_wire.moqt.structures import Location
 from laps_wire.names import Namespace
 from laps_wire.peering.laps2 import AnnounceKind, SubscribeData
-from testkit.bridges import NETWORK, key_of
+from testkit.bridges import NETWORK, World, key_of
 from testkit.edge_client import ClientNet, KeptFeed, served
 from testkit.edge_net import NAMESPACE, TRACK, track_of
 from testkit.plane import D18, bodies, subgroup
@@ -60,6 +60,22 @@ def test_the_past_is_not_asked_for() -> None:
     edge.track_status(TRACK)
     net.world.settle()
     assert edge.open_requests
+
+
+def test_the_past_is_asked_of_who_has_it() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    publisher = one.publisher(D18, TRACK)
+    publisher.send(subgroup(D18, bodies(2), end_of_group=True))
+    client = two.connect(D18)
+    client.request = client.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(0, 0)))
+    world.settle()
+    client.one(RequestAccepted)
+    request_id, items = client.egress.fetched()
+    assert (request_id, len(items)) == (client.request, 2)
+    edge = world.port(two).bridge.client
+    assert edge.poll_timeout() is None
+    edge.handle_timeout(world.now)
 
 
 def test_ends() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.bridge.egress import FeedEgress, Outlet, alias_at, alias_of
+from laps_relay.core.bridge.egress import FeedEgress, FetchOutlet, Outlet, alias_at, alias_of
 from laps_relay.core.plane.priority import publisher_priority, stream_priority
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
+from laps_wire.nodeid import NodeId
 from testkit.edge_client import KeptFeed
 from testkit.plane import D18, FakeStream, bodies, subgroup
 
@@ -131,3 +132,24 @@ def test_the_publishers_part_of_a_priority() -> None:
     for publisher in (0, 128, 255):
         value = stream_priority(200, publisher, GroupOrder.DESCENDING, 2**40, 2**20)
         assert publisher_priority(value) == publisher
+
+
+def test_the_answer_to_a_fetch_goes_into_its_own_feed() -> None:
+    rig, answer, handle = Rig(), KeptFeed(), (NodeId(2), 7)
+    told: list[tuple[object, bool]] = []
+    fetches = {4: FetchOutlet(answer, handle, lambda who, begins: told.append((who, begins)))}
+    egress = FeedEgress(lambda: 100.0, rig.outlets, fetches=fetches)
+    stream = egress.open_unidirectional(priority=URGENT)
+    stream.write(b"\x05\x04")
+    assert told == [(handle, True)]
+    stream.write(b"objects", True)
+    assert told == [(handle, True), (handle, False)]
+    assert answer.opened == [(17, 0, None)]
+    assert [each.data for each in answer.egress.streams] == [b"\x05\x04objects"]
+    second = egress.open_unidirectional()
+    second.write(b"\x05\x04")
+    second.reset(3)
+    assert told[2:] == [(handle, True), (handle, False)]
+    # Request 5 was given up.
+    egress.open_unidirectional().write(b"\x05\x05")
+    assert egress.lost_streams == 1

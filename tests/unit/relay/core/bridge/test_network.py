@@ -14,7 +14,7 @@ from laps_relay.core.network.interfaces import Answer
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.messages import Publish, Subscribe, SubscribeOk
+from laps_wire.moqt.messages import Publish, StandaloneFetch, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import (
     NamespaceAdvertised,
@@ -29,7 +29,15 @@ from laps_wire.moqt.session import (
 from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind, Stamp, SubscribeCode
+from laps_wire.peering.laps2 import (
+    FLAG_FETCH,
+    AnnounceInfo,
+    AnnounceKind,
+    DataHeader,
+    DataKind,
+    Stamp,
+    SubscribeCode,
+)
 from testkit.bridges import HASHER, NETWORK, Client, Edge, World, key_of
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, RuleBook, track_of
 from testkit.plane import D16, D18, bodies, subgroup
@@ -574,3 +582,30 @@ def test_a_bridge_needs_no_directory() -> None:
     world.settle()
     bridge.vanished(world.now, AnnounceKind.TRACK, TRACK)
     assert not watcher.take(RequestReceived)
+
+
+def test_a_fetch_is_answered_by_another_edge() -> None:
+    world = World()
+    one, two = world.edge(), world.edge()
+    publisher = one.publisher(D18, TRACK)
+    publisher.send(subgroup(D18, bodies(2), end_of_group=True))
+    target = StandaloneFetch(TRACK, Location(0, 0), Location(0, 0))
+    reader = two.connect(D18)
+    reader.request = reader.session.fetch(target)
+    world.settle()
+    reader.one(RequestAccepted)
+    assert len(reader.egress.fetched()[1]) == 2
+    # One that is given up while its publisher is still to answer.
+    slow = one.announcer(D18, NAMESPACE)
+    reader = two.connect(D18)
+    other = StandaloneFetch(track_of("slow"), Location(0, 0), Location(0, 0))
+    reader.request = reader.session.fetch(other)
+    world.settle()
+    slow.one(RequestReceived)
+    reader.session.cancel(reader.request)
+    world.settle()
+    slow.one(RequestCancelled)
+    # A stream that nobody asked for.
+    header = DataHeader(DataKind.STREAM, 1, key_of(TRACK), 99, payload_format=18, flags=FLAG_FETCH)
+    assert not world.port(two).bridge.stream_opened(world.now, 999, header, b"", False)
+    assert world.port(two).bridge.misplaced == 1

@@ -35,6 +35,7 @@ from laps_wire.moqt.session.events import (
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, track_of
+from testkit.upstream import Upstream
 
 both = pytest.mark.parametrize("draft", DRAFTS)
 pairs = pytest.mark.parametrize(("first", "second"), [(a, b) for a in DRAFTS for b in DRAFTS])
@@ -501,3 +502,47 @@ def test_a_publisher_comes_while_a_fetch_is_relayed() -> None:
     net.publisher(Draft.D18)
     assert key in net.plane.relayed
     assert net.plane.cancelled == []
+
+
+# Others who may have it
+
+
+@both
+def test_the_next_publisher_is_asked_and_the_first_error_counts(draft: Draft) -> None:
+    net = EdgeNet()
+    publishers = [net.announcer(draft), net.announcer(draft)]
+    peer = net.connect(draft)
+    fetch(net, peer)
+    (first,) = (
+        each for each in publishers if any(type(event) is RequestReceived for event in each.events)
+    )
+    second = next(each for each in publishers if each is not first)
+    first.session.reject(asked_of(first).request_id, 0x10, "not here")
+    net.settle()
+    assert peer.take(RequestRejected) == []
+    second.session.reject(asked_of(second).request_id, RequestErrorCode.NOT_SUPPORTED, "nor here")
+    net.settle()
+    error = peer.one(RequestRejected).message
+    assert (error.error_code, error.reason) == (0x10, "not here")
+    assert len(net.found(FetchRelayed)) == 2
+
+
+def test_the_network_is_asked_last_and_not_for_itself() -> None:
+    net = EdgeNet()
+    network = Upstream(net, fetches=True)
+    publisher = net.announcer(Draft.D18)
+    peer = net.connect(Draft.D18)
+    fetch(net, peer)
+    publisher.session.reject(asked_of(publisher).request_id, 0x10, "not here")
+    net.settle()
+    asked = asked_of(network)
+    network.session.accept_fetch(asked.request_id, Location(3, 0))
+    net.settle()
+    assert ok_of(peer).end_location == Location(3, 0)
+    # What it asks for itself it is not asked for.
+    other = StandaloneFetch(track_of("other"), Location(0, 0), Location(1, 0))
+    fetch(net, network, other)
+    publisher.session.reject(asked_of(publisher).request_id, 0x10, "not here")
+    net.settle()
+    assert network.one(RequestRejected).message.error_code == 0x10
+    assert network.take(RequestReceived) == []

@@ -135,6 +135,8 @@ def test_a_subscribe_goes_to_the_edges_whose_announces_match() -> None:
     server.subscribe(3, wanted(3, track("a/b/n"), 7))
     assert server.told(1, 2, 3) == {1: ([7], []), 2: ([7], [])}
     assert server.said() == []
+    announcers = server.control.announcers(wanted(3, track("a/b/n")))
+    assert sorted(announcers) == [1, 2]
     server.subscribe(3, wanted(3, track("a/b/m"), 8))
     assert server.told(1, 2, 3) == {1: ([8], [])}
     assert len(server.control) == 2

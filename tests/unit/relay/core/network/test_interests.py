@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from laps_relay.core.network.bodies import body_for
+from laps_relay.core.network.fetch_host import TrackHashes
 from laps_relay.core.network.interests import InterestCounters, Interests
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.timers import first_of
@@ -126,6 +127,8 @@ def test_who_waits_for_an_announce_and_who_has_announced_it() -> None:
     case.settle()
     assert case.interests.waiting(entry) == [(US, KEY), (NodeId(1), KEY)]
     assert case.interests.announcers(theirs) == [NodeId(2)]
+    track = TrackHashes(theirs.element_hashes, theirs.name_hash, KEY)
+    assert case.interests.holders(track) == [NodeId(2)]
     # What we announce ourselves we answer ourselves.
     case.interests.announce(0.0, AnnounceKind.TRACK, NAME)
     assert case.interests.announcers(theirs) == []

@@ -47,12 +47,17 @@ def test_what_is_out_of_range_is_brought_into_it() -> None:
 def test_features_ascend_and_follow_the_settings() -> None:
     plain = NetworkSettings(plaintext_names=False, signed_nodes=False)
     full = NetworkSettings(plaintext_names=True, signed_nodes=True)
-    assert features_of(plain, Role.LISTENER, RelayType.EDGE) == (Feature.DATAGRAMS, Feature.PROBES)
+    assert features_of(plain, Role.LISTENER, RelayType.EDGE) == (
+        Feature.DATAGRAMS,
+        Feature.PROBES,
+        Feature.FETCHES,
+    )
     assert features_of(full, Role.LISTENER, RelayType.VIA) == (
         Feature.DATAGRAMS,
         Feature.PROBES,
         Feature.SIGNED_NODES,
         Feature.PLAINTEXT_NAMES,
+        Feature.FETCHES,
     )
 
 

@@ -636,3 +636,13 @@ def test_a_peer_that_takes_no_larger_sets() -> None:
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(4): 1}
     assert net[1].sent == {1: {1: ids(2)}, 2: {1: ids(4)}}
     assert net[1].sets.counters.over_caps == 1
+
+
+def test_a_feed_that_is_no_track() -> None:
+    """The answer to a FETCH: the best way, and nobody is told what became of it."""
+    net = SetWorld(3, LINE)
+    assert not net[1].sets.leads(feed(1))
+    net[1].sets.set_feed(net.now, feed(1), None, ids(3), "")
+    assert net[1].sets.leads(feed(1))
+    net[1].sets.set_feed(net.now, feed(2), None, ids(9), "")
+    assert not net[1].sets.leads(feed(2))

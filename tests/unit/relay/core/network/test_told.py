@@ -36,6 +36,8 @@ from laps_wire.peering.laps2 import (
     DataHeader,
     DataKind,
     Evidence,
+    Feature,
+    FetchCancel,
     NodeAdvertise,
     NodeInfo,
     NodePathItem,
@@ -56,6 +58,7 @@ from laps_wire.peering.laps2 import (
     SyncRequest,
 )
 from laps_wire.peering.laps2.data import encode_data_header
+from testkit.fetch_rig import request_of
 from testkit.relay_ends import OpenAuthenticator
 from testkit.relay_net import OTHER, TRACK, RelayNet, key_of
 
@@ -441,6 +444,21 @@ def test_too_many_announces() -> None:
     ]
     net.say(2, 1, AnnounceAdvertise(tuple(entries)))
     assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
+
+
+def test_a_fetch_of_a_peer_that_has_not_agreed_on_them() -> None:
+    net = watched()
+    link = net.relays[1]._links.by_session[net.session(1, 2)]
+    link.features -= {Feature.FETCHES}
+    net.say(2, 1, FetchCancel(NodeId(2), NodeId(1), 7, 0))
+    assert_only_2_is_gone(net, CloseCode.PROTOCOL_VIOLATION)
+
+
+def test_a_fetch_that_nobody_serves_is_refused() -> None:
+    net = watched()
+    net.say(2, 1, request_of(2, 1))
+    net.run(0.5)
+    assert net.relays[2]._fetches.asking.dropped == 1  # the answer, to what 2 did not ask
 
 
 def test_a_header_that_is_none() -> None:

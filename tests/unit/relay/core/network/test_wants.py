@@ -119,6 +119,8 @@ def test_one_subscribe_for_a_track_and_the_first_answer_counts() -> None:
     assert case.rig.taken() == [YES]
     case.answer(2, data=NO_DATA)
     assert case.rig.taken() == []
+    assert case.wants.serving(KEY) == (NodeId(1), NodeId(2))
+    assert case.wants.serving(KEY + 1) == ()
     case.want()
     assert case.rig.taken() == [YES]
     assert len(case.wants) == 1

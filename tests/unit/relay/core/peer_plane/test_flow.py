@@ -303,3 +303,20 @@ def test_what_is_not_chosen_is_left_alone() -> None:
     net.send(TIMED)
     net.send(TIMED, stream=7, fin=True)
     assert net.plane.poll_timeout() is None
+
+
+@pytest.mark.parametrize("peers", [0, 1])
+def test_a_stream_that_our_own_clients_did_not_ask_for(peers: int) -> None:
+    net = PeerNet(peers=peers, local=True)
+    net.sink.spurns = True
+    net.send(head() + b"a")
+    net.send(b"b")
+    net.send(b"c", fin=True)
+    (arrived,) = net.sink.streams.values()
+    assert arrived.data == b"a"
+    if peers:
+        # Others want it: they get all of it.
+        assert net.peer[2].streams[0].payload == b"abc"
+        assert net.peer[1].stopped == []
+    else:
+        assert net.peer[1].stopped == [(3, StreamCode.NO_SUBSCRIBERS)]

@@ -58,7 +58,7 @@ def look_up(found: Any, path: str) -> Any:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 10
     assert PAGE.count("\nexample: ") == len(EXAMPLES)
 
 

@@ -50,6 +50,11 @@ def test_every_kind_of_message_exists() -> None:
 
 
 RESPONSE = laps2.SubscribeResponse(A, 5, Stamp(1, 2), B, 0)
+FETCHES = (
+    laps2.FetchRequest(A, B, 7, 0, (1,), 2, 3),
+    laps2.FetchResponse(A, 7, B, 0, 0),
+    laps2.FetchCancel(A, B, 7, 0),
+)
 PROBE = laps2.Probe(1, A, 2)
 ANSWER = laps2.ProbeResponse(1, A, 2, 3)
 NOTICE = laps2.PlanNotice(b"plan", 1, laps2.PlanState.ACTIVE)
@@ -92,6 +97,7 @@ ANNOUNCE_END = laps2.AnnounceWithdrawal(A, Stamp(1, 2), laps2.AnnounceKind.NAMES
             laps2.SnsRefused(7, 2, 1, (A,)),
             events.SnsRefusedByPeer(sns_id=7, version=2, code=1, targets=(A,)),
         ),
+        *((message, events.FetchSaid(message=message)) for message in FETCHES),
         (PROBE, events.ProbeReceived(probe=PROBE)),
         (ANSWER, events.ProbeAnswered(response=ANSWER)),
         (NOTICE, events.PlanNoticed(notice=NOTICE)),

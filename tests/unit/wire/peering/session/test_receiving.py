@@ -118,7 +118,7 @@ def check_closed(session: PeeringSession, code: int, why: str) -> None:
     [
         (b"\x0e\x05\x00\x00\x00\x00\x00", 0x3, "left over"),
         (b"\x0e\x01\x05", 0x3, "truncated"),
-        (b"\x32\x00", 0x9, "0x32 is even and unknown"),
+        (b"\x3e\x00", 0x9, "0x3e is even and unknown"),
         (b"\x18\x80\x01\x00\x01", 0xA, "65537 bytes, at most 65536"),
         (laps2.Challenge(0x200, (), A, bytes(32), (0,)), 0x3, "CHALLENGE while"),
         (laps2.Proof(Mode.BOTH, ONE_WAY, laps2.NO_EVIDENCE), 0x3, "PROOF while"),

@@ -24,7 +24,14 @@ def rights(
     return Rights(role=role, mode=mode, direction=direction, local_type=local, peer_type=peer)
 
 
-INFORMATION = (Kind.NODE, Kind.ANNOUNCE, Kind.SUBSCRIBE, Kind.SUBSCRIBE_RESPONSE, Kind.PLAN)
+INFORMATION = (
+    Kind.NODE,
+    Kind.ANNOUNCE,
+    Kind.SUBSCRIBE,
+    Kind.SUBSCRIBE_RESPONSE,
+    Kind.PLAN,
+    Kind.FETCH,
+)
 FREE = (Kind.KEEPALIVE, Kind.DRAIN, Kind.SYNC, Kind.SYNC_REQUEST, Kind.PROBE, Kind.LATCH)
 
 
@@ -81,6 +88,7 @@ def test_sets_follow_data(
         (Kind.ANNOUNCE, True, False),
         (Kind.SUBSCRIBE, True, True),
         (Kind.SUBSCRIBE_RESPONSE, True, True),
+        (Kind.FETCH, False, False),
         (Kind.SNS, False, False),
         (Kind.SNS_REFUSED, False, False),
     ],

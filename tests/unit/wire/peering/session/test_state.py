@@ -62,6 +62,7 @@ EVERYWHERE = {
     Kind.ANNOUNCE,
     Kind.SUBSCRIBE,
     Kind.SUBSCRIBE_RESPONSE,
+    Kind.FETCH,
     Kind.SYNC_REQUEST,
     Kind.SYNC,
     Kind.SNS,

@@ -20,7 +20,7 @@ from laps_wire.moqt.control import (
     encode_subscribe_body,
 )
 from laps_wire.moqt.keyvalue import KeyValues
-from laps_wire.moqt.messages import Message, RequestError, Subscribe, SubscribeOk
+from laps_wire.moqt.messages import FetchOk, Message, RequestError, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
@@ -30,8 +30,10 @@ from laps_wire.peering.laps2 import SubscribeData
 __all__ = [
     "DRAFT",
     "error_data",
+    "fetch_ok_data",
     "ok_data",
     "read_error",
+    "read_fetch_ok",
     "read_ok",
     "subscribe_data",
 ]
@@ -42,7 +44,7 @@ DRAFT: Final = Draft.D18
 _FRAME: Final = 3
 """Type and length in front of a body: both types are below 0x40, a byte each in either draft."""
 
-M = TypeVar("M", SubscribeOk, RequestError)
+M = TypeVar("M", SubscribeOk, FetchOk, RequestError)
 
 
 # SUBSCRIBE
@@ -76,6 +78,25 @@ def read_ok(data: SubscribeData, draft: Draft = DRAFT) -> tuple[Location | None,
     return message.parameters.largest_object, properties
 
 
+# FETCH_OK
+
+
+def fetch_ok_data(message: FetchOk, draft: Draft = DRAFT) -> SubscribeData:
+    """The Edge's answer to a FETCH for the network."""
+    return SubscribeData(draft.value, _body(message, draft))
+
+
+def read_fetch_ok(
+    data: SubscribeData, draft: Draft = DRAFT
+) -> tuple[Location, bool, KeyValues] | None:
+    """What FETCH_OK says: its end, whether that is the track's, and the track's properties."""
+    message = _read(data, FetchOk)
+    if message is None:
+        return None
+    properties = properties_for(message.track_properties, Draft(data.draft), draft)
+    return message.end_location, message.end_of_track, properties
+
+
 # REQUEST_ERROR
 
 
@@ -105,7 +126,11 @@ def _body(message: Message, draft: Draft) -> bytes:
 _TYPES: Final = {
     (type(message), draft): encode(message, draft)[: _FRAME - 2]
     for draft, request_id in ((Draft.D16, 0), (Draft.D18, None))
-    for message in (SubscribeOk(request_id, 0), RequestError(request_id, 0))
+    for message in (
+        SubscribeOk(request_id, 0),
+        FetchOk(request_id, False, Location(0, 0)),
+        RequestError(request_id, 0),
+    )
 }
 
 

@@ -6,6 +6,7 @@
          <-SUBSCRIBE_OK--         <-answered---------
     Edge <-SUBSCRIBE------ Pulls  <-pull-------------
          --SUBSCRIBE_OK->         --pulled---------->       objects: FeedEgress
+    Edge --FETCH--> Fetching, if the host has any           the past; both ways
     Edge <-PUBLISH_NAMESPACE, PUBLISH- Namespaces, Publications <-offer, withdraw--
 
 Tracks are known by their key, the full-name hash; it is their alias, too, as far as an alias goes.
@@ -16,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laps_relay.core.bridge.bodies import DRAFT
-from laps_relay.core.bridge.egress import FeedEgress, alias_of
+from laps_relay.core.bridge.egress import FeedEgress, FetchOutlet, alias_of
+from laps_relay.core.bridge.fetching import Fetching, FetchNetwork
 from laps_relay.core.bridge.offers import Namespaces, Publications
 from laps_relay.core.bridge.parts import EdgeClientHost, NameHasher, Office
 from laps_relay.core.bridge.pulls import Pulls
@@ -24,10 +26,12 @@ from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.bridge.wishes import Wishes
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
+from laps_relay.core.interfaces import ForwardingPlane
 from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.network.interfaces import Answer
+from laps_relay.core.timers import earliest
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.messages import Subscribe
+from laps_wire.moqt.messages import Fetch, StandaloneFetch, Subscribe
 from laps_wire.moqt.session import (
     Event,
     PublishEnded,
@@ -57,6 +61,7 @@ class EdgeClient:
         "_virtual",
         "_wishes",
         "egress",
+        "fetching",
     )
 
     def __init__(
@@ -70,15 +75,22 @@ class EdgeClient:
         stop: Callable[[int, int], None] | None = None,
         setup: SetupOptions = NO_OPTIONS,
         draft: Draft = DRAFT,
+        fetches: tuple[ForwardingPlane, FetchNetwork] | None = None,
     ) -> None:
+        """``fetches``: the plane that answers go to, and who brings them; None: nobody does."""
         self._virtual = VirtualClient(relay, number, self._event, setup=setup, draft=draft)
         self._office = Office(relay, self._virtual, host, hasher)
         self._wishes = Wishes(self._office)
         self._pulls = Pulls(self._office)
         self._namespaces = Namespaces(self._office)
         self._publications = Publications(self._office, self._wishes)
-        self.egress = FeedEgress(clock, self._pulls.outlets, stop, draft)
+        outlets: dict[int, FetchOutlet] = {}
+        self.egress = FeedEgress(clock, self._pulls.outlets, stop, draft, outlets)
         """What the forwarding plane writes to."""
+        self.fetching: Fetching | None = None
+        """What was published before, if the others are asked for it."""
+        if fetches is not None:
+            self.fetching = Fetching(self._office, *fetches, outlets, clock)
 
     def open(self, now: float, address: str, *, upstream: bool, distant: bool = False) -> None:
         """Become a session of the Edge, which logs show with this address."""
@@ -88,6 +100,7 @@ class EdgeClient:
             peering=True,
             upstream=upstream,
             distant=distant,
+            fetches=self.fetching is not None,
             alias=lambda name: alias_of(self.key_of(name)),
         )
         self._virtual.open(now, self.egress, info)
@@ -124,11 +137,14 @@ class EdgeClient:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return self._wishes.poll_timeout()
+        fetching = None if self.fetching is None else self.fetching.poll_timeout()
+        return earliest(self._wishes.poll_timeout(), fetching)
 
     def handle_timeout(self, now: float) -> None:
         """Give up what nobody waits for any more."""
         self._wishes.handle_timeout(now)
+        if self.fetching is not None:
+            self.fetching.handle_timeout(now)
         self.pump(now)
 
     # What the Edge says
@@ -137,6 +153,10 @@ class EdgeClient:
         match event:
             case RequestReceived(message=Subscribe() as message):
                 self._wishes.subscribe(now, message)
+            case RequestReceived(
+                message=Fetch(target=StandaloneFetch() as target, parameters=parameters)
+            ) if self.fetching is not None:
+                self.fetching.asked(now, event.request_id, target, parameters)
             case RequestReceived():
                 code = RequestErrorCode.NOT_SUPPORTED
                 self._office.session.reject(event.request_id, code, "there is only the present")
@@ -152,6 +172,7 @@ class EdgeClient:
                     or self._pulls.event(now, event)
                     or self._namespaces.event(now, event)
                     or self._publications.event(now, event)
+                    or (self.fetching is not None and self.fetching.event(now, event))
                 )
             case Terminated():
                 self._office.host.edge_closed(now, event.code, event.reason)

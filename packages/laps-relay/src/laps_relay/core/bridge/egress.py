@@ -5,6 +5,7 @@
     Plane --open_unidirectional--> FeedStream
           --write(header ...)----> which track?  --alias--> Feed.open_stream, then every byte on
           --send_datagram--------> which track?  --alias--> Feed.send_datagram
+          --write(FETCH_HEADER)--> which FETCH?  --request id--> the feed of its answer
 
 The alias stands behind the type at the beginning of a stream and of a datagram, and the plane
 writes a SUBGROUP_HEADER in one piece: the first write tells the feed. Payload is never looked at,
@@ -19,15 +20,17 @@ from typing import Final
 
 from laps_relay.core.bridge.bodies import DRAFT
 from laps_relay.core.interfaces import OutStream
+from laps_relay.core.network.fetch_host import FetchHandle
 from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.plane.priority import publisher_priority
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.datagram import DEFAULT_PRIORITY as NO_PRIORITY
 from laps_wire.moqt.data.datagram import ZERO_OBJECT_ID
+from laps_wire.moqt.data.types import FETCH_HEADER_TYPE
 from laps_wire.moqt.properties import DEFAULT_PRIORITY
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["FeedEgress", "FeedStream", "Outlet", "alias_at", "alias_of"]
+__all__ = ["FeedEgress", "FeedStream", "FetchOutlet", "Outlet", "alias_at", "alias_of"]
 
 _ALIAS_MASK: Final = (1 << 62) - 1
 
@@ -72,13 +75,25 @@ class Outlet:
     """How long an object is worth sending; 0: as long as the relays like."""
 
 
+@dataclass(slots=True, eq=False)
+class FetchOutlet:
+    """Where the answer to a FETCH goes."""
+
+    feed: Feed
+    handle: FetchHandle
+    tell: Callable[[FetchHandle, bool], None]
+    """Told with True when its stream begins, and with False when it ends."""
+
+
 class FeedEgress:
     """The :class:`~laps_relay.core.interfaces.Egress` of a session in memory."""
 
     __slots__ = (
+        "_answers",
         "_begun",
         "_clock",
         "_draft",
+        "_fetches",
         "_outlets",
         "_stop",
         "lost_datagrams",
@@ -91,11 +106,16 @@ class FeedEgress:
         outlets: Mapping[int, Outlet],
         stop: Callable[[int, int], None] | None = None,
         draft: Draft = DRAFT,
+        fetches: Mapping[int, FetchOutlet] | None = None,
     ) -> None:
         self._clock = clock
         self._draft = draft
         self._outlets = outlets
         """By track alias."""
+        self._fetches = {} if fetches is None else fetches
+        """By the request id of our FETCH."""
+        self._answers: dict[OutStream, FetchOutlet] = {}
+        """Streams of theirs that are under way."""
         self._stop = stop
         self.lost_streams = 0
         """Of tracks that are not pulled any more."""
@@ -124,6 +144,8 @@ class FeedEgress:
     ) -> OutStream | None:
         """Open the stream whose first bytes these are; None if nobody wants it any more."""
         alias = alias_at(data, self._draft)
+        if alias is not None and data[0] == FETCH_HEADER_TYPE:
+            return self._answer(alias, priority, deadline)
         outlet = None if alias is None else self._outlets.get(alias)
         if outlet is None:
             self.lost_streams += 1
@@ -137,9 +159,25 @@ class FeedEgress:
         self._begun[out] = stream
         return out
 
+    def _answer(self, request_id: int, priority: int, deadline: float | None) -> OutStream | None:
+        """Open the stream that answers a FETCH; None if nobody waits for it any more."""
+        outlet = self._fetches.get(request_id)
+        if outlet is None:
+            self.lost_streams += 1
+            return None
+        out = outlet.feed.open_stream(
+            self._clock(), priority=publisher_priority(priority), deadline=deadline
+        )
+        self._answers[out] = outlet
+        outlet.tell(outlet.handle, True)
+        return out
+
     def end(self, out: OutStream) -> None:
         """Nothing more is written to it."""
         self._begun.pop(out, None)
+        outlet = self._answers.pop(out, None)
+        if outlet is not None:
+            outlet.tell(outlet.handle, False)
 
     def stream_of(self, out: OutStream) -> FeedStream | None:
         """The stream that is written to this one."""

@@ -10,6 +10,7 @@
       |        SUBSCRIBE_OK ... ---- pump ----->            ------ pulled, pull_ended --->
       |        Plane <-- objects --------------- PlaneSink  <----- DataSink -- PeerPlane
       |        Plane --- objects --> FeedEgress ------------------ Feed -----> PeerPlane
+      |        FETCH, answers ------ pump -----> Fetching -------- fetch, fetched, ... -->
 
 The shell calls :meth:`NetworkBridge.pump` where it settles its sessions, until neither the Edge nor
 the bridge has anything more to say, and gives :meth:`NetworkBridge.observe` the Edge's events.
@@ -18,21 +19,24 @@ the bridge has anything more to say, and gives :meth:`NetworkBridge.observe` the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, cast
 
 from laps_relay.core.bridge.announcements import Announcements
 from laps_relay.core.bridge.client import EdgeClient
 from laps_relay.core.bridge.directory import Directory
 from laps_relay.core.bridge.elsewhere import Elsewhere
+from laps_relay.core.bridge.fetching import Fetching, FetchNetwork
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.network.fetch_host import FetchHandle
 from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.network.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
+    FLAG_FETCH,
     AnnounceInfo,
     AnnounceKind,
     DataHeader,
@@ -43,7 +47,7 @@ from laps_wire.peering.laps2 import (
 __all__ = ["NetworkBridge", "NetworkCommands"]
 
 
-class NetworkCommands(Protocol):
+class NetworkCommands(FetchNetwork, Protocol):
     """What the bridge asks of the network core; ``NetworkRelay`` has it."""
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> object:
@@ -71,9 +75,17 @@ class NetworkCommands(Protocol):
 
 
 class NetworkBridge:
-    """Implements ``LocalSide`` and ``DataSink`` for an Edge."""
+    """Implements ``LocalSide``, ``FetchSide`` and ``DataSink`` for an Edge."""
 
-    __slots__ = ("_announcements", "_directory", "_elsewhere", "_network", "_sink", "client")
+    __slots__ = (
+        "_announcements",
+        "_directory",
+        "_elsewhere",
+        "_fetching",
+        "_network",
+        "_sink",
+        "client",
+    )
 
     def __init__(
         self,
@@ -88,7 +100,8 @@ class NetworkBridge:
     ) -> None:
         """``directory`` hears of all names, for peers that are no part of the network."""
         self._directory = directory
-        self.client = EdgeClient(relay, session, self, hasher, clock)
+        self.client = EdgeClient(relay, session, self, hasher, clock, fetches=(plane, network))
+        self._fetching = cast("Fetching", self.client.fetching)
         self._network = network
         self._sink = PlaneSink(plane, session)
         self._announcements = Announcements(lambda number: number == session)
@@ -127,7 +140,7 @@ class NetworkBridge:
     @property
     def misplaced(self) -> int:
         """Streams and datagrams from other relays that were no objects of their track."""
-        return self._sink.misplaced
+        return self._sink.misplaced + self._fetching.strays
 
     # LocalSide
 
@@ -173,21 +186,51 @@ class NetworkBridge:
                 self._directory.vanished(now, name)
         self.client.withdraw(now, kind, name)
 
+    # FetchSide
+
+    def fetch_answered(
+        self, now: float, fetch_id: int, code: int, reason: str, data: SubscribeData
+    ) -> None:
+        """What becomes of a FETCH of ours."""
+        self._fetching.answered(now, fetch_id, code, reason, data)
+        self.client.pump(now)
+
+    def serve_fetch(
+        self, now: float, handle: FetchHandle, name: FullTrackName, data: SubscribeData, feed: Feed
+    ) -> None:
+        """Another relay asks for what was published here."""
+        self._fetching.serve(now, handle, name, data, feed)
+        self.client.pump(now)
+
+    def drop_fetch(self, now: float, handle: FetchHandle) -> None:
+        """It does not want the rest."""
+        self._fetching.drop(handle)
+        self.client.pump(now)
+
     # DataSink
 
     def stream_opened(
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
-    ) -> None:
-        """A stream of a track began."""
+    ) -> bool:
+        """A stream of a track began, or the answer to a FETCH; False: nobody asked for it."""
+        if header.flags & FLAG_FETCH:
+            return self._fetching.stream_opened(now, stream, header, data, fin)
         self._sink.stream_opened(now, stream, header, data, fin)
+        return True
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
         """More of it."""
-        self._sink.stream_data(now, stream, data, fin)
+        if stream in self._fetching.streams:
+            self._fetching.stream_data(now, stream, data, fin)
+        else:
+            self._sink.stream_data(now, stream, data, fin)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
         """It was abandoned, or its session ended."""
-        self._sink.stream_reset(now, stream, code)
+        if stream in self._fetching.streams:
+            self._fetching.stream_reset(now, stream, code)
+        else:
+            self._sink.stream_reset(now, stream, code)
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
         """An object."""

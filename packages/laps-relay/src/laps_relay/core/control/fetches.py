@@ -6,7 +6,8 @@
                  |
                  '----> our FETCH to a publisher --FETCH_OK-> FETCH_OK
                                                  --objects--> kept, and passed on by the plane
-                                                 --error----> what the cache has of it, if anything
+                                                 --error----> the next one, at last the network;
+                                                              then what the cache has of it
 
 A joining FETCH ends where its subscription began; if that has no answer yet, it waits for it.
 """
@@ -18,6 +19,7 @@ from typing import Final
 from laps_relay.core.control.codes import properties_for, reset_code, upstream_code
 from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.events import FetchFailed, FetchRelayed, FetchServed
+from laps_relay.core.control.fetch_joins import PATIENCE, FetchJoins
 from laps_relay.core.control.ranges import (
     Span,
     clip,
@@ -58,10 +60,11 @@ _ABOUT_THE_RANGE: Final = (RequestErrorCode.INVALID_RANGE, RequestErrorCode.MALF
 class Fetches:
     """FETCHes under way."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "joins")
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.joins = FetchJoins()
 
     # FETCH
 
@@ -140,13 +143,20 @@ class Fetches:
             self._serve(now, job, track, span, partial=False)
             return
         fill = job.message.parameters.fill_timeout
-        if fill != 0 and self._relay(job, track, span):
-            wait = context.settings.upstream_timeout
+        joins = fill != 0 and self.joins.join(job, track, span)
+        if joins or (fill != 0 and self._relay(job, track, span)):
+            wait = PATIENCE if joins else context.settings.upstream_timeout
             if fill is not None:
                 wait = min(wait, fill / 1000)
             context.timers.set((Due.FILL, job), now + wait)
             return
         self._make_do(now, job, RequestErrorCode.DOES_NOT_EXIST, "nobody publishes this track")
+
+    def _follow(self, now: float, leg: FetchLeg) -> None:
+        """A FETCH of ours is over: those that waited for it go on."""
+        for job in self.joins.over(leg):
+            if job.track is not None and job.span is not None and not job.client.closed:
+                self._begin(now, job, job.track, job.span)
 
     def _make_do(self, now: float, job: FetchJob, code: RequestErrorCode, reason: str) -> None:
         """No publisher helps: send what the cache has, if it has anything."""
@@ -185,6 +195,7 @@ class Fetches:
             self.fail(now, job, RequestErrorCode.INTERNAL_ERROR, "the answer cannot be written")
             return
         job.answered = True
+        context.timers.cancel((Due.FILL, job))
         context.plane.serve_fetch(
             now, job.subscription, self._range(job, track, span), partial=partial
         )
@@ -194,8 +205,11 @@ class Fetches:
 
     # Our FETCH
 
-    def _publishers(self, track: Track) -> list[Client]:
-        """Who may have a track's objects: those that feed it, then those that announced it."""
+    def _publishers(self, job: FetchJob, track: Track) -> list[Client]:
+        """Who may have a track's objects: those that feed it, then those that announced it.
+
+        The relay network comes last, and is not asked for what it asks for itself.
+        """
         found = {
             source.client: None
             for source in track.sources.values()
@@ -206,7 +220,10 @@ class Fetches:
         for offer in reversed(offers):
             if offer.client.usable and not offer.client.info.peering:
                 found[offer.client] = None
-        return list(found)
+        if not job.client.info.peering:
+            upstreams = self._context.upstreams.clients.values()
+            found.update((each, None) for each in upstreams if each.usable and each.info.fetches)
+        return [client for client in found if client not in job.asked]
 
     def _relay(self, job: FetchJob, track: Track, span: Span) -> bool:
         """Ask a publisher; False if there is none that can be asked."""
@@ -216,7 +233,8 @@ class Fetches:
             group_order=job.message.parameters.group_order,
         )
         target = StandaloneFetch(track.name, span.start, wire_end(span.end))
-        for client in self._publishers(track):
+        for client in self._publishers(job, track):
+            job.asked.append(client)
             asked = context.ask(client, no_retry, client.wire.fetch, target, parameters)
             if asked.request_id is None:
                 continue
@@ -270,12 +288,19 @@ class Fetches:
         reason = error.reason or "the publisher rejected the FETCH"
         if code in _ABOUT_THE_RANGE:
             self.fail(now, job, code, reason)
+            self._follow(now, leg)
             return
-        # A live publisher keeps no history: what we kept of it is better than nothing.
         context = self._context
-        context.timers.cancel((Due.FILL, job))
         context.plane.cancel_fetch(now, job.subscription, reset_code(job.client.draft, "CANCELLED"))
-        self._make_do(now, job, code, reason)
+        job.error = job.error or (code, reason)
+        track, span = job.track, job.span
+        if track is not None and span is not None and self._relay(job, track, span):
+            self._follow(now, leg)
+            return  # for as long as the first one had
+        # A live publisher keeps no history: what we kept of it is better than nothing.
+        context.timers.cancel((Due.FILL, job))
+        self._make_do(now, job, *job.error)
+        self._follow(now, leg)
 
     def leg_lost(self, now: float, leg: FetchLeg) -> None:
         """The publisher ended our FETCH, or its session is gone."""
@@ -285,19 +310,25 @@ class Fetches:
             job.leg = None
             reason = "the publisher is gone"
             self.fail(now, job, RequestErrorCode.INTERNAL_ERROR, reason)
+        self._follow(now, leg)
 
-    def upstream_ended(self, leg: FetchLeg) -> None:
+    def upstream_ended(self, now: float, leg: FetchLeg) -> None:
         """The data stream of our FETCH is over; its answer may still come."""
         context, client = self._context, leg.client
         context.tell(client, client.wire.fetch_ended, leg.request_id)
         if client.wire.request_state(leg.request_id) is None:
             self._detach(leg)
             context.drop(leg, None)
+        self._follow(now, leg)
 
     def overdue(self, now: float, job: FetchJob) -> None:
         """The publisher takes too long (moq-transport-18, 10.2.5)."""
-        context = self._context
-        self._abandon(job)
+        context, track, span = self._context, job.track, job.span
+        if self.joins.leave(job) and track is not None and span is not None:
+            # It is not its own FETCH that takes so long.
+            self._begin(now, job, track, span)
+            return
+        self._abandon(now, job)
         context.plane.cancel_fetch(now, job.subscription, reset_code(job.client.draft, "CANCELLED"))
         self._make_do(now, job, RequestErrorCode.TIMEOUT, "the publisher does not answer")
 
@@ -307,7 +338,7 @@ class Fetches:
             leg.job.leg = None
             leg.job = None
 
-    def _abandon(self, job: FetchJob) -> None:
+    def _abandon(self, now: float, job: FetchJob) -> None:
         """Cancel our FETCH: nobody waits for it."""
         leg = job.leg
         if leg is None:
@@ -315,6 +346,7 @@ class Fetches:
         self._detach(leg)
         self._context.tell(leg.client, leg.client.wire.cancel, leg.request_id)
         self._context.drop(leg, None)
+        self._follow(now, leg)
 
     # Ends
 
@@ -363,12 +395,13 @@ class Fetches:
         self._remove(now, job)
 
     def _remove(self, now: float, job: FetchJob) -> None:
-        context = self._context
-        self._abandon(job)
-        context.drop(job, Load.FETCHES)
-        track = job.track
+        context, track = self._context, job.track
+        self.joins.leave(job)
         if track is not None:
             track.fetches.pop(job, None)
+        self._abandon(now, job)
+        context.drop(job, Load.FETCHES)
+        if track is not None:
             context.tracks.settle(now, track)
 
 

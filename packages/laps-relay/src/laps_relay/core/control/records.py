@@ -338,6 +338,12 @@ class FetchJob:
     span: Span | None = None
     answered: bool = False
     leg: FetchLeg | None = None
+    asked: list[Client] = field(default_factory=list)
+    """Who was asked already."""
+    error: tuple[RequestErrorCode, str] | None = None
+    """What the first of them said."""
+    joined: bool = False
+    """Whether it has waited for another one."""
     grant: Grant | None = None
 
     @property

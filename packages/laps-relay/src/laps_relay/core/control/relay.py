@@ -202,7 +202,7 @@ class EdgeRelay:
             case UpstreamEnded():
                 record = self._record(Subscription(notice.session, notice.request_id))
                 if isinstance(record, FetchLeg):
-                    context.fetches.upstream_ended(record)
+                    context.fetches.upstream_ended(now, record)
             case RankChanged():
                 track = context.tracks.get(notice.track)
                 if track is not None:
@@ -305,6 +305,10 @@ class EdgeRelay:
         """The largest location that is known of a track."""
         found = self._context.tracks.by_name.get(track)
         return None if found is None else self._context.tracks.largest(found)
+
+    def take_fetch_joins(self) -> int:
+        """FETCHes that waited for another one's answer, since the last time."""
+        return self._context.fetches.joins.take()
 
     def is_watched(self, namespace: Namespace) -> bool:
         """Whether somebody wants the tracks of a namespace to be pushed."""

@@ -22,10 +22,13 @@ class SessionInfo:
     authority: str = ""
     peering: bool = False
     """Other relays are behind it: it never gets back what it sent itself, is asked for nothing of
-    which it is the only receiver, and is not asked for objects of the past."""
+    which it is the only receiver, and is not asked for objects of the past unless it
+    ``fetches``."""
     upstream: bool = False
     """Behind it is the relay network, which may have any track: it is asked for each one that
     others receive. It is trusted: no authorization, no rate, no caps of a session."""
+    fetches: bool = False
+    """Whether the relays behind it are asked for objects of the past that nobody here has."""
     distant: bool = False
     """Behind it is another network: a track that it pushes is taken only when others receive it."""
     alias: Callable[[FullTrackName], int] | None = field(default=None, compare=False, repr=False)

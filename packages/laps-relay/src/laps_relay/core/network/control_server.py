@@ -207,6 +207,10 @@ class ControlServer:
             if entry.source in shared.get(entry.full_name_hash, ()):
                 yield self._nodes[node]
 
+    def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
+        """The Edges whose announces match."""
+        return self._announcers(entry)
+
     def answering(self, entry: SubscribeInfo) -> Iterator[int]:
         """The sessions with Edges whose announces match."""
         for node in self._announcers(entry):

@@ -44,6 +44,7 @@ QUIET: Final = frozenset(
         wire.SnsWithdrawn,
         wire.SnsRefusedByPeer,
         wire.DataDropped,
+        wire.FetchSaid,
     }
 )
 """Others of which no other peer must hear by way of the information bases."""
@@ -170,6 +171,7 @@ class NetworkCore(NetworkSessions):
                 self._events.append(
                     events.NodeGone(node=node, reason=changes.lost.get(node, "withdrawn"))
                 )
+                self._fetches.node_gone(now, node)
                 self._ask_again(now, node)
             else:
                 peer = self._nib.next_hop(node)

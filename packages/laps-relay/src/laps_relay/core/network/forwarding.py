@@ -103,8 +103,8 @@ class DataSink(Protocol):
 
     def stream_opened(
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
-    ) -> None:
-        """A stream of a track began; ``data`` is payload only."""
+    ) -> bool | None:
+        """A stream of a track began; ``data`` is payload only. False: nothing more of it."""
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
         """More of it."""

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from laps_relay.core.network.discovery import Discovery
+from laps_relay.core.network.fetch_host import TrackHashes
 from laps_relay.core.network.floods import Change
 from laps_relay.core.network.interest_host import Denial, InterestsHost
 from laps_relay.core.network.interfaces import Identity, NetworkSettings
@@ -175,6 +176,11 @@ class Interests:
         if self._origins.serves(entry):
             return []
         return self._discovery.announcers(entry.element_hashes, entry.name_hash)
+
+    def holders(self, track: TrackHashes) -> list[NodeId]:
+        """Who may have what was published: who serves it to us, or announced what covers it."""
+        announcers = self._discovery.announcers(track.elements, track.name)
+        return list(dict.fromkeys((*self._wants.serving(track.key), *announcers)))
 
     def targets(self, key: int) -> frozenset[NodeId]:
         """The s-relays that want a track that we publish, and may have it."""

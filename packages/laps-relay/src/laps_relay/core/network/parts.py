@@ -17,6 +17,8 @@ from laps_relay.core.network.control_server import ControlServer
 from laps_relay.core.network.dial_slots import RandomSource
 from laps_relay.core.network.dialling import Dialler
 from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
+from laps_relay.core.network.fetch_roads import FetchRoads
+from laps_relay.core.network.fetches import Fetches
 from laps_relay.core.network.flood_exports import FloodExports
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.forwarding import Feed
@@ -97,6 +99,7 @@ class NetworkParts(SetHosting):
         "_dialler",
         "_exports",
         "_feeds",
+        "_fetches",
         "_guests",
         "_hasher",
         "_lies",
@@ -141,8 +144,7 @@ class NetworkParts(SetHosting):
 
         ``order`` says which of several ways to a node is best (:mod:`.selection`).
         """
-        self._settings = settings
-        self._policy = policy
+        self._settings, self._policy = settings, policy
         self._local: LocalSide | None = None
         self._guests: GuestFactory | None = None
         self._contexts = contexts
@@ -185,6 +187,7 @@ class NetworkParts(SetHosting):
             audience=None if self._server is None else self._server.audience,
         )
         self._advertiser = Advertiser(self._nib, self.announces, self.subscribes)
+        self._fetches = Fetches(node, self._roads(contexts), hasher)
         self._peers = Peers(
             identity,
             settings,
@@ -229,6 +232,21 @@ class NetworkParts(SetHosting):
         """Who is to be dialled on demand, and where."""
         self._withheld = Withheld(self._exports.hearers)
         self._dialled_servers: dict[NodeId, tuple[str, ...]] = {}
+
+    def _roads(self, contexts: Callable[[], int]) -> FetchRoads:
+        """The relay as its fetches see it."""
+        return FetchRoads(
+            self._own.node_id,
+            self,
+            links=self._links,
+            nib=self._nib,
+            sets=self._sets,
+            plane=self._plane,
+            interests=self._interests,
+            server=self._server,
+            contexts=contexts,
+            send=self._send,
+        )
 
     # What Interests asks
 

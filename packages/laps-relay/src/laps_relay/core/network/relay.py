@@ -25,11 +25,12 @@ from __future__ import annotations
 from laps_relay.core.interfaces import Egress, OutStream
 from laps_relay.core.network import events
 from laps_relay.core.network.events import NetworkEvent
+from laps_relay.core.network.fetch_commands import FetchCommands
+from laps_relay.core.network.fetch_host import FetchSide
 from laps_relay.core.network.forwarding import DataSink
 from laps_relay.core.network.guests import GuestFactory
 from laps_relay.core.network.interfaces import Answer, Dial, LocalSide
 from laps_relay.core.network.links import Link
-from laps_relay.core.network.orders import NetworkOrders
 from laps_relay.core.timers import earliest, first_of
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
@@ -44,7 +45,7 @@ from laps_wire.peering.session import Role, Transmit
 __all__ = ["NetworkRelay"]
 
 
-class NetworkRelay(NetworkOrders):
+class NetworkRelay(FetchCommands):
     """See the module."""
 
     __slots__ = ()
@@ -158,10 +159,12 @@ class NetworkRelay(NetworkOrders):
 
     # The local side
 
-    def attach(self, local: LocalSide, sink: DataSink) -> None:
-        """Join our own clients, before any of them comes."""
+    def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
+        """Join our own clients, before any of them comes; ``fetches``: as far as they fetch."""
         self._local = local
         self._plane.attach(sink)
+        if fetches is not None:
+            self._fetches.attach(fetches)
 
     def set_guests(self, guests: GuestFactory) -> None:
         """Who takes sessions that are none of the network's own, before any of them comes."""

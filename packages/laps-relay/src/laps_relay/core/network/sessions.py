@@ -187,6 +187,7 @@ class NetworkSessions(NetworkTold):
         self._timers.cancel((Due.RESYNC, session))
         self._recent.forget(session)
         self._lies.forget(session)
+        self._fetches.session_gone(session)
         if down.code in FAULTS and not down.by_peer:
             self._events.append(
                 events.PeerFaulted(

@@ -74,15 +74,28 @@ class Sets:
     # What should be
 
     def set_feed(
-        self, now: float, ingress: Ingress, key: int, targets: frozenset[NodeId], scope: str
+        self,
+        now: float,
+        ingress: Ingress,
+        key: int | None,
+        targets: frozenset[NodeId],
+        scope: str,
     ) -> None:
-        """Let the data of a feed go to these targets; also after steering changed its mind."""
+        """Let the data of a feed go to these targets; also after steering changed its mind.
+
+        Without a key it is no track: it takes the best way, and nobody hears what became of it.
+        """
         record = self._get(ingress)
         if record is None:
             record = self._add(IngressRecord(ingress, key, 0, scope, None))
         renew = record.scope != scope
         record.scope = scope
         self._want(now, record, targets, everything=True, renew=renew)
+
+    def leads(self, ingress: Ingress) -> bool:
+        """Whether the data of an ingress goes to any other relay now."""
+        record = self._get(ingress)
+        return record is not None and bool(record.current)
 
     def drop_feed(self, now: float, ingress: Ingress) -> None:
         """A feed was closed: streams under way go on to their end."""

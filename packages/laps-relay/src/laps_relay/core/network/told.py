@@ -6,6 +6,7 @@
     ANNOUNCE_*         --> FloodTable, by policy     PROBE_*  --> Prober
     SUBSCRIBE_*        --> FloodTable, by policy     DRAIN    --> Nib: everything moves away
     SUBSCRIBE_RESPONSE --> Interests, or the control server
+    FETCH_*            --> Fetches
     SYNC_*             --> the tables that it names
 
 What follows from it is for :mod:`laps_relay.core.network.core`.
@@ -92,6 +93,10 @@ class NetworkTold(NetworkParts):
                 self._set_told(now, session, peer, event)
             case wire.DataDropped():
                 self._plane.discard(now, session, [each.item for each in event.dropped])
+            case wire.FetchSaid():
+                if Feature.FETCHES not in link.features:
+                    raise ProtocolViolation("a message of a feature that is not in use")
+                self._fetches.received(now, session, event.message)
             case wire.Draining():
                 link.leaving = True
                 self._events.append(

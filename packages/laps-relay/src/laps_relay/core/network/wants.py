@@ -105,6 +105,11 @@ class Wants:
     def __len__(self) -> int:
         return len(self._wants)
 
+    def serving(self, key: int) -> tuple[NodeId, ...]:
+        """The o-relays that serve a track to us."""
+        want = self._wants.get(key)
+        return () if want is None else tuple(want.accepted)
+
     # Commands
 
     def want(self, now: float, name: FullTrackName, data: SubscribeData) -> Denial | None:

@@ -271,7 +271,17 @@ class Flow(Fan):
             self.look(now, body)
         if self.sink is not None:
             self.number = self.state.number()
-            self.sink.stream_opened(now, self.number, decode_data_header(data), body, False)
+            header = decode_data_header(data)
+            if self.sink.stream_opened(now, self.number, header, body, False) is False:
+                self._spurn(now)
+
+    def _spurn(self, now: float) -> None:
+        """Our own clients did not ask for it."""
+        self.sink = None
+        self.aim()
+        if not self.legs:
+            self.sender.stop(self.stream_id, _NO_SUBSCRIBERS)
+            self.close(now)
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
         """More of it."""

@@ -88,9 +88,13 @@ class PeerPlane:
 
     # FIB
 
-    def open_feed(self, number: int, key: int, context: int, payload_format: int) -> Feed:
+    def open_feed(
+        self, number: int, key: int, context: int, payload_format: int, flags: int = 0
+    ) -> Feed:
         """A local publisher's flow; its ingress is ``Ingress(LOCAL, number)``."""
-        header = DataHeader(DataKind.STREAM, 0, key, context, payload_format=payload_format)
+        header = DataHeader(
+            DataKind.STREAM, 0, key, context, payload_format=payload_format, flags=flags
+        )
         feed = self._feeds[number] = PlaneFeed(self._state, self._fib.local, number, header)
         return feed
 

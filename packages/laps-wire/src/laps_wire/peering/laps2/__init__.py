@@ -21,6 +21,7 @@ from laps_wire.peering.laps2.codepoints import (
     SubscribeCode,
 )
 from laps_wire.peering.laps2.data import (
+    FLAG_FETCH,
     DataHeader,
     decode_data_header,
     encode_data_header,
@@ -29,6 +30,7 @@ from laps_wire.peering.laps2.data import (
     split,
     with_sns_id,
 )
+from laps_wire.peering.laps2.fetching import FetchCancel, FetchRequest, FetchResponse
 from laps_wire.peering.laps2.fields import Label, Stamp
 from laps_wire.peering.laps2.forwarding import (
     SnsAdvertise,
@@ -93,6 +95,7 @@ from laps_wire.peering.laps2.transcript import (
 
 __all__ = [
     "ALPN",
+    "FLAG_FETCH",
     "NO_EVIDENCE",
     "NO_PARAMETERS",
     "UNSIGNED",
@@ -115,6 +118,9 @@ __all__ = [
     "Drain",
     "Evidence",
     "Feature",
+    "FetchCancel",
+    "FetchRequest",
+    "FetchResponse",
     "HashScheme",
     "Incoming",
     "Keepalive",

@@ -74,6 +74,9 @@ class MessageType(IntEnum):
     SNS_WITHDRAW = 0x28
     SNS_REFUSED = 0x2A
     DRAIN = 0x2C
+    FETCH_REQUEST = 0x2E
+    FETCH_RESPONSE = 0x30
+    FETCH_CANCEL = 0x32
 
 
 @unique
@@ -217,6 +220,8 @@ class Feature(IntEnum):
     """Announces may carry names beside their hashes."""
     SHARDED_SUBSCRIBES = 6
     """The listener is a control server with a shard: only subscribes of its shard go to it."""
+    FETCHES = 7
+    """FETCH_REQUEST is answered, or passed on."""
 
 
 @unique
@@ -249,7 +254,7 @@ class HashScheme(IntEnum):
 
 @unique
 class SubscribeCode(IntEnum):
-    """The answer to a subscribe."""
+    """The answer to a subscribe or to a FETCH."""
 
     ACCEPTED = 0
     POLICY = 1

@@ -46,6 +46,7 @@ from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters
 from laps_wire.varint import ByteSource
 
 __all__ = [
+    "FLAG_FETCH",
     "FLAG_OVERLAP",
     "SNS_ID_OFFSET",
     "DataHeader",
@@ -64,6 +65,8 @@ SNS_ID_OFFSET: Final = 4
 
 FLAG_OVERLAP: Final = 0x1
 """The same object may come over another session too (make before break): remove duplicates."""
+FLAG_FETCH: Final = 0x2
+"""The answer to a FETCH, whose ID is the data context."""
 
 _HEADER: Final = struct.Struct(">BBBBIQII")
 _U32: Final = struct.Struct(">I")

@@ -13,6 +13,7 @@ whole messages is in :mod:`laps_wire.peering.laps2.framing`.
                     SubscribeAdvertise SubscribeWithdraw  SubscribeResponse
     synchronising   SyncRequest  SyncBegin  SyncEnd
     forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused
+    fetching        FetchRequest  FetchResponse  FetchCancel
     may be ignored  Probe  ProbeResponse  PlanNotice
 """
 
@@ -25,6 +26,14 @@ from laps_wire.fields import U64, VARINT, Choice, Prefixed
 from laps_wire.layout import Layout
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.laps2.codepoints import Bases, MessageType, PlanState
+from laps_wire.peering.laps2.fetching import (
+    FETCH_CANCEL,
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    FetchCancel,
+    FetchRequest,
+    FetchResponse,
+)
 from laps_wire.peering.laps2.fields import CONTACTS, REASON, Bits, Maybe
 from laps_wire.peering.laps2.forwarding import (
     SNS_ADVERTISE,
@@ -82,6 +91,9 @@ __all__ = [
     "ConnectResponse",
     "ControlLatch",
     "Drain",
+    "FetchCancel",
+    "FetchRequest",
+    "FetchResponse",
     "Keepalive",
     "Message",
     "NodeAdvertise",
@@ -237,6 +249,9 @@ LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
     MessageType.SNS_UPDATE: SNS_UPDATE,
     MessageType.SNS_WITHDRAW: SNS_WITHDRAW,
     MessageType.SNS_REFUSED: SNS_REFUSED,
+    MessageType.FETCH_REQUEST: FETCH_REQUEST,
+    MessageType.FETCH_RESPONSE: FETCH_RESPONSE,
+    MessageType.FETCH_CANCEL: FETCH_CANCEL,
     MessageType.PROBE: Layout(
         Probe,
         ("probe_id", VARINT),
@@ -292,6 +307,9 @@ Message: TypeAlias = (
     | SnsUpdate
     | SnsWithdraw
     | SnsRefused
+    | FetchRequest
+    | FetchResponse
+    | FetchCancel
     | Probe
     | ProbeResponse
     | PlanNotice

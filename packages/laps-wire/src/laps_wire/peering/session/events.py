@@ -36,6 +36,7 @@ __all__ = [
     "Draining",
     "Established",
     "Event",
+    "FetchSaid",
     "NodesAdvertised",
     "NodesWithdrawn",
     "PlanNoticed",
@@ -251,6 +252,16 @@ class DataDropped:
     dropped: tuple[Dropped[Any], ...]
 
 
+# Fetches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSaid:
+    """A message about a FETCH: for us, or on its way to another relay."""
+
+    message: Any
+
+
 # Everything else
 
 
@@ -337,6 +348,7 @@ Event: TypeAlias = (
     | SnsWithdrawn
     | SnsRefusedByPeer
     | DataDropped
+    | FetchSaid
     | ProbeReceived
     | ProbeAnswered
     | PlanNoticed

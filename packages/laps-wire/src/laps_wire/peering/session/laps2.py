@@ -45,6 +45,9 @@ _KINDS: Final[dict[type, Kind]] = {
     laps2.SnsUpdate: Kind.SNS,
     laps2.SnsWithdraw: Kind.SNS,
     laps2.SnsRefused: Kind.SNS_REFUSED,
+    laps2.FetchRequest: Kind.FETCH,
+    laps2.FetchResponse: Kind.FETCH,
+    laps2.FetchCancel: Kind.FETCH,
     laps2.Probe: Kind.PROBE,
     laps2.ProbeResponse: Kind.PROBE,
     laps2.PlanNotice: Kind.PLAN,
@@ -68,6 +71,9 @@ _EVENTS: Final[dict[type, Callable[[Any], events.Event]]] = {
     laps2.SnsRefused: lambda m: events.SnsRefusedByPeer(
         sns_id=m.sns_id, version=m.set_version, code=m.code, targets=m.targets
     ),
+    laps2.FetchRequest: lambda m: events.FetchSaid(message=m),
+    laps2.FetchResponse: lambda m: events.FetchSaid(message=m),
+    laps2.FetchCancel: lambda m: events.FetchSaid(message=m),
     laps2.Probe: lambda m: events.ProbeReceived(probe=m),
     laps2.ProbeResponse: lambda m: events.ProbeAnswered(response=m),
     laps2.PlanNotice: lambda m: events.PlanNoticed(notice=m),

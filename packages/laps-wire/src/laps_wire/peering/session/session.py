@@ -58,6 +58,7 @@ _SENDABLE: Final = frozenset(
         Kind.SUBSCRIBE_RESPONSE,
         Kind.SYNC_REQUEST,
         Kind.SYNC,
+        Kind.FETCH,
         Kind.PROBE,
         Kind.PLAN,
         Kind.IGNORED,

@@ -144,6 +144,7 @@ class Kind(Enum):
     SYNC = "SYNC_BEGIN or SYNC_END"
     SNS = "subscriber node set"
     SNS_REFUSED = "SNS_REFUSED"
+    FETCH = "FETCH_REQUEST, FETCH_RESPONSE or FETCH_CANCEL"
     PROBE = "PROBE or PROBE_RESPONSE"
     PLAN = "PLAN_NOTICE"
     IGNORED = "a message that may be ignored"
@@ -196,6 +197,7 @@ _SESSION_KINDS: Final = (
     Kind.SYNC,
     Kind.SNS,
     Kind.SNS_REFUSED,
+    Kind.FETCH,
     Kind.PROBE,
     Kind.PLAN,
     Kind.IGNORED,
