@@ -57,6 +57,7 @@ class SetPlane:
         self.streams: list[HopStream] = []
         self.local: set[tuple[Ingress, str]] = set()
         """Streams that our own clients get, and from where."""
+        self.outdated: list[Ingress] = []
 
     def install(
         self, now: float, ingress: Ingress, egress: Sequence[EgressSet], *, local: bool
@@ -67,6 +68,10 @@ class SetPlane:
 
     def remove(self, now: float, ingress: Ingress) -> None:
         del self.entries[ingress]
+
+    def outdate(self, now: float, ingress: Ingress) -> None:
+        assert ingress.session == LOCAL
+        self.outdated.append(ingress)
 
     def retire(self, now: float, egress: EgressSet) -> None:
         assert egress not in self.retired

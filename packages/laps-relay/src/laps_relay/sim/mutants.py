@@ -42,6 +42,7 @@ from laps_relay.sim.steering_mutants import (
     vias_never_left,
     vias_not_dialled,
 )
+from laps_relay.sim.stream_mutants import continuations_off
 from laps_relay.sim.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
 from laps_wire.peering.laps2 import Stamp
 from laps_wire.peering.session import SnsStanding
@@ -435,6 +436,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="data that comes before its set does not wait",
         patch=_early_data_dropped,
         seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
+    ),
+    "continuations-off": Mutant(
+        what="a stream that does not end stays with the sets with which it began",
+        patch=continuations_off,
+        seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "ttl-ignored": Mutant(
         what="what has waited too long is sent nevertheless",

@@ -635,3 +635,39 @@ def test_a_peer_that_takes_no_larger_sets() -> None:
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(4): 1}
     assert net[1].sent == {1: {1: ids(2)}, 2: {1: ids(4)}}
     assert net[1].sets.counters.over_caps == 1
+
+
+# Streams that go on anew
+
+
+def test_open_streams_are_outdated_when_somebody_comes_or_moves() -> None:
+    net = SetWorld(4, DIAMOND)
+    plane = net[1].plane
+    want(net, 4)
+    assert plane.outdated == [feed(1)]
+    want(net, 4)
+    assert len(plane.outdated) == 1
+    want(net, 4, 2)
+    assert len(plane.outdated) == 2
+    want(net, 4)
+    assert len(plane.outdated) == 2  # who leaves lacks nothing
+    move(net, 1, 4, 3 if net[1].hop[NodeId(4)] == NodeId(2) else 2)
+    assert len(plane.outdated) == 3
+
+
+def test_who_came_in_place_gets_the_rest_with_a_new_set() -> None:
+    """A change of a set may come behind a stream, and there may be no other one."""
+    net = SetWorld(3, LINE)
+    want(net, 3)
+    ((before,), _) = net[1].plane.entries[feed(1)]
+    assert net[1].sets.renew(net.now, feed(1)) == KEY
+    assert net[1].plane.entries[feed(1)][0] == (before,)  # nobody has come in place
+    want(net, 2, 3)
+    assert net[1].plane.entries[feed(1)][0] == (before,)
+    assert net[1].sets.renew(net.now, feed(1)) == KEY
+    ((after,), _) = net[1].plane.entries[feed(1)]
+    assert after != before
+    assert before in net[1].plane.retired
+    assert net[1].sets.renew(net.now, feed(1)) == KEY
+    assert net[1].plane.entries[feed(1)][0] == (after,)
+    assert net[1].sets.renew(net.now, feed(7)) is None

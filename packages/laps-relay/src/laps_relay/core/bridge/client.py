@@ -24,6 +24,7 @@ from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.bridge.wishes import Wishes
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
+from laps_relay.core.interfaces import Subscription
 from laps_relay.core.network.interfaces import Answer, Feed
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Subscribe
@@ -53,6 +54,7 @@ class EdgeClient:
         "_office",
         "_publications",
         "_pulls",
+        "_renew",
         "_virtual",
         "_wishes",
         "egress",
@@ -67,6 +69,7 @@ class EdgeClient:
         clock: Callable[[], float],
         *,
         stop: Callable[[int, int], None] | None = None,
+        renew: Callable[[Subscription], None] | None = None,
         setup: SetupOptions = NO_OPTIONS,
         draft: Draft = DRAFT,
     ) -> None:
@@ -76,6 +79,7 @@ class EdgeClient:
         self._pulls = Pulls(self._office)
         self._namespaces = Namespaces(self._office)
         self._publications = Publications(self._office, self._wishes)
+        self._renew = renew
         self.egress = FeedEgress(clock, self._pulls.outlets, stop, draft)
         """What the forwarding plane writes to."""
 
@@ -173,6 +177,12 @@ class EdgeClient:
         """The others want a track; its objects go into the feed."""
         self._pulls.pull(now, key, name, data, feed)
         self.pump(now)
+
+    def renew(self, key: int) -> None:
+        """Streams of a track that are open go on in new ones, from their next objects on."""
+        request_id = self._pulls.request_of(key)
+        if self._renew is not None and request_id is not None:
+            self._renew(Subscription(self._virtual.number, request_id))
 
     def release(self, now: float, key: int) -> None:
         """They do not any more."""

@@ -87,7 +87,7 @@ class NetworkBridge:
     ) -> None:
         """``directory`` hears of all names, for peers that are no part of the network."""
         self._directory = directory
-        self.client = EdgeClient(relay, session, self, hasher, clock)
+        self.client = EdgeClient(relay, session, self, hasher, clock, renew=plane.renew_egress)
         self._network = network
         self._sink = PlaneSink(plane, session)
         self._announcements = Announcements(lambda number: number == session)
@@ -135,6 +135,10 @@ class NetworkBridge:
     ) -> None:
         """Somebody in the network wants a track that was announced here."""
         self.client.pull(now, key, name, data, feed)
+
+    def renew(self, now: float, key: int) -> None:  # noqa: ARG002 - LocalSide
+        """Its open streams should go on in new ones."""
+        self.client.renew(key)
 
     def release(self, now: float, key: int) -> None:
         """Nobody in the network wants it any more."""

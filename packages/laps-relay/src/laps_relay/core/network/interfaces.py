@@ -61,6 +61,7 @@ __all__ = [
     "NetworkSettings",
     "NodeLookup",
     "Order",
+    "Outdated",
     "PathRule",
     "PeerForwarding",
     "PeerPlaneCounters",
@@ -113,6 +114,8 @@ class NetworkSettings:
     probe_interval: float = 10.0
     set_linger: float = 1.0
     """How long a set outlives its last stream: datagrams may be under way."""
+    continue_after: float = 0.5
+    """How long a stream may take to end by itself before the rest of it goes on anew."""
 
     # Choosing a Via
 
@@ -328,6 +331,12 @@ class SetIdle(NamedTuple):
     egress: EgressSet
 
 
+class Outdated(NamedTuple):
+    """Streams of a feed are open that do not go to all who should have them: begin new ones."""
+
+    ingress: Ingress
+
+
 class SetCounters(NamedTuple):
     """Of one FIB entry, since it was installed."""
 
@@ -435,6 +444,13 @@ class PeerForwarding(Protocol):
     def remove(self, now: float, ingress: Ingress) -> None:
         """No more data with this ingress is expected; streams under way go on."""
 
+    def outdate(self, now: float, ingress: Ingress) -> None:
+        """Somebody gets a feed now who did not, or gets it another way.
+
+        Streams that are open go on without that. If they do not end by themselves soon,
+        ``Outdated`` is reported; at once if one of them has lost a receiver.
+        """
+
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets."""
 
@@ -468,7 +484,7 @@ class PeerForwarding(Protocol):
 
     # Polls
 
-    def poll_notices(self) -> list[SetIdle]:
+    def poll_notices(self) -> list[SetIdle | Outdated]:
         """What the control plane must know; taken once."""
 
     def poll_timeout(self) -> float | None:
@@ -516,6 +532,12 @@ class LocalSide(Protocol):
 
         Answer with ``pulled`` or ``pull_refused``, at once or later; ``pull_ended`` when its
         publisher ends it. Objects go into the feed.
+        """
+
+    def renew(self, now: float, key: int) -> None:
+        """o-relay: go on with streams of a track that are open in new streams of its feed.
+
+        From their next objects on; the old ones end there (laps-2, 7.2).
         """
 
     def release(self, now: float, key: int) -> None:

@@ -161,7 +161,9 @@ class Switch:
     def _in_place(
         self, now: float, item: OutSet, targets: frozenset[NodeId]
     ) -> AbstractSet[NodeId]:
+        came = targets - item.targets
         if self._egress.update(now, item, targets):
+            self._record.stretched |= bool(came)
             return _NOBODY
         blocked = targets - item.targets
         if kept := item.targets & targets:

@@ -192,6 +192,21 @@ class Sets:
                     found.append(node)
         return found
 
+    def renew(self, now: float, ingress: Ingress) -> int | None:
+        """The rest of open streams of a feed goes on in new ones; gives the key of its track.
+
+        Targets that were added to a set in place may hear of it later than of a stream, which is
+        no matter unless nothing comes behind that stream. So they get sets with new ids, for which
+        data waits (laps-2, 6.2).
+        """
+        record = self._get(ingress)
+        if record is None:
+            return None
+        if record.stretched:
+            record.stretched = False
+            self._evaluate(now, record, (), renew=True)
+        return record.key
+
     def idle(self, now: float, notice: SetIdle) -> None:
         """A retired set has no stream under way any more: withdraw it."""
         item = self._egress.get(notice.egress)
@@ -325,6 +340,7 @@ class Sets:
         asked.difference_update(record.told)
         asked.discard(self._local)
         switch = Switch(record, self._egress, self._chooser)
+        before = dict(record.home) if record.is_feed else {}
         order = sorted(asked)
         while True:
             choice = self._chooser.choose(now, record, order)
@@ -334,7 +350,11 @@ class Sets:
             # Somebody did not take its part and is avoided from now on. What was done is done.
             if switch.began:
                 gone, cut, renew = _NOBODY, False, False
-        self._install(now, record)
+        anew = self._install(now, record)
+        if record.is_feed and (
+            anew or any(before.get(node) != at for node, at in record.home.items())
+        ):
+            self._plane.outdate(now, record.ingress)
         switch.finish(now)
         self._tell(now, record)
         due = record.next_due()
@@ -343,12 +363,16 @@ class Sets:
         else:
             self._timers.set(record.ingress, due)
 
-    def _install(self, now: float, record: IngressRecord) -> None:
+    def _install(self, now: float, record: IngressRecord) -> bool:
+        """Tell the plane where data goes; whether some of it goes to a new set."""
         egress = tuple(record.current[session].egress for session in sorted(record.current))
         entry = (egress, self._local in record.wanted)
-        if entry != record.installed:
-            record.installed = entry
-            self._plane.install(now, record.ingress, egress, local=entry[1])
+        before = record.installed
+        if entry == before:
+            return False
+        record.installed = entry
+        self._plane.install(now, record.ingress, egress, local=entry[1])
+        return before is None or not set(egress).issubset(before[0])
 
     def _tell(self, now: float, record: IngressRecord) -> None:
         """Tell the sender of a set which targets get nothing, so that it finds another way."""

@@ -214,6 +214,9 @@ class Fan:
         self.overloaded = True
         self.leave(now, leg)
 
+    def missed(self, now: float) -> None:
+        """Somebody who should have the rest does not get it; who forwards cannot help that."""
+
     def aim(self) -> None:
         """See whether one call is enough for each chunk."""
         simple = len(self.writes) == 1 and not self.ttl and self.probe is None

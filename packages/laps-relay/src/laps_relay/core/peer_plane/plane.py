@@ -25,6 +25,7 @@ from laps_relay.core.network.interfaces import (
     Feed,
     HoldData,
     Ingress,
+    Outdated,
     PeerPlaneCounters,
     SetCounters,
     SetIdle,
@@ -53,9 +54,11 @@ class PeerPlane:
 
     __slots__ = ("_feeds", "_fib", "_sessions", "_sink", "_state")
 
-    def __init__(self, sink: DataSink | None, *, set_linger: float = 1.0) -> None:
+    def __init__(
+        self, sink: DataSink | None, *, set_linger: float = 1.0, continue_after: float = 0.5
+    ) -> None:
         self._sink = sink
-        self._state = State(set_linger)
+        self._state = State(set_linger, continue_after)
         self._sessions: dict[int, Session] = {}
         self._fib = Fib(self._state, self._sessions)
         self._feeds: dict[int, PlaneFeed] = {}
@@ -83,6 +86,7 @@ class PeerPlane:
             item.reset(now, _NO_SUBSCRIBERS)
         for leg in tuple(gone.legs.values()):
             leg.fan.leave(now, leg)
+            leg.fan.missed(now)
         self._fib.forget(now, gone)
 
     # FIB
@@ -97,7 +101,7 @@ class PeerPlane:
         """Streams under way go on to their end; no new ones."""
         feed = self._feeds.pop(number, None)
         if feed is not None:
-            feed.closed = True
+            feed.close()
             self._fib.remove(now, feed.ingress)
 
     def install(
@@ -113,6 +117,12 @@ class PeerPlane:
     def remove(self, now: float, ingress: Ingress) -> None:
         """No more data with this ingress is expected; streams under way go on."""
         self._fib.remove(now, ingress)
+
+    def outdate(self, now: float, ingress: Ingress) -> None:
+        """Somebody gets a feed now who did not, or gets it another way."""
+        feed = self._feeds.get(ingress.set_id)
+        if feed is not None:
+            feed.outdate(now)
 
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets, finished ones too if their bytes wait."""
@@ -217,10 +227,12 @@ class PeerPlane:
                 # and then nothing of it waited afterwards that would have been remembered.
                 self._state.dropped_streams += 1
                 self._state.dropped_bytes += lost
-        elif stopped:
-            leg.fan.leave(now, leg)
         else:
-            leg.fan.lost(now, leg, lost)
+            if stopped:
+                leg.fan.leave(now, leg)
+            else:
+                leg.fan.lost(now, leg, lost)
+            leg.fan.missed(now)
 
     def _unsent(self, session: int, finished: Finished | None, lost: int) -> None:
         """A stream was dropped behind its end."""
@@ -230,7 +242,7 @@ class PeerPlane:
 
     # Polls
 
-    def poll_notices(self) -> list[SetIdle]:
+    def poll_notices(self) -> list[SetIdle | Outdated]:
         """What the control plane must know; taken once."""
         notices = self._state.notices
         if not notices:
@@ -241,7 +253,8 @@ class PeerPlane:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        due, samples = self._state.timers.next(), self._state.samples
+        state = self._state
+        due, samples = earliest(state.timers.next(), state.outdated.next()), state.samples
         if samples is None:
             return due
         return earliest(due, samples.poll_timeout())

@@ -21,6 +21,7 @@ from laps_relay.core.network.interfaces import (
     EgressSet,
     HoldData,
     Ingress,
+    Outdated,
     PeerPlaneCounters,
     SetCounters,
     SetIdle,
@@ -31,6 +32,7 @@ from laps_relay.core.timers import Timers
 
 if TYPE_CHECKING:
     from laps_relay.core.peer_plane.arrival import HeldDatagram, HeldStream
+    from laps_relay.core.peer_plane.feed import PlaneFeed
     from laps_relay.core.peer_plane.flow import Leg
 
 __all__ = ["Entry", "Finished", "Incoming", "Session", "State", "Target"]
@@ -204,6 +206,8 @@ class State:
         "held_bytes",
         "linger",
         "notices",
+        "outdated",
+        "patience",
         "samples",
         "streams_in",
         "streams_out",
@@ -214,10 +218,13 @@ class State:
         "unknown_streams",
     )
 
-    def __init__(self, linger: float) -> None:
+    def __init__(self, linger: float, patience: float) -> None:
         self.linger = linger
+        self.patience = patience
+        """How long a stream may take to end by itself before the rest of it goes on anew."""
         self.timers: Timers[Target] = Timers()
-        self.notices: list[SetIdle] = []
+        self.outdated: Timers[PlaneFeed] = Timers()
+        self.notices: list[SetIdle | Outdated] = []
         self.traffic: Traffic | None = None
         """Who counts by track and way, if anybody."""
         self.samples: Samples | None = None
@@ -278,7 +285,9 @@ class State:
             target.session.targets.pop(target.sns_id, None)
 
     def handle_timeout(self, now: float) -> None:
-        """Report the sets that lingered long enough."""
+        """Report the sets that lingered long enough, and feeds whose streams should go on anew."""
+        while (feed := self.outdated.pop(now)) is not None:
+            feed.report()
         while (target := self.timers.pop(now)) is not None:
             if not target.lingers:
                 target.lingers = True
