@@ -85,3 +85,43 @@ async def test_a_stream_resumes_when_the_via_in_use_is_lost(tmp_path: Path) -> N
         missing = {n for n in range(min(ear.heard), before) if n not in ear.heard}
         assert bool(ear.gaps) == bool(missing)
         show.stop()
+
+
+async def test_edges_dial_each_other_before_their_only_via_goes(tmp_path: Path) -> None:
+    """A way that goes away is as good as none: another one is there before."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        via = await net.relay("via", **PATIENT)
+        left = await net.relay("edge", via)
+        right = await net.relay("edge", via)
+        await net.settled()
+        show = Show(group)
+        show.publish(left, per_group=ENDLESS)
+        ear = show.listen(right)
+        await show.more(ear)
+        assert left.sends_to() == {via.node}
+        await net.stop(via, drain=True)
+        assert left.sends_to() == {right.node}
+        await show.more(ear, numbers=100)
+        await show.whole(ear)
+        show.stop()
+
+
+async def test_a_stream_goes_on_when_a_via_behind_another_one_drains(tmp_path: Path) -> None:
+    """The o-relay sends to the same peer as before: it is told that something changed there."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        vias = [await net.relay("via", **PATIENT) for _ in range(2)]
+        first = await net.relay("via", *vias, network=STATIC)
+        left = await net.relay("edge", first, network=STATIC)
+        right = await net.relay("edge", *vias, network=STATIC)
+        await net.settled()
+        show = Show(group)
+        show.publish(left, per_group=ENDLESS)
+        ear = show.listen(right)
+        await show.more(ear)
+        (used,) = first.sends_to()
+        (leaving,) = (via for via in vias if via.node == used)
+        await net.stop(leaving, drain=True)
+        assert first.sends_to().isdisjoint({used})
+        await show.more(ear, numbers=100)
+        await show.whole(ear)
+        show.stop()

@@ -69,6 +69,9 @@ class SetPlane:
     def remove(self, now: float, ingress: Ingress) -> None:
         del self.entries[ingress]
 
+    def carries(self, ingress: Ingress) -> bool:
+        return any(stream.ingress == ingress for stream in self.streams)
+
     def outdate(self, now: float, ingress: Ingress) -> None:
         assert ingress.session == LOCAL
         self.outdated.append(ingress)

@@ -614,3 +614,15 @@ def test_traffic_is_told_once_and_not_lost_with_its_track() -> None:
     net.plane.remove_track(net.now, 1)
     assert [each.bytes_out for each in net.plane.take_traffic()] == [10]
     assert net.plane.take_traffic() == []
+
+
+def test_streams_to_another_relay_are_renewed() -> None:
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    net.plane.renew_egress(Subscription(99, 0))
+    net.plane.renew_egress(Subscription(far, 0))  # nothing is open
+    whole = subgroup(D18, bodies(2, 10))
+    stream = net.open(one, whole[:-10])
+    net.plane.renew_egress(Subscription(far, 0))
+    net.more(one, stream, whole[-10:] + b"\0\1x", fin=True)
+    assert [each.fin for each in net.egress[far].streams] == [True, True]

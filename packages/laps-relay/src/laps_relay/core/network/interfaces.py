@@ -332,7 +332,10 @@ class SetIdle(NamedTuple):
 
 
 class Outdated(NamedTuple):
-    """Streams of a feed are open that do not go to all who should have them: begin new ones."""
+    """Streams are open that do not go to all who should have them: begin new ones.
+
+    With an ingress that is no feed only the o-relay can, and must be told.
+    """
 
     ingress: Ingress
 
@@ -443,6 +446,9 @@ class PeerForwarding(Protocol):
 
     def remove(self, now: float, ingress: Ingress) -> None:
         """No more data with this ingress is expected; streams under way go on."""
+
+    def carries(self, ingress: Ingress) -> bool:
+        """Whether streams with this ingress are under way."""
 
     def outdate(self, now: float, ingress: Ingress) -> None:
         """Somebody gets a feed now who did not, or gets it another way.

@@ -24,7 +24,7 @@ _NOBODY: frozenset[NodeId] = frozenset()
 class Switch:
     """One change of the sets of one ingress."""
 
-    __slots__ = ("_chooser", "_egress", "_ending", "_record", "_retiring", "began")
+    __slots__ = ("_chooser", "_egress", "_ending", "_record", "_retiring", "began", "moved")
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class Switch:
         self._ending: list[OutSet] = []
         self.began = False
         """Whether anything has changed yet."""
+        self.moved: set[NodeId] = set()
+        """Targets that have another place than before."""
 
     def change(
         self, now: float, choice: Choice, *, gone: AbstractSet[NodeId], cut: bool, renew: bool
@@ -80,6 +82,7 @@ class Switch:
             self._block(now, choice, step.session, refused)
             blocked |= refused
         self._remember(choice, places, blocked, moved)
+        self.moved |= moved - blocked
         return not blocked
 
     def finish(self, now: float) -> None:

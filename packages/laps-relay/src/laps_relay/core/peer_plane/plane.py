@@ -32,7 +32,7 @@ from laps_relay.core.network.interfaces import (
 )
 from laps_relay.core.peer_plane.arrival import HeldDatagram, HeldStream, begin, hold_datagram
 from laps_relay.core.peer_plane.datagrams import forward
-from laps_relay.core.peer_plane.feed import PlaneFeed
+from laps_relay.core.peer_plane.feed import FeedStream, PlaneFeed
 from laps_relay.core.peer_plane.fib import Fib
 from laps_relay.core.peer_plane.flow import Fan, Flow
 from laps_relay.core.peer_plane.state import Entry, Finished, Session, State
@@ -86,7 +86,8 @@ class PeerPlane:
             item.reset(now, _NO_SUBSCRIBERS)
         for leg in tuple(gone.legs.values()):
             leg.fan.leave(now, leg)
-            leg.fan.missed(now)
+            if isinstance(leg.fan, FeedStream):
+                leg.fan.missed(now)  # of others it is told which targets lose their way
         self._fib.forget(now, gone)
 
     # FIB
@@ -117,6 +118,11 @@ class PeerPlane:
     def remove(self, now: float, ingress: Ingress) -> None:
         """No more data with this ingress is expected; streams under way go on."""
         self._fib.remove(now, ingress)
+
+    def carries(self, ingress: Ingress) -> bool:
+        """Whether streams with this ingress are under way."""
+        entry = self._fib.get(ingress)
+        return entry is not None and entry.open > 0
 
     def outdate(self, now: float, ingress: Ingress) -> None:
         """Somebody gets a feed now who did not, or gets it another way."""

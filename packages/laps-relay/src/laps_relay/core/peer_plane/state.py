@@ -170,6 +170,7 @@ class Entry:
         "datagrams",
         "egress",
         "ingress",
+        "open",
         "sink",
         "streams",
         "targets",
@@ -181,6 +182,8 @@ class Entry:
         self.targets: tuple[Target, ...] = ()
         """Those of ``egress`` whose session is there."""
         self.sink: DataSink | None = None
+        self.open = 0
+        """Streams that are under way."""
         self.streams = 0
         self.datagrams = 0
         self.bytes_in = 0
