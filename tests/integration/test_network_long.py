@@ -11,7 +11,7 @@ import pytest
 
 from testkit.logs import restored_logging
 from testkit.network_show import Show
-from testkit.network_task import network
+from testkit.network_task import network, until
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +122,24 @@ async def test_a_stream_goes_on_when_a_via_behind_another_one_drains(tmp_path: P
         (leaving,) = (via for via in vias if via.node == used)
         await net.stop(leaving, drain=True)
         assert first.sends_to().isdisjoint({used})
+        await show.more(ear, numbers=100)
+        await show.whole(ear)
+        show.stop()
+
+
+async def test_a_stream_of_a_stub_goes_on_when_its_parent_goes(tmp_path: Path) -> None:
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        far = await net.relay("edge")
+        parents = [await net.relay("edge", far, **PATIENT) for _ in range(2)]
+        await net.settled()
+        stub = await net.relay("stub", *parents)
+        await until(lambda: sum(row.control for row in stub.network.relay.peers()) == 2)
+        show = Show(group)
+        show.publish(stub, per_group=ENDLESS)
+        ear = show.listen(far)
+        await show.more(ear)
+        (leaving,) = (each for each in parents if each.sends_to())
+        await net.stop(leaving, drain=True)
         await show.more(ear, numbers=100)
         await show.whole(ear)
         show.stop()
