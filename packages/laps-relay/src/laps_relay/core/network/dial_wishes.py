@@ -2,8 +2,8 @@
 
 Three things can be missing for want of a peer: a way to a target that lasts, a Via that a plan
 names, and a Via that would help (:mod:`laps_relay.core.network.via_choice`). Such a Via is known by
-its node information: it says which nodes it reaches, and how it is dialled; probes say how far
-it is (:mod:`laps_relay.core.network.probing`). Whether it really helps shows when it is a peer and has
+its node information: it says which nodes it reaches, and how it is dialled; probes say how far it
+is (:mod:`laps_relay.core.network.probing`). Whether it really helps shows when it is a peer and has
 advertised them.
 
 One Via at a time is wished for each track and region. One that did not become a peer within
