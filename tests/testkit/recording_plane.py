@@ -71,6 +71,7 @@ class RecordingPlane:
         self.ingress: dict[tuple[int, int], tuple[int, int]] = {}
         """(session, alias) -> (track, priority)."""
         self.egress: dict[Subscription, EgressEntry] = {}
+        self.renewed: list[Subscription] = []
         self.resets: list[tuple[Subscription, int | None]] = []
         """Receivers that were removed, and how."""
         self.served: dict[Subscription, tuple[FetchRange, bool]] = {}
@@ -162,6 +163,10 @@ class RecordingPlane:
     def update_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:
         assert self.egress[subscription].track == entry.track
         self.egress[subscription] = entry
+
+    def renew_egress(self, subscription: Subscription) -> None:
+        assert subscription in self.egress
+        self.renewed.append(subscription)
 
     def remove_egress(
         self,

@@ -59,6 +59,7 @@ class Clients:
     number: int
     answers: list[tuple[int, Answer, SubscribeCode, str]] = field(default_factory=list)
     feeds: dict[int, Feed] = field(default_factory=dict)
+    renewed: list[int] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
     known: list[FullTrackName] = field(default_factory=list)
     streams: dict[int, bytearray] = field(default_factory=dict)
@@ -77,6 +78,9 @@ class Clients:
         self.feeds[key] = feed
         if self.answer:
             self.net.relays[self.number].pulled(now, key)
+
+    def renew(self, now: float, key: int) -> None:
+        self.renewed.append(key)
 
     def release(self, now: float, key: int) -> None:
         self.feeds.pop(key, None)

@@ -49,6 +49,7 @@ class SetPlane:
         self.streams: list[HopStream] = []
         self.local: set[tuple[Ingress, str]] = set()
         """Streams that our own clients get, and from where."""
+        self.outdated: list[Ingress] = []
 
     def install(
         self, now: float, ingress: Ingress, egress: Sequence[EgressSet], *, local: bool
@@ -59,6 +60,13 @@ class SetPlane:
 
     def remove(self, now: float, ingress: Ingress) -> None:
         del self.entries[ingress]
+
+    def carries(self, ingress: Ingress) -> bool:
+        return any(stream.ingress == ingress for stream in self.streams)
+
+    def outdate(self, now: float, ingress: Ingress) -> None:
+        assert ingress.session == LOCAL
+        self.outdated.append(ingress)
 
     def retire(self, now: float, egress: EgressSet) -> None:
         assert egress not in self.retired

@@ -320,6 +320,12 @@ class ForwardingPlane(Protocol):
     def update_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:
         """Change range, priority, forward state or timeout of a receiver."""
 
+    def renew_egress(self, subscription: Subscription) -> None:
+        """Let its open streams end before their next objects, which come on new streams.
+
+        For other relays only: clients do not know how such a stream ends (laps-2, 7.2).
+        """
+
     def remove_egress(
         self, now: float, subscription: Subscription, *, reset_code: int | None
     ) -> SubscriptionCounters:

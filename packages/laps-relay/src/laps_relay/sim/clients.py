@@ -23,6 +23,7 @@ from laps_relay.sim.ledger import (
     Group,
     Interval,
     Ledger,
+    Object,
     encode_object,
     read_object,
 )
@@ -40,6 +41,8 @@ __all__ = ["Clients", "Publication", "Want"]
 NO_DATA: Final = SubscribeData()
 PULL_DELAY: Final = 0.002
 """How long a publisher takes to answer."""
+CUT: Final = b"\0"
+"""What a stream ends with that goes on in another one (laps-2, 7.2)."""
 RETRY: Final = 2.5
 """How long a client waits that was refused."""
 
@@ -56,6 +59,8 @@ class Style(NamedTuple):
     ttl_ms: int = 0
     padding: int = 0
     priority: int = 128
+    endless: bool = False
+    """Whether everything goes into one stream, an object at a time."""
 
     def deadline(self, now: float) -> float | None:
         """Until when what is written now may wait in the first relay."""
@@ -65,7 +70,7 @@ class Style(NamedTuple):
 class Publication:
     """What one client publishes: a track, or everything below a namespace."""
 
-    __slots__ = ("flows", "group", "kind", "lane", "name", "scope", "style")
+    __slots__ = ("flows", "group", "kind", "lane", "name", "open", "scope", "style")
 
     def __init__(
         self, kind: AnnounceKind, name: FullTrackName, scope: str, style: Style, lane: int = 0
@@ -79,6 +84,15 @@ class Publication:
         """Which one of several publishers of the track it is."""
         self.flows: dict[int, tuple[Flow, Feed]] = {}
         """By key: what the network pulls."""
+        self.open: dict[int, tuple[Flow, OutStream]] = {}
+        """By key: a stream that does not end."""
+
+    def end(self) -> None:
+        """End the streams that do not end by themselves."""
+        for flow, stream in self.open.values():
+            flow.over = True
+            stream.write(b"", True)
+        self.open.clear()
 
     def covers(self, name: FullTrackName) -> bool:
         """Whether a track is part of it."""
@@ -123,6 +137,7 @@ class Clients:
         "_incoming",
         "_ledger",
         "_pulled",
+        "_renewed",
         "alive",
         "contact",
         "discovered_names",
@@ -154,6 +169,8 @@ class Clients:
         self._incoming: dict[int, _Incoming] = {}
         self._pulled: dict[int, Feed] = {}
         """By key: what the network wants now, whether the publisher has agreed or not."""
+        self._renewed: dict[int, None] = {}
+        """Keys of tracks whose stream goes on in another one with the next object."""
 
     # What clients do
 
@@ -161,6 +178,7 @@ class Clients:
         """A publisher comes."""
         self.publications.append(publication)
         publication.flows.clear()
+        publication.open.clear()
         self._call(lambda core, now: core.announce(now, publication.kind, publication.name))
         self._clock.after(publication.style.period, self._tick, publication)
 
@@ -169,6 +187,7 @@ class Clients:
         if publication not in self.publications:
             return
         self.publications.remove(publication)
+        publication.end()
         ended = list(publication.flows)
         publication.flows.clear()
 
@@ -225,6 +244,10 @@ class Clients:
         style = publication.style
         self._clock.after(style.period, self._tick, publication)
         publication.group += 1
+        if style.endless:
+            for key, (flow, feed) in list(publication.flows.items()):
+                self._go_on(publication, key, flow, feed)
+            return
         for flow, feed in list(publication.flows.values()):
             now = self._clock.now
             group = Group(flow, publication.group, now, style.datagrams)
@@ -235,6 +258,26 @@ class Clients:
                     now, priority=style.priority, ttl_ms=style.ttl_ms, deadline=style.deadline(now)
                 )
             self._object(group, feed, stream, style)
+
+    def _go_on(self, publication: Publication, key: int, flow: Flow, feed: Feed) -> None:
+        """One more object of a stream that does not end."""
+        now, style = self._clock.now, publication.style
+        flow.endless = True
+        group = flow.groups[publication.group] = Group(flow, publication.group, now, False)
+        group.sent, group.whole = 1, True
+        self._ledger.published += 1
+        before, stream = publication.open.get(key, (None, None))
+        if stream is not None and (before is not flow or self._renewed.pop(key, self) is not self):
+            stream.write(CUT, True)
+            stream = None
+        if stream is None:
+            stream = feed.open_stream(
+                now, priority=style.priority, ttl_ms=style.ttl_ms, deadline=style.deadline(now)
+            )
+            publication.open[key] = (flow, stream)
+        stream.set_deadline(style.deadline(now))
+        stream.write(encode_object(flow.number, group.number, 0, now, style.padding))
+        self._call(lambda core, now: None)  # noqa: ARG005 - let the relay settle
 
     def _object(self, group: Group, feed: Feed, stream: OutStream | None, style: Style) -> None:
         """Send one object, and plan the next one."""
@@ -280,11 +323,18 @@ class Clients:
                 return
         self._call(lambda core, now: core.pull_ended(now, key, "no publisher any more"))
 
+    def renew(self, now: float, key: int) -> None:  # noqa: ARG002
+        """Open streams should go on in new ones, from their next objects on."""
+        self._renewed[key] = None
+
     def release(self, now: float, key: int) -> None:  # noqa: ARG002
         """Nobody wants it any more."""
         self._pulled.pop(key, None)
         for publication in self.publications:
             publication.flows.pop(key, None)
+            _, stream = publication.open.pop(key, (None, None))
+            if stream is not None:
+                stream.reset(0)
 
     def answered(
         self,
@@ -345,6 +395,9 @@ class Clients:
         pos = 0
         while (item := read_object(incoming.buffer, pos)) is not None:
             pos += item.size
+            if self._ledger.group(item.flow, item.group, now).flow.endless:
+                self._next(now, incoming, item)
+                continue
             if incoming.of is None:
                 incoming.of = (item.flow, item.group)
             if incoming.of != (item.flow, item.group) or item.number != incoming.next:
@@ -359,13 +412,29 @@ class Clients:
         del incoming.buffer[:pos]
         if fin:
             del self._incoming[stream]
+            flow = None if incoming.of is None else self._ledger.flows.all[incoming.of[0]]
+            if flow is not None and flow.endless:
+                if incoming.buffer != CUT and not flow.over:
+                    raise BreakError("cut short", f"{self.contact}: {incoming.of} ended", now)
+                return
             if incoming.buffer or incoming.of is None:
                 raise BreakError("payload", f"{self.contact}: a stream ends inside an object", now)
             self._ledger.ended(now, self.contact, incoming.of, incoming.next)
 
+    def _next(self, now: float, incoming: _Incoming, item: Object) -> None:
+        """An object of a stream that does not end: behind all before it."""
+        before, incoming.of = incoming.of, (item.flow, item.group)
+        if before is not None and (before[0] != item.flow or before[1] >= item.group):
+            raise BreakError("order", f"{self.contact}: {incoming.of} behind {before}", now)
+        self._ledger.delivered(now, self.contact, incoming.key, item)
+
     def stream_reset(self, now: float, stream: int, code: int) -> None:
         """It was abandoned."""
         incoming = self._incoming.pop(stream, None)
+        if incoming is not None and incoming.of is not None:
+            flow = self._ledger.flows.all[incoming.of[0]]
+            if flow.endless:
+                return  # what it lacks is missed, object by object
         want = None if incoming is None else self.wants.get(incoming.key)
         interval = None if want is None else want.interval
         if incoming is not None and incoming.of is not None and interval is not None:

@@ -28,6 +28,10 @@ SLOW: Final = 0.1
 """Of what one publisher sends, a slow receiver takes this part."""
 AWAY: Final = 3.0
 """For so many seconds at most a relay is away that has drained."""
+ENDLESS: Final = 0.3
+"""The part of all publishers whose tracks are one stream each, without an end."""
+TALK: Final = 0.15
+"""Seconds between two objects of theirs."""
 WORSE_LOSS: Final = 0.2
 WORSE_RATE: Final = 0.6
 """The same, of a link that becomes too narrow."""
@@ -36,10 +40,20 @@ WORSE_RATE: Final = 0.6
 class Deeds:
     """What can be done to a world."""
 
-    __slots__ = ("_interests", "_publications", "_world", "done", "hostiles", "last", "successions")
+    __slots__ = (
+        "_interests",
+        "_lengths",
+        "_publications",
+        "_world",
+        "done",
+        "hostiles",
+        "last",
+        "successions",
+    )
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._lengths = world.dice.of("endless streams")
         self._publications: dict[str, list[tuple[str, Publication]]] = {}
         """By track: where, and what."""
         self._interests: dict[tuple[str, str], None] = {}
@@ -102,6 +116,8 @@ class Deeds:
         manners = self._world.scenario.manners
         priority, ttl_ms = manners[list(self._publications).index(deed.text) % len(manners)]
         style = style._replace(priority=priority, ttl_ms=ttl_ms)
+        if self._lengths.random() < ENDLESS and not (style.datagrams or style.padding):
+            style = style._replace(endless=True, period=TALK)
         publication = Publication(kind, name, deed.text, style, len(others))
         others.append((contact, publication))
         process = self._world.processes[contact]

@@ -94,7 +94,7 @@ class Group:
 class Flow:
     """One publication of one track by one life of a publisher."""
 
-    __slots__ = ("contact", "groups", "key", "number", "scope")
+    __slots__ = ("contact", "endless", "groups", "key", "number", "over", "scope")
 
     def __init__(self, number: int, contact: str, key: int, scope: str) -> None:
         self.number = number
@@ -102,6 +102,10 @@ class Flow:
         self.key = key
         self.scope = scope
         self.groups: dict[int, Group] = {}
+        self.endless = False
+        """Whether all of it is one stream: each object counts as a group of its own then."""
+        self.over = False
+        """Whether that stream was ended."""
 
 
 class Flows:

@@ -52,6 +52,8 @@ FLIGHT: Final = 2.0
 """The longest an object may be under way through all relays, with retransmissions."""
 SEVERAL: Final = 1.5
 """With several publishers of a track: so long after the first answer all of them serve it."""
+JOINING: Final = 1.5
+"""Of a stream that does not end: so long after the answer the rest of it comes at the latest."""
 OVERTAKEN: Final = 1.0
 """Where packets are lost: so long after the answer every set on the way has the new target."""
 
@@ -306,6 +308,8 @@ class Ledger:
         for flow in self.flows.all.values():
             # The answer came from one of several publishers; others may hear of it later.
             grace = 0.0 if len(origins[flow.key]) == 1 else SEVERAL
+            if flow.endless:
+                grace = max(grace, JOINING)
             if self.lossy:
                 # A stream is faster than a change of its set that was lost and sent again: the new
                 # target gets it from where the change came first (laps-2, 6.1).

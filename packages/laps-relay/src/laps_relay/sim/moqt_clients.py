@@ -128,23 +128,29 @@ class _Inlet:
 class _InletStream:
     """One subgroup of a publisher (``OutStream``)."""
 
-    __slots__ = ("_inlet", "_number", "_priority", "_writer", "closed", "queued")
+    __slots__ = ("_inlet", "_number", "_priority", "_sent", "_writer", "closed", "queued")
 
     def __init__(self, inlet: _Inlet, number: int, priority: int) -> None:
         self._inlet = inlet
         self._number = number
         self._priority = priority
         self._writer: SubgroupWriter | None = None
+        self._sent = 0
         self.closed = False
         self.queued = 0
 
     def write(self, data: bytes, fin: bool = False) -> None:
-        """One object."""
+        """One object, or nothing but the end."""
+        if not data:
+            self.closed = fin
+            self._inlet.write(self._number, b"", first=False, fin=fin)
+            return
         item = _object(data, 0.0)
         first = self._writer is None
         if self._writer is None:
             self._writer = self._inlet.begin(item, self._priority)
-        framed = self._writer.object(item.number, data)
+        framed = self._writer.object(self._sent, data)
+        self._sent += 1
         self.closed = fin
         start = self._writer.start if first else b""
         self._inlet.write(self._number, start + framed, first=first, fin=fin)
@@ -229,7 +235,8 @@ class _OutletStream:
             if isinstance(got, MoqObject):
                 item = self._outlet.taken(got.payload)
                 last, self._last = self._last, (item.flow, item.group, item.number)
-                if last[0] >= 0 and (last[:2] != self._last[:2] or last[2] >= item.number):
+                # In a stream that does not end each object counts as a group.
+                if last[0] >= 0 and (last[0] != item.flow or last >= self._last):
                     raise BreakError("order", f"{self._last} behind {last} in a stream", 0.0)
         if fin:
             self._collector.finish()
@@ -294,6 +301,7 @@ class MoqtClients(Clients):
         """A publisher comes."""
         self.publications.append(publication)
         publication.flows.clear()
+        publication.open.clear()
         self._call(lambda core, now: self._publish(publication))  # noqa: ARG005
         self._clock.after(publication.style.period, self._tick, publication)
 
@@ -337,6 +345,8 @@ class MoqtClients(Clients):
             key_or_none = record.requests.pop(event.request_id, None)
             if key_or_none is not None and publication in self.publications:
                 publication.flows.pop(key_or_none, None)
+                if key_or_none in publication.open:
+                    publication.open.pop(key_or_none)[1].write(b"", True)
 
     @property
     def pulled(self) -> bool:
@@ -351,6 +361,7 @@ class MoqtClients(Clients):
         if publication not in self.publications:
             return
         self.publications.remove(publication)
+        publication.end()
         publication.flows.clear()
         record = self._publishing.pop(publication, None)
         if record is not None:

@@ -53,6 +53,7 @@ from laps_relay.sim.steering_mutants import (
     vias_never_left,
     vias_not_dialled,
 )
+from laps_relay.sim.stream_mutants import continuations_off
 from laps_relay.sim.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
 
 __all__ = ["MUTANTS", "Mutant", "applied", "hunt"]
@@ -298,6 +299,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="the countries that links pass do not narrow the ways of a class",
         patch=countries_ignored,
         seen=(*_anywhere(_PLANNED), *_anywhere(_FAULTS)),
+    ),
+    "continuations-off": Mutant(
+        what="a stream that does not end stays with the sets with which it began",
+        patch=continuations_off,
+        seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "ttl-ignored": Mutant(
         what="what has waited too long is sent nevertheless",

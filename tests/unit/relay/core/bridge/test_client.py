@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laps_relay.core.interfaces import Subscription
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import StandaloneFetch
 from laps_wire.moqt.session import RequestAccepted, RequestRejected
@@ -92,3 +93,17 @@ def test_ends() -> None:
     assert net.client.poll_timeout() is None
     net.client.handle_timeout(net.now)
     assert Namespace() not in [row.namespace for row in net.edge.relay.namespaces()]
+
+
+def test_open_streams_go_on_in_new_ones() -> None:
+    net = ClientNet()
+    net.client.renew(key_of(TRACK))  # nobody asked for it
+    publisher = net.edge.publisher(D18, TRACK)
+    feed = KeptFeed()
+    net.client.pull(net.now, key_of(TRACK), TRACK, SubscribeData(), feed)
+    renewed: list[Subscription] = []
+    net.client._renew = renewed.append
+    publisher.send(subgroup(D18, bodies(1)), fin=False)
+    net.client.renew(key_of(TRACK))
+    (subscription,) = renewed
+    assert subscription.session == NETWORK

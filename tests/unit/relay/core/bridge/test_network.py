@@ -147,6 +147,26 @@ def test_streams_keep_their_ends() -> None:
     assert subscriber.egress.streams[1].fin
 
 
+def test_an_open_stream_goes_on_in_another_one() -> None:
+    """For the network only: its subscribers see one stream."""
+    world = World()
+    one, two = world.edge(), world.edge()
+    publisher = one.publisher(D18, TRACK)
+    near, far = one.subscriber(D18, TRACK), two.subscriber(D18, TRACK)
+    whole = subgroup(D18, bodies(3))
+    stream = publisher.send(whole[:-5], fin=False)
+    bridge = world.port(one).bridge
+    bridge.renew(world.now, key_of(TRACK))
+    bridge.renew(world.now, key_of(track_of("another")))
+    before = len(links(world))
+    publisher.more(stream, whole[-5:] + b"\0\1x")
+    publisher.more(stream, b"", fin=True)
+    assert len(links(world)) == before + 1
+    for subscriber in (near, far):
+        (told,) = subscriber.egress.subgroups()
+        assert (told.ids, told.stream.fin) == ([0, 1, 2, 3], True)
+
+
 # Several publishers
 
 

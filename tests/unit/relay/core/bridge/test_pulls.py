@@ -156,3 +156,11 @@ def test_what_is_about_other_requests_is_for_others() -> None:
     pull(net)
     ((_, _, data),) = net.take()
     assert read_ok(data) == (None, ())
+
+
+def test_the_request_for_a_track() -> None:
+    net = ClientNet()
+    net.edge.publisher(D18, TRACK)
+    assert net.client._pulls.request_of(KEY) is None
+    pull(net)
+    assert net.client._pulls.request_of(KEY) is not None

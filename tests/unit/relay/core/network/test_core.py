@@ -185,6 +185,30 @@ def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
     assert net.got(3, 4) == [[b"another stream", b"first, second, last"], [b"another stream"]]
 
 
+def test_a_stream_that_stays_open_is_to_go_on_for_who_joins() -> None:
+    """Whoever writes is asked for a new stream, once it has been open for a while."""
+    net = RelayNet()
+    for number in (1, 2, 3, 4):
+        net.add(number, VIA if number == 2 else RelayType.EDGE)
+    net.join(1, 2)
+    net.join(2, 3)
+    net.join(2, 4)
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    long = net.begin(1, b"first")
+    net.run()
+    renewed = net.clients[1].renewed
+    net.want(4)
+    net.run()
+    assert renewed == [key_of(TRACK)]
+    long.write(b"", fin=True)
+    net.send(1, b"second")
+    net.run()
+    assert net.got(3, 4) == [[b"first", b"second"], [b"second"]]
+
+
 # Moves
 
 

@@ -646,3 +646,73 @@ def test_a_feed_that_is_no_track() -> None:
     assert net[1].sets.leads(feed(1))
     net[1].sets.set_feed(net.now, feed(2), None, ids(9), "")
     assert not net[1].sets.leads(feed(2))
+
+
+# Streams that go on anew
+
+
+def test_open_streams_are_outdated_when_somebody_comes_or_moves() -> None:
+    net = SetWorld(4, DIAMOND)
+    plane = net[1].plane
+    want(net, 4)
+    assert plane.outdated == [feed(1)]
+    want(net, 4)
+    assert len(plane.outdated) == 1
+    want(net, 4, 2)
+    assert len(plane.outdated) == 2
+    want(net, 4)
+    assert len(plane.outdated) == 2  # who leaves lacks nothing
+    move(net, 1, 4, 3 if net[1].hop[NodeId(4)] == NodeId(2) else 2)
+    assert len(plane.outdated) == 3
+
+
+def test_who_came_in_place_gets_the_rest_with_a_new_set() -> None:
+    """A change of a set may come behind a stream, and there may be no other one."""
+    net = SetWorld(3, LINE)
+    want(net, 3)
+    ((before,), _) = net[1].plane.entries[feed(1)]
+    assert net[1].sets.renew(net.now, feed(1)) == KEY
+    assert net[1].plane.entries[feed(1)][0] == (before,)  # nobody has come in place
+    want(net, 2, 3)
+    assert net[1].plane.entries[feed(1)][0] == (before,)
+    assert net[1].sets.renew(net.now, feed(1)) == KEY
+    ((after,), _) = net[1].plane.entries[feed(1)]
+    assert after != before
+    assert before in net[1].plane.retired
+    assert net[1].sets.renew(net.now, feed(1)) == KEY
+    assert net[1].plane.entries[feed(1)][0] == (after,)
+    assert net[1].sets.renew(net.now, feed(7)) is None
+
+
+def test_a_relay_in_between_asks_for_new_streams() -> None:
+    """It moved a target, and streams that are open do not follow."""
+    net = SetWorld(5, [(1, 2), (2, 3), (2, 4), (3, 5), (4, 5)])
+    want(net, 5)
+    net.drain()
+    outdated = net[1].plane.outdated
+    outdated.clear()
+    hop = int(net[2].hop[NodeId(5)])
+    move(net, 2, 5, 7 - hop)
+    net.drain()
+    assert outdated == []  # nothing is open
+    begin(net, "long")
+    net.drain()
+    move(net, 2, 5, hop)
+    net.drain()
+    assert outdated == [feed(1)]
+    assert net[2].sets.counters.asked_anew == 1
+    # A relay in between passes it on, for a set that lives.
+    (item,) = net[2].sets.rows()[0].egress[:1]
+    moved = SnsRefusedByPeer(
+        sns_id=item.egress.sns_id, version=1, code=SnsRefusal.MOVED, targets=tuple(ids(5))
+    )
+    net[2].sets.refused(net.now, item.egress.session, moved)
+    net.drain()
+    assert len(outdated) == 2
+    assert net[2].sets.counters.refused_by_peers == 0
+    # So does one that has lost a stream to somebody.
+    (ingress,) = net[2].plane.entries
+    assert net[2].sets.renew(net.now, ingress) is None
+    net.drain()
+    assert len(outdated) == 3
+    assert net[1].sets.rows()[0].unserved == ()

@@ -407,6 +407,22 @@ def test_targets_without_a_way_are_wished() -> None:
     assert steering.wishes(2.0) == []
 
 
+def test_targets_whose_only_way_goes_away_are_wished() -> None:
+    nodes = Directory(describe(ME), describe(V, RelayType.VIA), describe(W, RelayType.VIA))
+    nodes.put(describe(T1, contacts=("t1",)))
+    for via in (V, W):
+        nodes.way(via)
+        nodes.way(T1, via, rtt=15_000, link=5_000)
+    steering = Steering(ME, nodes, OPEN_POLICY, SETTINGS)
+    for via, wishes in ((V, []), (W, [T1])):
+        nodes.way(T1, via, rtt=15_000, link=5_000, load=1 << 16)
+        assert steering.assign(0.0, KEY, [T1], "", arrived_on=None).next_hop[T1] in (V, W)
+        assert steering.wishes(0.0) == wishes
+    nodes.way(T1)
+    assert hops(steering, 1.0, 1) == [T1]
+    assert steering.wishes(1.0) == []
+
+
 def test_a_via_that_would_help_is_wished_and_used_when_it_is_confirmed() -> None:
     nodes = Directory(describe(ME, region="us"))
     for target in TARGETS[:3]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.forwarding import LOCAL, EgressSet, Feed, Ingress
+from laps_relay.core.network.forwarding import LOCAL, EgressSet, Feed, Ingress, Outdated
 from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_relay.core.samples import Sample, Samples
 from laps_wire.errors import EncodeError
@@ -172,6 +172,101 @@ def test_an_egress_that_is_closed_already() -> None:
     stream.write(b"a")
     net.peer[2].streams[0].gone = True
     assert stream.closed
+
+
+# Streams that should go elsewhere
+
+
+def look(net: PeerNet, seconds: float) -> int:
+    """How often the writer is asked to go on anew, after that time."""
+    net.now += seconds
+    due = net.plane.poll_timeout()
+    if due is not None and due <= net.now:
+        net.plane.handle_timeout(net.now)
+    notices = net.plane.poll_notices()
+    assert all(notice == Outdated(PLACE) for notice in notices)
+    return len(notices)
+
+
+def test_a_stream_that_does_not_end_should_go_on_anew() -> None:
+    net, feed = make(2)
+    net.plane.outdate(net.now, Ingress(LOCAL, 99))
+    net.plane.outdate(net.now, PLACE)
+    assert net.plane.poll_timeout() is None  # nothing is open
+    for end in ("written", "reset"):
+        stream = feed.open_stream(net.now, priority=1)
+        stream.write(b"a")
+        net.plane.outdate(net.now, PLACE)
+        if end == "written":
+            stream.write(b"b", True)
+        else:
+            stream.reset(1)
+        assert look(net, 0.5) == 0
+    feed.open_stream(net.now, priority=1).write(b"c")
+    net.plane.outdate(net.now, PLACE)
+    assert look(net, 0.3) == 0
+    net.plane.outdate(net.now, PLACE)  # another change: it is not put off
+    assert look(net, 0.2) == 1
+    assert look(net, 10.0) == 0  # once for each change
+    net.plane.outdate(net.now, PLACE)
+    net.plane.close_feed(net.now, 5)
+    assert look(net, 10.0) == 0
+    net.plane.outdate(net.now, PLACE)
+    assert look(net, 10.0) == 0
+
+
+def test_a_stream_that_has_lost_somebody_goes_on_when_there_is_a_way() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1)
+    stream.write(b"a")
+    net.plane.remove_session(net.now, 2)
+    net.plane.install(net.now, PLACE, [EgressSet(3, 50)], local=False)
+    net.plane.outdate(net.now, PLACE)
+    assert net.plane.poll_notices() == [Outdated(PLACE)]
+    assert look(net, 10.0) == 0
+    stream.write(b"mark", True)
+    anew = feed.open_stream(net.now, priority=1)
+    anew.write(b"b")
+    assert [out.payload for out in net.peer[3].streams] == [b"amark", b"b"]
+
+
+def test_a_stream_that_nobody_gets_is_still_open() -> None:
+    """Also one that nobody got when it began."""
+    net, feed = make(1)
+    net.plane.remove_session(net.now, 2)
+    stream = feed.open_stream(net.now, priority=1)
+    stream.write(b"a")
+    net.plane.outdate(net.now, PLACE)
+    assert look(net, 0.5) == 1
+    stream.write(b"b", True)
+    net.plane.outdate(net.now, PLACE)
+    assert look(net, 0.5) == 0
+
+
+def test_a_peer_that_stops_every_stream_is_tried_less_and_less() -> None:
+    net, feed = make(1)
+    waits = []
+    for _ in range(8):
+        feed.open_stream(net.now, priority=1).write(b"a")
+        net.gone(2, stopped=True)
+        due = net.plane.poll_timeout()
+        assert due is not None
+        waits.append(due - net.now)
+        assert look(net, waits[-1]) == 1
+        for stream in list(feed.open):  # type: ignore[attr-defined]
+            stream.write(b"", True)
+    assert waits == pytest.approx([1, 2, 4, 8, 8, 8, 8, 8])
+    feed.open_stream(net.now, priority=1).write(b"a")
+    net.now += 100
+    net.gone(2, lost=1)
+    assert net.plane.poll_timeout() == pytest.approx(net.now + 0.5)
+
+
+def test_a_set_that_nobody_wants_any_more_is_not_missed() -> None:
+    net, feed = make(2)
+    feed.open_stream(net.now, priority=1).write(b"a")
+    net.plane.cut(net.now, EgressSet(2, 42), 1)
+    assert net.plane.poll_timeout() is None
 
 
 def test_objects_in_datagrams() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from laps_relay.core.network.forwarding import EgressSet, SetIdle
+from laps_relay.core.network.forwarding import EgressSet, Outdated, SetIdle
 from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_relay.core.samples import Sample, Samples
 from laps_wire.peering.errors import StreamCode
@@ -320,3 +320,17 @@ def test_a_stream_that_our_own_clients_did_not_ask_for(peers: int) -> None:
         assert net.peer[1].stopped == []
     else:
         assert net.peer[1].stopped == [(3, StreamCode.NO_SUBSCRIBERS)]
+
+
+def test_a_receiver_that_is_lost_while_others_go_on() -> None:
+    """Its sender is to begin anew; if nobody is left, the stream was stopped and that says so."""
+    net = PeerNet(peers=2)
+    net.send(head() + b"a", fin=False)
+    ingress = next(iter(net.plane.entries()))
+    assert net.plane.carries(ingress)
+    net.gone(2, stopped=True)
+    assert net.plane.poll_notices() == [Outdated(ingress)]
+    net.gone(3, lost=1)
+    assert net.plane.poll_notices() == []
+    assert not net.plane.carries(ingress)
+    assert not net.plane.carries(ingress._replace(session=99))

@@ -6,7 +6,14 @@ from operator import is_
 
 import pytest
 
-from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_relay.core.network.forwarding import (
+    LOCAL,
+    EgressSet,
+    Ingress,
+    Outdated,
+    PeerForwarding,
+    SetIdle,
+)
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_relay.core.timers import first_of
 from laps_wire.errors import MalformedError, ProtocolViolation
@@ -441,3 +448,22 @@ def test_what_is_given_up_behind_its_end_was_not_sent() -> None:
     net.send(data, stream=7, fin=True)
     _, (sent,) = net.plane.take_traffic()
     assert (sent.units, sent.bytes, sent.dropped) == (2, len(data) - 2, 1)
+
+
+def test_streams_that_should_go_on_anew() -> None:
+    plane = PeerPlane(None, continue_after=2.0)
+    place = Ingress(LOCAL, 1)
+    plane.outdate(0.0, place)
+    feed = plane.open_feed(1, KEY, CONTEXT, 18)
+    plane.install(0.0, place, [], local=False)
+    feed.open_stream(0.0, priority=1).write(b"a")
+    plane.outdate(1.0, place)
+    assert plane.poll_timeout() == 3.0
+    plane.handle_timeout(3.0)
+    assert plane.poll_notices() == [Outdated(place)]
+    net = PeerNet(peers=1)
+    net.send(head() + b"a", fin=False)
+    (ingress,) = net.plane.entries()
+    assert net.plane.carries(ingress)
+    net.gone(2, lost=1)
+    assert not net.plane.carries(ingress)

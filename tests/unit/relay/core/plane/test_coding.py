@@ -10,6 +10,7 @@ from laps_relay.core.plane.coding import (
     CANCELLED,
     MALFORMED_TRACK,
     Mark,
+    cut_mark,
     drop_code,
     integers_of,
     mirrored_code,
@@ -146,3 +147,11 @@ def test_headers_for_receivers() -> None:
     later = start_header(header, 9, 4, D18, whole=False)
     assert later == SubgroupHeader(9, 2, 4, 7, True, True, False)
     assert not start_header(header, 9, 4, D16, whole=True).first_object
+
+
+@pytest.mark.parametrize("draft", [D16, D18])
+def test_the_mark_of_a_cut_is_the_beginning_of_the_next_object(draft: Draft) -> None:
+    head = ObjectHeader(3, 300, 0, None, 5, ObjectStatus.NORMAL, b"")
+    mark = cut_mark(head, 99, draft)
+    assert mark == draft.integers.encode(200)
+    assert object_header(head, 99, False, draft, draft).startswith(mark)

@@ -415,3 +415,41 @@ def test_datagrams_of_its_own_do_not_come_back() -> None:
     assert [each.payload for each in net.egress[silent].object_datagrams()] == [b"theirs"] * 2
     late = net.receiver(D18, start=(0, 0))
     assert len(net.egress[late].object_datagrams()) == 3
+
+
+# Streams that go on
+
+
+def test_a_receiver_gets_the_rest_in_another_stream() -> None:
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    whole = subgroup(D18, bodies(3, 10))
+    stream = net.open(one, whole[:20])
+    net.plane.renew_egress(Subscription(far, 0))
+    net.more(one, stream, whole[20:], fin=True)
+    first, second = net.egress[far].streams
+    assert first.fin
+    other, client = Net(), 2
+    peer = other.publisher(D18, alias=3, peering=True)
+    other.receiver(D18)
+    other.send(peer, first.data)
+    assert not other.egress[client].streams[0].fin
+    other.send(peer, second.data)
+    (told,) = other.egress[client].subgroups()
+    assert (told.payloads, told.stream.fin) == (bodies(3, 10), True)
+
+
+def test_the_rest_does_not_come() -> None:
+    net = Net()
+    peer = net.publisher(D18, peering=True)
+    client = net.receiver(D18)
+    net.send(peer, subgroup(D18, bodies(2)) + b"\0")
+    net.wait(3.0)
+    assert net.egress[client].resets() == [1]
+    assert net.plane._state.tracks[1].feeds() == []
+    # Nor that of one which took over.
+    first = net.open(peer, subgroup(D18, bodies(1), group=1))
+    net.send(peer, subgroup(D18, {1: b"one"}, group=1) + b"\0")
+    net.more(peer, first, b"\0", fin=True)
+    net.wait(3.0)
+    assert net.egress[client].resets() == [1, 1]

@@ -601,3 +601,15 @@ def test_a_track_leaves_nothing_in_sessions_nor_a_session_in_tracks() -> None:
     net.plane.remove_track(net.now, 1)
     assert list(senders[0].sources) == [7]
     assert senders[0].malformed == set()
+
+
+def test_streams_to_another_relay_are_renewed() -> None:
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    net.plane.renew_egress(Subscription(99, 0))
+    net.plane.renew_egress(Subscription(far, 0))  # nothing is open
+    whole = subgroup(D18, bodies(2, 10))
+    stream = net.open(one, whole[:-10])
+    net.plane.renew_egress(Subscription(far, 0))
+    net.more(one, stream, whole[-10:] + b"\0\1x", fin=True)
+    assert [each.fin for each in net.egress[far].streams] == [True, True]

@@ -81,3 +81,24 @@ def test_nothing_follows_an_end() -> None:
     parser = RunParser.behind(SubgroupHeader(0, 4, 2), D16, -1)
     with pytest.raises(ProtocolViolation):
         parser.scan(b"\x00\x00\x03" + b"\x00\x01a", [])
+
+
+@pytest.mark.parametrize("draft", [D16, D18])
+def test_a_stream_that_was_cut(draft: Draft) -> None:
+    """It ends with the ID delta of the object that follows, and nothing else."""
+    parser = RunParser(draft)
+    assert parser.cut_before is None
+    started = parser.start(subgroup(draft, bodies(2)))
+    assert started is not None
+    assert parser.cut_before is None
+    parser.scan(started[1][:-1], [])
+    assert parser.cut_before is None  # inside an object
+    parser.scan(started[1][-1:], [])
+    assert parser.cut_before is None  # at its end
+    delta = draft.integers.encode(1000)
+    parser.scan(delta[:1], [])
+    assert parser.cut_before is None
+    parser.scan(delta[1:], [])
+    assert parser.cut_before == 1002
+    parser.scan(b"\x40", [])  # half a length
+    assert parser.cut_before is None

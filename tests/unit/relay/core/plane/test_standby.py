@@ -169,3 +169,16 @@ def test_a_session_with_a_second_stream_is_gone() -> None:
     net.plane.remove_session(net.now, two)
     net.more(one, first, data[20:], fin=True)
     assert net.egress[receiver].subgroups()[0].payloads == bodies(2, 50)
+
+
+def test_a_stream_that_goes_on_with_one_that_was_cut() -> None:
+    """Of another relay more is kept than of a second publisher."""
+    net = Net(limits=PlaneLimits(standby_bytes=1, continued_bytes=1000))
+    peer = net.publisher(D18, peering=True)
+    client = net.receiver(D18)
+    first = net.open(peer, subgroup(D18, bodies(1, 20)))
+    net.send(peer, subgroup(D18, {1: b"1" * 20, 2: b"2" * 20}) + b"\0")
+    net.send(peer, subgroup(D18, {3: b"3" * 20}))
+    net.more(peer, first, b"\0", fin=True)
+    (told,) = net.egress[client].subgroups()
+    assert (told.ids, told.stream.fin) == ([0, 1, 2, 3], True)

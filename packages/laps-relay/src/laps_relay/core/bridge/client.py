@@ -26,7 +26,7 @@ from laps_relay.core.bridge.virtual import VirtualClient
 from laps_relay.core.bridge.wishes import Wishes
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import SessionInfo
-from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.interfaces import ForwardingPlane, Subscription
 from laps_relay.core.network.forwarding import Feed
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.timers import earliest
@@ -58,6 +58,7 @@ class EdgeClient:
         "_office",
         "_publications",
         "_pulls",
+        "_renew",
         "_virtual",
         "_wishes",
         "egress",
@@ -73,6 +74,7 @@ class EdgeClient:
         clock: Callable[[], float],
         *,
         stop: Callable[[int, int], None] | None = None,
+        renew: Callable[[Subscription], None] | None = None,
         setup: SetupOptions = NO_OPTIONS,
         draft: Draft = DRAFT,
         fetches: tuple[ForwardingPlane, FetchNetwork] | None = None,
@@ -84,6 +86,7 @@ class EdgeClient:
         self._pulls = Pulls(self._office)
         self._namespaces = Namespaces(self._office)
         self._publications = Publications(self._office, self._wishes)
+        self._renew = renew
         outlets: dict[int, FetchOutlet] = {}
         self.egress = FeedEgress(clock, self._pulls.outlets, stop, draft, outlets)
         """What the forwarding plane writes to."""
@@ -195,6 +198,12 @@ class EdgeClient:
         """The others want a track; its objects go into the feed."""
         self._pulls.pull(now, key, name, data, feed)
         self.pump(now)
+
+    def renew(self, key: int) -> None:
+        """Streams of a track that are open go on in new ones, from their next objects on."""
+        request_id = self._pulls.request_of(key)
+        if self._renew is not None and request_id is not None:
+            self._renew(Subscription(self._virtual.number, request_id))
 
     def release(self, now: float, key: int) -> None:
         """They do not any more."""

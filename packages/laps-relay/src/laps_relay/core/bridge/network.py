@@ -100,7 +100,15 @@ class NetworkBridge:
     ) -> None:
         """``directory`` hears of all names, for peers that are no part of the network."""
         self._directory = directory
-        self.client = EdgeClient(relay, session, self, hasher, clock, fetches=(plane, network))
+        self.client = EdgeClient(
+            relay,
+            session,
+            self,
+            hasher,
+            clock,
+            renew=plane.renew_egress,
+            fetches=(plane, network),
+        )
         self._fetching = cast("Fetching", self.client.fetching)
         self._network = network
         self._sink = PlaneSink(plane, session)
@@ -149,6 +157,10 @@ class NetworkBridge:
     ) -> None:
         """Somebody in the network wants a track that was announced here."""
         self.client.pull(now, key, name, data, feed)
+
+    def renew(self, now: float, key: int) -> None:  # noqa: ARG002 - LocalSide
+        """Its open streams should go on in new ones."""
+        self.client.renew(key)
 
     def release(self, now: float, key: int) -> None:
         """Nobody in the network wants it any more."""

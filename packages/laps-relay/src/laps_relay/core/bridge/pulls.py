@@ -98,6 +98,11 @@ class Pulls:
             update = Parameters(new_group_request=wishes.new_group_request)
             office.session.update(pull.request_id, update)
 
+    def request_of(self, key: int) -> int | None:
+        """Our SUBSCRIBE for a track."""
+        pull = self._pulls.get(key)
+        return None if pull is None else pull.request_id
+
     def release(self, key: int) -> None:
         """Nobody wants it any more."""
         pull = self._pulls.get(key)

@@ -202,7 +202,9 @@ class StubUplink:
         self.epoch = epoch
         self.sink = PlaneSink(plane, session)
         self.numbers = count(1)
-        self.client = EdgeClient(relay, session, self, hasher, clock, stop=self._stop)
+        self.client = EdgeClient(
+            relay, session, self, hasher, clock, stop=self._stop, renew=plane.renew_egress
+        )
         self._plane = plane
         self._contexts = contexts
         self._announcements = Announcements(lambda number: number == session)
@@ -319,7 +321,11 @@ class StubUplink:
     ) -> None:
         """A parent wants a track."""
         feed = TrackFeed(parent.egress, key, self._contexts())
+        others = self._feeds.owners(key)
         self.client.pull(now, key, name, data, self._feeds.add(key, parent, feed))
+        if others and parent not in others:
+            # Streams that are open go to those; they may never end, and this one is to stay.
+            self.client.renew(key)
 
     def release(self, now: float, parent: UplinkParent, key: int) -> None:
         """It does not any more."""

@@ -8,7 +8,7 @@
                                      flooded changes  -> Interests
                                      Interests        -> own entries, answers, targets -> Sets
                                      Steering         -> Sets, dial wishes
-                                     PeerPlane        -> Sets (idle ones)
+                                     PeerPlane        -> Sets (idle ones), the local side
                          _schedule:  differences      -> a flush for each peer that is behind,
                                      if there is news    after the batching time
 
@@ -21,7 +21,7 @@ from typing import Final
 
 from laps_relay.core.network import events
 from laps_relay.core.network.floods import Change
-from laps_relay.core.network.forwarding import LOCAL
+from laps_relay.core.network.forwarding import LOCAL, Outdated, SetIdle
 from laps_relay.core.network.interfaces import Refusal
 from laps_relay.core.network.links import Link
 from laps_relay.core.network.nib import NOTHING
@@ -95,7 +95,10 @@ class NetworkCore(NetworkSessions):
         moved |= self._steered(now)
         for notice in self._plane.poll_notices():
             moved = True
-            self._sets.idle(now, notice)
+            if isinstance(notice, SetIdle):
+                self._sets.idle(now, notice)
+            else:
+                self._go_on(now, notice)
         # What probes teach moves nothing; an answer may be too much for a session, though.
         return moved or (probed and self._peers.has_events())
 
@@ -365,6 +368,12 @@ class NetworkCore(NetworkSessions):
 
     def _end(self, now: float, session: int) -> None:
         self._peers.close(now, session, CloseCode.NO_ERROR, "not needed any more")
+
+    def _go_on(self, now: float, notice: Outdated) -> None:
+        """The rest of a track's open streams goes on in new ones, to all who should have it."""
+        key = self._sets.renew(now, notice.ingress)
+        if key is not None and self._local is not None:
+            self._local.renew(now, key)
 
     def _lead(self, now: float, key: int) -> None:
         """Let a track of ours go to those who want it."""

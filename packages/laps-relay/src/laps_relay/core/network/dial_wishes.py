@@ -1,9 +1,9 @@
 """With whom a data session is wanted: dynamic peering (seed 000, Topologies).
 
-Three things can be missing for want of a peer: a way to a target, a Via that a plan names, and a
-Via that would help (:mod:`laps_relay.core.network.via_choice`). Such a Via is known by its node
-information: it says which nodes it reaches, and how it is dialled; probes say how far it is
-(:mod:`laps_relay.core.network.probing`). Whether it really helps shows when it is a peer and has
+Three things can be missing for want of a peer: a way to a target that lasts, a Via that a plan
+names, and a Via that would help (:mod:`laps_relay.core.network.via_choice`). Such a Via is known by
+its node information: it says which nodes it reaches, and how it is dialled; probes say how far it
+is (:mod:`laps_relay.core.network.probing`). Whether it really helps shows when it is a peer and has
 advertised them.
 
 One Via at a time is wished for each track and region. One that did not become a peer within
@@ -48,7 +48,7 @@ class Need:
 
     scope: str
     lost: list[NodeId] = field(default_factory=list)
-    """Targets without a way."""
+    """Targets without a way, or with none but over relays that go away."""
     vias: list[NodeId] = field(default_factory=list)
     """Next hops that are in use or about to be."""
     planned: list[tuple[NodeId, tuple[NodeId, ...]]] = field(default_factory=list)

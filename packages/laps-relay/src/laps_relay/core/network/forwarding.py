@@ -27,6 +27,7 @@ __all__ = [
     "Feed",
     "HoldData",
     "Ingress",
+    "Outdated",
     "PeerForwarding",
     "PeerPlaneCounters",
     "SetCounters",
@@ -57,6 +58,15 @@ class SetIdle(NamedTuple):
     """A set that was retired has no open stream any more, and lingered: withdraw it."""
 
     egress: EgressSet
+
+
+class Outdated(NamedTuple):
+    """Streams are open that do not go to all who should have them: begin new ones.
+
+    With an ingress that is no feed only the o-relay can, and must be told.
+    """
+
+    ingress: Ingress
 
 
 class SetCounters(NamedTuple):
@@ -168,6 +178,16 @@ class PeerForwarding(Protocol):
     def remove(self, now: float, ingress: Ingress) -> None:
         """No more data with this ingress is expected; streams under way go on."""
 
+    def carries(self, ingress: Ingress) -> bool:
+        """Whether streams with this ingress are under way."""
+
+    def outdate(self, now: float, ingress: Ingress) -> None:
+        """Somebody gets a feed now who did not, or gets it another way.
+
+        Streams that are open go on without that. If they do not end by themselves soon,
+        ``Outdated`` is reported; at once if one of them has lost a receiver.
+        """
+
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets."""
 
@@ -201,7 +221,7 @@ class PeerForwarding(Protocol):
 
     # Polls
 
-    def poll_notices(self) -> list[SetIdle]:
+    def poll_notices(self) -> list[SetIdle | Outdated]:
         """What the control plane must know; taken once."""
 
     def poll_timeout(self) -> float | None:

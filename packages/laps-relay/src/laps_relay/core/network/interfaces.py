@@ -103,6 +103,8 @@ class NetworkSettings:
     probe_interval: float = 10.0
     set_linger: float = 1.0
     """How long a set outlives its last stream: datagrams may be under way."""
+    continue_after: float = 0.5
+    """How long a stream may take to end by itself before the rest of it goes on anew."""
 
     # Choosing a Via
 
@@ -316,6 +318,12 @@ class LocalSide(Protocol):
 
         Answer with ``pulled`` or ``pull_refused``, at once or later; ``pull_ended`` when its
         publisher ends it. Objects go into the feed.
+        """
+
+    def renew(self, now: float, key: int) -> None:
+        """o-relay: go on with streams of a track that are open in new streams of its feed.
+
+        From their next objects on; the old ones end there (laps-2, 7.2).
         """
 
     def release(self, now: float, key: int) -> None:

@@ -155,7 +155,9 @@ class NetworkParts(SetHosting):
         self._lies = Lies()
         self._sharding = Sharding(node)
         self._nib = Nib(self._own.info, settings, order=order, policy=policy)
-        self._plane = PeerPlane(None, set_linger=settings.set_linger)
+        self._plane = PeerPlane(
+            None, set_linger=settings.set_linger, continue_after=settings.continue_after
+        )
         self._prober = Prober(node, settings, self._nib)
         self._steering = Steering(
             node, self._nib, policy, settings, round_trips=self._prober.round_trips

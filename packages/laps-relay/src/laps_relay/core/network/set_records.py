@@ -74,6 +74,7 @@ class IngressRecord:
         "last",
         "retired",
         "scope",
+        "stretched",
         "taken",
         "told",
         "unserved",
@@ -89,6 +90,8 @@ class IngressRecord:
         self.hops = hops
         self.scope = scope
         self.arrived_on = arrived_on
+        self.stretched = False
+        """Whether a set has got targets in place since its streams went on anew."""
         self.wanted: frozenset[NodeId] = frozenset()
         """All targets, ourselves too."""
         self.home: dict[NodeId, int] = {}

@@ -56,5 +56,7 @@ class SetsCounters:
     """Targets of our sets that a peer refused."""
     unknown_by_peers: int = 0
     """Sets of ours that came too late for data that was before them."""
+    asked_anew: int = 0
+    """How often the sender of a set was asked to go on in new streams."""
     over_caps: int = 0
     """Sets or changes that a session did not take: the peer's limits, or it was about to end."""

@@ -24,7 +24,7 @@ _NOBODY: frozenset[NodeId] = frozenset()
 class Switch:
     """One change of the sets of one ingress."""
 
-    __slots__ = ("_chooser", "_egress", "_ending", "_record", "_retiring", "began")
+    __slots__ = ("_chooser", "_egress", "_ending", "_record", "_retiring", "began", "moved")
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class Switch:
         self._ending: list[OutSet] = []
         self.began = False
         """Whether anything has changed yet."""
+        self.moved: set[NodeId] = set()
+        """Targets that have another place than before."""
 
     def change(
         self, now: float, choice: Choice, *, gone: AbstractSet[NodeId], cut: bool, renew: bool
@@ -82,6 +84,7 @@ class Switch:
             self._block(now, choice, step.session, refused)
             blocked |= refused
         self._remember(choice, places, blocked, moved)
+        self.moved |= moved - blocked
         return not blocked
 
     def finish(self, now: float) -> None:
@@ -163,7 +166,9 @@ class Switch:
     def _in_place(
         self, now: float, item: OutSet, targets: frozenset[NodeId]
     ) -> AbstractSet[NodeId]:
+        came = targets - item.targets
         if self._egress.update(now, item, targets):
+            self._record.stretched |= bool(came)
             return _NOBODY
         blocked = targets - item.targets
         if kept := item.targets & targets:

@@ -17,6 +17,7 @@ chosen in :mod:`~laps_relay.core.network.set_choice`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any
 
@@ -132,6 +133,10 @@ class Sets:
             return
         named = frozenset(event.targets) or item.targets
         targets = sorted(named & item.targets)
+        if event.code == SnsRefusal.MOVED:
+            if item.owner is not None and not item.retired and targets:
+                self._passed(now, item.owner, frozenset(targets))
+            return
         self.counters.refused_by_peers += len(targets)
         record = item.owner
         if record is None or item.retired:
@@ -198,6 +203,24 @@ class Sets:
                 ):
                     found.append(node)
         return found
+
+    def renew(self, now: float, ingress: Ingress) -> int | None:
+        """The rest of open streams goes on in new ones; gives the key of its track if it is ours.
+
+        Targets that were added to a set in place may hear of it later than of a stream, which is
+        no matter unless nothing comes behind that stream. So they get sets with new ids, for which
+        data waits (laps-2, 6.2).
+        """
+        record = self._get(ingress)
+        if record is None:
+            return None
+        if not record.is_feed:
+            self._ask_anew(now, record, record.wanted - {self._local})
+            return None
+        if record.stretched:
+            record.stretched = False
+            self._evaluate(now, record, (), renew=True)
+        return record.key
 
     def idle(self, now: float, notice: SetIdle) -> None:
         """A retired set has no stream under way any more: withdraw it."""
@@ -342,6 +365,7 @@ class Sets:
         asked.difference_update(record.told)
         asked.discard(self._local)
         switch = Switch(record, self._egress, self._chooser)
+        before = dict(record.home) if record.is_feed else {}
         order = sorted(asked)
         while True:
             choice = self._chooser.choose(now, record, order)
@@ -351,7 +375,12 @@ class Sets:
             # Somebody did not take its part and is avoided from now on. What was done is done.
             if switch.began:
                 gone, cut, renew = _NOBODY, False, False
-        self._install(now, record)
+        anew = self._install(now, record)
+        if not record.is_feed:
+            if switch.moved:
+                self._ask_anew(now, record, switch.moved)
+        elif anew or any(before.get(node) != at for node, at in record.home.items()):
+            self._plane.outdate(now, record.ingress)
         switch.finish(now)
         self._tell(now, record)
         due = record.next_due()
@@ -360,12 +389,30 @@ class Sets:
         else:
             self._timers.set(record.ingress, due)
 
-    def _install(self, now: float, record: IngressRecord) -> None:
+    def _install(self, now: float, record: IngressRecord) -> bool:
+        """Tell the plane where data goes; whether some of it goes to a new set."""
         egress = tuple(record.current[session].egress for session in sorted(record.current))
         entry = (egress, self._local in record.wanted)
-        if entry != record.installed:
-            record.installed = entry
-            self._plane.install(now, record.ingress, egress, local=entry[1])
+        before = record.installed
+        if entry == before:
+            return False
+        record.installed = entry
+        self._plane.install(now, record.ingress, egress, local=entry[1])
+        return before is None or not set(egress).issubset(before[0])
+
+    def _passed(self, now: float, record: IngressRecord, targets: frozenset[NodeId]) -> None:
+        """Behind a peer targets are served another way now."""
+        if record.is_feed:
+            self._plane.outdate(now, record.ingress)
+        else:
+            self._ask_anew(now, record, targets)
+
+    def _ask_anew(self, now: float, record: IngressRecord, targets: AbstractSet[NodeId]) -> None:
+        """Let the o-relay go on in new streams with those that come and do not go to these."""
+        if targets and self._plane.carries(record.ingress):
+            self.counters.asked_anew += 1
+            with suppress(StateError):
+                self._host.refuse_sns(now, *record.ingress, SnsRefusal.MOVED, sorted(targets))
 
     def _tell(self, now: float, record: IngressRecord) -> None:
         """Tell the sender of a set which targets get nothing, so that it finds another way."""

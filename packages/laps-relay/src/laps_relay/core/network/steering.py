@@ -268,8 +268,11 @@ class Steering:
         plain: dict[NodeId, Candidate] = {}
         unreachable: dict[NodeId, Refusal] = {}
         regions: dict[str, list[NodeId]] = {}
+        leaving: list[NodeId] = []
         for target in flow.targets:
             way = self._ways.best(target, flow.scope)
+            if way is not None and self._will_be_lost(target, flow.scope, way):
+                leaving.append(target)
             if way is None:
                 unreachable[target] = self._ways.why_none(target, flow.scope)
             else:
@@ -278,7 +281,7 @@ class Steering:
                 regions.setdefault(region, []).append(target)
         for region in [region for region in flow.groups if region not in regions]:
             del flow.groups[region]
-        need = Need(flow.scope, lost=list(unreachable))
+        need = Need(flow.scope, lost=[*unreachable, *leaving])
         next_hop: dict[NodeId, NodeId] = {}
         for region, members in regions.items():
             group = {target: plain[target] for target in members}
@@ -295,6 +298,13 @@ class Steering:
         else:
             self._timers.cancel(key)
         return Assignment({target: next_hop[target] for target in sorted(next_hop)}, unreachable)
+
+    def _will_be_lost(self, target: NodeId, scope: str, best: Candidate) -> bool:
+        """Whether all ways lead over relays that go away: another one is needed before they do."""
+        draining = LOAD_WEIGHTS[LoadClass.DRAINING]
+        return best.load >= draining and all(
+            way.load >= draining for way in self._ways.allowed(target, scope)
+        )
 
     def _steer(
         self,

@@ -2,6 +2,10 @@
 
 The one who writes into a feed has a delivery timeout of its own and knows the time; so the ttl is
 told to the relays behind us, and the deadline of our own egress is what the writer says.
+
+A stream goes to the sets of the moment when it began. If those become others while it is open, or
+somebody is lost on the way, and it does not end soon, its writer is asked to go on with a new one
+(``Outdated``): who writes knows where an object ends, and nobody else does.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.forwarding import LOCAL, Ingress
+from laps_relay.core.network.forwarding import LOCAL, Ingress, Outdated
 from laps_relay.core.peer_plane.datagrams import count, send
 from laps_relay.core.peer_plane.flow import Fan, Leg
 from laps_relay.core.peer_plane.probe import START, Probe, may_be_sampled
@@ -22,18 +26,25 @@ _STREAM: Final = DataKind.STREAM
 _DATAGRAM: Final = DataKind.DATAGRAM
 _HEADS: Final = 64
 """Headers of a feed that are kept, one for each priority and ttl that it uses."""
+_LONGEST: Final = 8.0
+"""The longest wait before a stream goes on that a peer has stopped, in seconds."""
 
 
 class FeedStream(Fan):
     """A stream of a local publisher; an ``OutStream`` to all egress sets at once."""
 
-    __slots__ = ("_came", "_head", "_over")
+    __slots__ = ("_came", "_feed", "_head", "_over", "bereft", "stale")
 
-    def __init__(self, state: State, entry: Entry, head: bytes) -> None:
+    def __init__(self, feed: PlaneFeed, state: State, entry: Entry, head: bytes) -> None:
         super().__init__(state, entry, head, 0.0)
+        self._feed = feed
         self._head = head
         self._came = 0.0
         self._over = False
+        self.stale = False
+        """Whether others should have it than those who do."""
+        self.bereft = False
+        """Whether somebody was lost who had it."""
 
     def start(self, now: float, priority: int, deadline: float | None, *, expires: bool) -> None:
         """Open a stream to every set; the header goes with the first bytes."""
@@ -59,6 +70,8 @@ class FeedStream(Fan):
             self.size += len(data)
             direct(data, fin)
         elif self._over:
+            if fin:
+                self._feed.open.pop(self, None)
             return
         elif self._head:
             head, self._head = self._head, b""
@@ -76,9 +89,11 @@ class FeedStream(Fan):
             self.look(self.probe.came, data)
         if fin:
             self._end()
+            self._feed.open.pop(self, None)
 
     def reset(self, code: int) -> None:
         """Abandon it; one that was finished still takes back what waits."""
+        self._feed.open.pop(self, None)
         for leg in self.legs:
             leg.gone = True
             leg.stream.reset(code)
@@ -100,6 +115,11 @@ class FeedStream(Fan):
         if not self.legs:
             self._end()
 
+    def missed(self, now: float) -> None:
+        """One leg is gone that should be there: perhaps another one can be."""
+        self.stale = self.bereft = True
+        self._feed.missed(now, now - self._came)
+
     def aim(self) -> None:
         """The header goes first."""
         super().aim()
@@ -115,7 +135,7 @@ class FeedStream(Fan):
 class PlaneFeed:
     """One data context of a local publisher; see ``core.network.forwarding.Feed``."""
 
-    __slots__ = ("_entries", "_header", "_heads", "_state", "closed", "ingress")
+    __slots__ = ("_entries", "_header", "_heads", "_state", "_wait", "closed", "ingress", "open")
 
     def __init__(
         self, state: State, entries: dict[int, Entry], number: int, header: DataHeader
@@ -125,6 +145,9 @@ class PlaneFeed:
         self._header = header
         self.ingress = Ingress(LOCAL, number)
         self.closed = False
+        self.open: dict[FeedStream, None] = {}
+        """Streams whose end was not written."""
+        self._wait = state.patience
         self._heads: dict[tuple[DataKind, int, int], bytes] = {}
         self._head(_STREAM, 0, 0)  # what does not fit is the caller's fault, and seen now
 
@@ -132,7 +155,9 @@ class PlaneFeed:
         self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
     ) -> OutStream:
         """Begin a stream to all egress sets of the moment."""
-        stream = FeedStream(self._state, self._entry(), self._head(_STREAM, priority, ttl_ms))
+        head = self._head(_STREAM, priority, ttl_ms)
+        stream = FeedStream(self, self._state, self._entry(), head)
+        self.open[stream] = None
         stream.start(now, priority, deadline, expires=ttl_ms > 0 or deadline is not None)
         return stream
 
@@ -143,6 +168,43 @@ class PlaneFeed:
         deadline = now + ttl_ms / 1000 if ttl_ms else None
         count(state, entry, self._header.track, len(head) + len(payload))
         return send(state, entry, head[:4], head[8:] + payload, deadline) > 0
+
+    def close(self) -> None:
+        """No new streams; those under way go on to where they go."""
+        self.closed = True
+        self._state.outdated.cancel(self)
+
+    # Streams that should go elsewhere
+
+    def outdate(self, now: float) -> None:
+        """Others should have the streams that are open: at once if one has lost somebody."""
+        for stream in self.open:
+            stream.stale = True
+        if any(stream.bereft for stream in self.open):
+            self._state.outdated.cancel(self)
+            self.report()
+        elif self.open:
+            self._look(now + self._state.patience)
+
+    def missed(self, now: float, lived: float) -> None:
+        """A stream lost a leg; perhaps it gets one again, unless streams never live for long."""
+        short = lived < 4 * self._wait
+        self._wait = min(2 * self._wait, _LONGEST) if short else self._state.patience
+        self._look(now + self._wait)
+
+    def _look(self, when: float) -> None:
+        timers = self._state.outdated
+        before = timers.when(self)
+        if not self.closed and (before is None or when < before):
+            timers.set(self, when)
+
+    def report(self) -> None:
+        """Let the writer go on with new streams, if there are still old ones."""
+        stale = [stream for stream in self.open if stream.stale]
+        for stream in stale:
+            stream.stale = stream.bereft = False
+        if stale:
+            self._state.notices.append(Outdated(self.ingress))
 
     def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
         """An encoded header; a publisher uses few."""

@@ -28,6 +28,11 @@ class Fib:
             found += session.entries.values()
         return found
 
+    def get(self, ingress: Ingress) -> Entry | None:
+        """One of them."""
+        table = self._table(ingress)
+        return None if table is None else table.get(ingress.set_id)
+
     def __len__(self) -> int:
         """How many they are."""
         return len(self.local) + sum(len(each.entries) for each in self._sessions.values())

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.forwarding import LOCAL, DataSink
+from laps_relay.core.network.forwarding import LOCAL, DataSink, Outdated
 from laps_relay.core.peer_plane.probe import FirstObject, Probe, may_be_sampled
 from laps_relay.core.peer_plane.state import Entry, Session, State, Target
 from laps_relay.core.peer_plane.traffic import Traffic
@@ -96,6 +96,7 @@ class Fan:
         self.probe: Probe | None = None
         """What looks for its first object, if that may have to be timed."""
         entry.streams += 1
+        entry.open += 1
         state.streams_in += 1
 
     # Begin
@@ -177,6 +178,7 @@ class Fan:
         """Nothing more comes: the end was written, or all legs were reset."""
         self.direct = None
         self.writes = []
+        self.entry.open -= 1
         self.entry.bytes_in += self.size
         self.state.bytes_in += self.size
         source = self.entry.ingress.session
@@ -213,6 +215,11 @@ class Fan:
             state.traffic.sent(self.key, source, target, -lost, dropped=1)
         self.overloaded = True
         self.leave(now, leg)
+
+    def missed(self, now: float) -> None:  # noqa: ARG002 - of a stream of our own it is looked at
+        """Somebody who should have the rest does not get it: its sender can help that."""
+        if self.legs:
+            self.state.notices.append(Outdated(self.entry.ingress))
 
     def aim(self) -> None:
         """See whether one call is enough for each chunk."""

@@ -25,13 +25,14 @@ from laps_relay.core.network.forwarding import (
     Feed,
     HoldData,
     Ingress,
+    Outdated,
     PeerPlaneCounters,
     SetCounters,
     SetIdle,
 )
 from laps_relay.core.peer_plane.arrival import HeldDatagram, HeldStream, begin, hold_datagram
 from laps_relay.core.peer_plane.datagrams import forward
-from laps_relay.core.peer_plane.feed import PlaneFeed
+from laps_relay.core.peer_plane.feed import FeedStream, PlaneFeed
 from laps_relay.core.peer_plane.fib import Fib
 from laps_relay.core.peer_plane.flow import Fan, Flow
 from laps_relay.core.peer_plane.state import Entry, Finished, Session, State
@@ -53,9 +54,11 @@ class PeerPlane:
 
     __slots__ = ("_feeds", "_fib", "_sessions", "_sink", "_state")
 
-    def __init__(self, sink: DataSink | None, *, set_linger: float = 1.0) -> None:
+    def __init__(
+        self, sink: DataSink | None, *, set_linger: float = 1.0, continue_after: float = 0.5
+    ) -> None:
         self._sink = sink
-        self._state = State(set_linger)
+        self._state = State(set_linger, continue_after)
         self._sessions: dict[int, Session] = {}
         self._fib = Fib(self._state, self._sessions)
         self._feeds: dict[int, PlaneFeed] = {}
@@ -84,6 +87,8 @@ class PeerPlane:
         self._state.unsent_streams += gone.unsent()
         for leg in tuple(gone.legs.values()):
             leg.fan.leave(now, leg)
+            if isinstance(leg.fan, FeedStream):
+                leg.fan.missed(now)  # of others it is told which targets lose their way
         self._fib.forget(now, gone)
 
     # FIB
@@ -102,7 +107,7 @@ class PeerPlane:
         """Streams under way go on to their end; no new ones."""
         feed = self._feeds.pop(number, None)
         if feed is not None:
-            feed.closed = True
+            feed.close()
             self._fib.remove(now, feed.ingress)
 
     def install(
@@ -118,6 +123,17 @@ class PeerPlane:
     def remove(self, now: float, ingress: Ingress) -> None:
         """No more data with this ingress is expected; streams under way go on."""
         self._fib.remove(now, ingress)
+
+    def carries(self, ingress: Ingress) -> bool:
+        """Whether streams with this ingress are under way."""
+        entry = self._fib.get(ingress)
+        return entry is not None and entry.open > 0
+
+    def outdate(self, now: float, ingress: Ingress) -> None:
+        """Somebody gets a feed now who did not, or gets it another way."""
+        feed = self._feeds.get(ingress.set_id)
+        if feed is not None:
+            feed.outdate(now)
 
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets, finished ones too if their bytes wait."""
@@ -222,10 +238,12 @@ class PeerPlane:
                 # and then nothing of it waited afterwards that would have been remembered.
                 self._state.dropped_streams += 1
                 self._state.dropped_bytes += lost
-        elif stopped:
-            leg.fan.leave(now, leg)
         else:
-            leg.fan.lost(now, leg, lost)
+            if stopped:
+                leg.fan.leave(now, leg)
+            else:
+                leg.fan.lost(now, leg, lost)
+            leg.fan.missed(now)
 
     def _unsent(self, session: int, finished: Finished | None, lost: int) -> None:
         """A stream was dropped behind its end."""
@@ -235,7 +253,7 @@ class PeerPlane:
 
     # Polls
 
-    def poll_notices(self) -> list[SetIdle]:
+    def poll_notices(self) -> list[SetIdle | Outdated]:
         """What the control plane must know; taken once."""
         notices = self._state.notices
         if not notices:
@@ -247,7 +265,7 @@ class PeerPlane:
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
         """The timers of sets, for who asks several parts together."""
-        return (self._state.timers,)
+        return (self._state.timers, self._state.outdated)
 
     @property
     def samples_at(self) -> float | None:
@@ -257,7 +275,8 @@ class PeerPlane:
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return earliest(self._state.timers.next(), self.samples_at)
+        state = self._state
+        return earliest(earliest(state.timers.next(), state.outdated.next()), self.samples_at)
 
     def handle_timeout(self, now: float) -> None:
         """Let lingering sets go."""

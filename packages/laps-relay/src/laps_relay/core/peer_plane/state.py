@@ -21,6 +21,7 @@ from laps_relay.core.network.forwarding import (
     EgressSet,
     HoldData,
     Ingress,
+    Outdated,
     PeerPlaneCounters,
     SetCounters,
     SetIdle,
@@ -31,6 +32,7 @@ from laps_relay.core.timers import Timers
 
 if TYPE_CHECKING:
     from laps_relay.core.peer_plane.arrival import HeldDatagram, HeldStream
+    from laps_relay.core.peer_plane.feed import PlaneFeed
     from laps_relay.core.peer_plane.flow import Leg
 
 __all__ = ["Entry", "Finished", "Incoming", "Session", "State", "Target"]
@@ -172,6 +174,7 @@ class Entry:
         "datagrams",
         "egress",
         "ingress",
+        "open",
         "sink",
         "streams",
         "targets",
@@ -183,6 +186,8 @@ class Entry:
         self.targets: tuple[Target, ...] = ()
         """Those of ``egress`` whose session is there."""
         self.sink: DataSink | None = None
+        self.open = 0
+        """Streams that are under way."""
         self.streams = 0
         self.datagrams = 0
         self.bytes_in = 0
@@ -208,6 +213,8 @@ class State:
         "held_bytes",
         "linger",
         "notices",
+        "outdated",
+        "patience",
         "samples",
         "streams_in",
         "streams_out",
@@ -219,10 +226,13 @@ class State:
         "unsent_streams",
     )
 
-    def __init__(self, linger: float) -> None:
+    def __init__(self, linger: float, patience: float) -> None:
         self.linger = linger
+        self.patience = patience
+        """How long a stream may take to end by itself before the rest of it goes on anew."""
         self.timers: Timers[Target] = Timers()
-        self.notices: list[SetIdle] = []
+        self.outdated: Timers[PlaneFeed] = Timers()
+        self.notices: list[SetIdle | Outdated] = []
         self.traffic: Traffic | None = None
         """Who counts by track and way, if anybody."""
         self.samples: Samples | None = None
@@ -285,7 +295,9 @@ class State:
             target.session.targets.pop(target.sns_id, None)
 
     def handle_timeout(self, now: float) -> None:
-        """Report the sets that lingered long enough."""
+        """Report the sets that lingered long enough, and feeds whose streams should go on anew."""
+        while (feed := self.outdated.pop(now)) is not None:
+            feed.report()
         while (target := self.timers.pop(now)) is not None:
             if not target.lingers:
                 target.lingers = True

@@ -35,6 +35,7 @@ __all__ = [
     "INTERNAL_ERROR",
     "MALFORMED_TRACK",
     "Mark",
+    "cut_mark",
     "drop_code",
     "integers_of",
     "mirrored_code",
@@ -179,6 +180,14 @@ def object_header(
     if length:
         return data + encode(length)
     return data + encode(0) + encode(head.status)
+
+
+def cut_mark(head: ObjectHeader, previous: int, target: Draft) -> bytes:
+    """What a stream ends with that goes on elsewhere: the object ID delta of its next object.
+
+    No object is so short, so that nothing else is taken for it (laps-2, 7.2).
+    """
+    return target.integers.encode(head.object_id - previous - 1)
 
 
 def transcode(

@@ -13,7 +13,7 @@
           '------> waiting receivers           open a stream at the first object they want
 
 The run is the same ``bytes`` for all of them. A second stream of the same subgroup stands by (see
-``standby``) and takes over if this one is reset.
+``standby``) and takes over if this one is reset, or was cut for it (see ``continuing``).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from laps_relay.core.plane.coding import (
     object_header,
     transcode,
 )
+from laps_relay.core.plane.continuing import begin_anew, give_up_waiting, wait_for
 from laps_relay.core.plane.flow import Flow
 from laps_relay.core.plane.group import Group
 from laps_relay.core.plane.receiver import Out, Receiver
@@ -57,6 +58,7 @@ class Feed:
         "_state",
         "_taken_over",
         "_tally",
+        "awaited",
         "draft",
         "flows",
         "group",
@@ -66,6 +68,7 @@ class Feed:
         "parser",
         "payload",
         "priority",
+        "renewing",
         "segment",
         "session",
         "standby",
@@ -117,6 +120,10 @@ class Feed:
         self._skipping = False  # whether the last object begun was refused
         self._taken_over = False
         self._lost: list[Out] = []
+        self.renewing: dict[Out, None] = {}
+        """Streams that end with this object, and whose receivers get another one for the rest."""
+        self.awaited: int | None = None
+        """It was cut: the object with which another stream goes on."""
         group.feeds[subgroup_id] = self
 
     # Bytes that come
@@ -136,11 +143,17 @@ class Feed:
             body, fresh, self._skipping = without(run, fresh, skipping=self._skipping)
         elif end != len(body):
             body = body[:end]
+        awaited = self.parser.cut_before if fin and self.session.peering else None
+        if awaited is not None:
+            if body:
+                self.emit(now, body, fresh, fin=False)
+            wait_for(now, self, awaited)
+            return
         if fin:
             self.parser.finish()
             self._finish_ids()
         if body or fin:
-            self._emit(now, body, fresh, fin)
+            self.emit(now, body, fresh, fin)
         if fin:
             self._close(finished=True)
 
@@ -158,12 +171,9 @@ class Feed:
                     self._state.cache.remove(segment)
         heir = self.standby.pop(0) if self.standby else None
         if heir is not None and not broken and heir.fits(self):
-            self._take_over(now, heir)
+            self.take_over(now, heir)
             return
-        for flow in self.flows.values():
-            for out in tuple(flow.outs):
-                out.reset(mirrored_code(code, self.draft, out.receiver.draft))
-        self._close(finished=False)
+        self.abandon(code)
         if heir is not None:
             heir.promote(now, self.standby)
 
@@ -190,8 +200,11 @@ class Feed:
 
     # Bytes that go
 
-    def _emit(self, now: float, body: bytes, marks: list[Mark], fin: bool) -> None:
+    def emit(self, now: float, body: bytes, marks: list[Mark], fin: bool) -> None:
         """Hand a run on: to the cache, to those who are in, to those who come in."""
+        if marks and self.renewing:
+            begin_anew(now, self, body, marks, fin)
+            return
         size = len(body)
         for mark in marks:
             size -= mark[2] - mark[1]
@@ -331,6 +344,10 @@ class Feed:
         if out.receiver in self.track.receivers:
             self.group.refused.setdefault(self.subgroup_id, set()).add(out.receiver)
 
+    def renew(self, out: Out) -> None:
+        """Let a stream end before the next object; its receiver gets another one for the rest."""
+        self.renewing[out] = None
+
     def forget(self, receiver: Receiver) -> None:
         """A receiver that has no stream yet is gone."""
         if receiver in self.waiting:
@@ -350,6 +367,10 @@ class Feed:
 
     def _close(self, *, finished: bool) -> None:
         """Nothing more comes; streams to receivers were finished or reset before."""
+        if self.awaited is not None:
+            self.awaited = None
+            self._state.timers.cancel(self.unheard)
+        self.renewing.clear()
         if self.segment is not None:
             self.segment.live = False
             self.segment.finished = finished
@@ -378,12 +399,16 @@ class Feed:
         """Take nothing more, and tell the receivers so."""
         for flow in self.flows.values():
             for out in tuple(flow.outs):
-                out.reset(code)
+                out.reset(mirrored_code(code, self.draft, out.receiver.draft))
         self._close(finished=False)
+
+    def unheard(self, now: float) -> None:
+        """It was cut, and nobody went on with it in time."""
+        give_up_waiting(now, self)
 
     # The second stream
 
-    def _take_over(self, now: float, heir: Standby) -> None:
+    def take_over(self, now: float, heir: Standby) -> None:
         """Go on with another stream of the same subgroup, on the same streams to receivers."""
         former, self.session = self.session, heir.session
         self.stream_id, self.parser = heir.stream_id, heir.parser
@@ -429,11 +454,13 @@ class Feed:
             size += len(anew) + len(payload)
             previous = head.object_id
         if marks:
-            self._emit(now, b"".join(parts), marks, fin=False)
+            self.emit(now, b"".join(parts), marks, fin=False)
         if not heir.parser.left:
             self._skipping = True
-        if heir.finished:
-            self._emit(now, b"", [], fin=True)
+        if heir.awaited is not None:
+            wait_for(now, self, heir.awaited)
+        elif heir.finished:
+            self.emit(now, b"", [], fin=True)
             self._close(finished=True)
 
     def _is_next(self, head: ObjectHeader, previous: int) -> bool:

@@ -20,6 +20,10 @@ class PlaneLimits:
     """Seconds that they wait."""
     standby_bytes: int = 256 * 1024
     """Bytes of one subgroup kept from a second publisher, in case the first one gives up."""
+    continued_bytes: int = 4 * 1024 * 1024
+    """The same of other relays, whose streams go on with a subgroup of which the rest is late."""
+    continued_time: float = 3.0
+    """Seconds that a subgroup which was cut waits for the stream that goes on with it."""
     group_records: int = 256
     """Groups of one track whose object ids are remembered, to know what came already."""
     id_ranges: int = 1024

@@ -213,6 +213,14 @@ class Plane(PlaneFigures):
             if feed not in taken and receiver.wants_group(feed.header.group_id):
                 feed.admit_receiver(receiver)
 
+    def renew_egress(self, subscription: Subscription) -> None:
+        """Let its open streams end before their next objects, which come on new streams."""
+        receiver = self._receiver(subscription)
+        if receiver is not None:
+            for out in receiver.outs:
+                if out.feed is not None:
+                    out.feed.renew(out)
+
     def remove_egress(
         self,
         now: float,  # noqa: ARG002

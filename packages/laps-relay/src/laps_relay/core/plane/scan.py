@@ -46,6 +46,21 @@ class RunParser(SubgroupParser):
         """Payload bytes that the object under way still lacks."""
         return self._left
 
+    @property
+    def cut_before(self) -> int | None:
+        """The object with which another stream goes on, if this one was cut (laps-2, 7.2).
+
+        What is held is the ID delta of that object then, and nothing else.
+        """
+        held = self._held
+        if not held or self._left or self.header is None or self.ended:
+            return None
+        try:
+            delta, pos = self._decode(held, 0, len(held))
+        except IncompleteError:
+            return None
+        return self.object_id + 1 + delta if pos == len(held) else None
+
     def start(self, data: bytes) -> tuple[SubgroupHeader, bytes] | None:
         """Read the stream's header; give it and what follows, or None if more is needed."""
         held = self._held

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from laps_relay.core.plane.coding import Mark
+from laps_relay.core.plane.continuing import go_on
 from laps_relay.core.plane.feed import Feed
 from laps_relay.core.plane.scan import RunParser
 from laps_relay.core.plane.state import Session
@@ -33,7 +34,9 @@ class Standby:
         "_kept",
         "_pieces",
         "_size",
+        "awaited",
         "finished",
+        "first_id",
         "group",
         "header",
         "parser",
@@ -65,6 +68,10 @@ class Standby:
         self._size = 0
         self.finished = False
         """Whether all of it came."""
+        self.first_id: int | None = None
+        """The object with which it begins, once that has."""
+        self.awaited: int | None = None
+        """It was cut as well, before this object."""
         other = first.header.priority
         if header.priority is not None and other is not None and header.priority != other:
             # One subgroup, one priority (moq-transport-16, 2.4.2).
@@ -81,7 +88,7 @@ class Standby:
         """What it belongs to."""
         return self.group.track
 
-    def data(self, now: float, data: bytes, fin: bool) -> None:  # noqa: ARG002 - Handler
+    def data(self, now: float, data: bytes, fin: bool) -> None:
         """More of it."""
         marks: list[Mark] = []
         body, end = self.parser.scan(data, marks)
@@ -93,9 +100,16 @@ class Standby:
             self._pieces.append(body[pos:end])
         if self._head is not None and not self.parser.left:
             self._whole(b"")
+        if marks and self.first_id is None:
+            self.first_id = marks[0][0].object_id
         if fin:
-            self.parser.finish()
+            self.awaited = self.parser.cut_before if self.session.peering else None
+            if self.awaited is None:
+                self.parser.finish()
             self.finished = True
+        first = self._first
+        if first is not None and first.awaited is not None:
+            go_on(now, first, self)
 
     def reset(self, now: float, code: int) -> None:  # noqa: ARG002 - Handler
         """It was abandoned: nothing can go on with it."""
@@ -121,7 +135,8 @@ class Standby:
         else:
             self._kept.append((head, payload))
             self._size += len(payload)
-        limit = self.session.state.limits.standby_bytes
+        limits = self.session.state.limits
+        limit = limits.continued_bytes if self.session.peering else limits.standby_bytes
         while self._kept and (self._size > limit or self._came(self._kept[0][0].object_id)):
             old, payload = self._kept.popleft()
             self._size -= len(payload)

@@ -285,6 +285,8 @@ class SnsRefusal(IntEnum):
     UNKNOWN_SET = 5
     """Data came, the set did not, and the buffer time is over."""
     POLICY = 6
+    MOVED = 7
+    """Nothing is refused: these targets are served another way than when streams began."""
 
 
 @unique

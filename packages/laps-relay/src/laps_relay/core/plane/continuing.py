@@ -1,0 +1,87 @@
+"""A subgroup that goes on with another stream, so that nothing of it is lost, nor comes twice.
+
+::
+
+    stream 1   | header | object 0 | object 1 | delta of object 2 |  FIN
+    stream 2   | header | object 2 | object 3 | ...
+
+A relay that sends a subgroup to others may have to begin another stream for the rest: somebody has
+joined, or the way has changed (laps-2, 7.2). It does so between two objects. The first stream ends
+with the first field of the next object's header: so its end is not that of the subgroup, and who
+receives both knows which object the second one begins with. They may come in any order. The second
+stands by while the first is under way, and the first waits for a while when it has ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laps_relay.core.plane.coding import CANCELLED, Mark, cut_mark
+
+if TYPE_CHECKING:
+    from laps_relay.core.plane.feed import Feed
+    from laps_relay.core.plane.standby import Standby
+
+__all__ = ["begin_anew", "give_up_waiting", "go_on", "wait_for"]
+
+
+# Who sends
+
+
+def begin_anew(now: float, feed: Feed, body: bytes, marks: list[Mark], fin: bool) -> None:
+    """Hand on a run whose first object is the first one of new streams to some receivers."""
+    renewing, feed.renewing = feed.renewing, {}
+    head, first, _ = marks[0]
+    if first:
+        feed.emit(now, body[:first], [], fin=False)
+    for out in renewing:
+        if out.feed is feed:  # it may be gone meanwhile
+            out.stream.write(cut_mark(head, feed.last_id, out.receiver.draft), True)
+            feed.leave(out)
+            out.finish()
+            feed.waiting.append(out.receiver)
+    shifted = [(each, start - first, end - first) for each, start, end in marks]
+    feed.emit(now, body[first:], shifted, fin)
+
+
+# Who receives
+
+
+def wait_for(now: float, feed: Feed, object_id: int) -> None:
+    """The stream of a subgroup was cut before this object: go on with the one that begins there."""
+    feed.awaited = object_id
+    state = feed.session.state
+    state.timers.set(feed.unheard, now + state.limits.continued_time)
+    for second in tuple(feed.standby):
+        if go_on(now, feed, second):
+            return
+
+
+def go_on(now: float, feed: Feed, second: Standby) -> bool:
+    """Go on with a second stream if it is the one that is waited for; whether it is."""
+    if feed.awaited is None or second.first_id != feed.awaited:
+        return False
+    feed.awaited = None
+    feed.session.state.timers.cancel(feed.unheard)
+    feed.standby.remove(second)
+    if second.fits(feed):
+        feed.take_over(now, second)
+    else:
+        others, feed.standby = feed.standby, []
+        feed.abandon()
+        second.promote(now, others)
+    return True
+
+
+def give_up_waiting(now: float, feed: Feed) -> None:
+    """What was waited for did not come: go on with what there is, or end."""
+    begun = [each for each in feed.standby if each.first_id is not None]
+    if begun:
+        nearest = min(begun, key=lambda each: each.first_id or 0)
+        feed.awaited = nearest.first_id
+        go_on(now, feed, nearest)
+    else:
+        others, feed.standby = feed.standby, []
+        feed.abandon(CANCELLED)
+        for other in others[:1]:
+            other.promote(now, others[1:])

@@ -1,0 +1,206 @@
+"""Subgroups that go on with another stream: who sends them, who receives them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laps_relay.core.interfaces import SessionFault, Subscription
+from laps_relay.core.plane.coding import CANCELLED
+from laps_relay.core.plane.limits import PlaneLimits
+from testkit.plane import D16, D18, Net, bodies, cut, subgroup
+
+ALIAS = 3
+"""Of what a receiver of the test's plane gets."""
+
+
+def pieces(net: Net, receiver: int) -> list[tuple[bytes, bool]]:
+    """What was sent to a receiver: streams, and whether they have ended."""
+    return [(stream.data, stream.fin) for stream in net.egress[receiver].streams]
+
+
+def sender(count: int, places: list[int], renewals: set[int], *, fin: bool = True) -> Net:
+    """A plane whose receiver 2 is another relay, renewed before some chunks."""
+    net = Net()
+    one = net.publisher(D18)
+    net.receiver(D18, peering=True)
+    first, *rest = cut(subgroup(D18, bodies(count, 60), end_of_group=True), places)
+    stream = net.open(one, first, fin=fin and not rest)
+    for index, chunk in enumerate(rest):
+        if index in renewals:
+            net.plane.renew_egress(Subscription(2, 0))
+        net.more(one, stream, chunk, fin=fin and index == len(rest) - 1)
+    return net
+
+
+def listener(limits: PlaneLimits | None = None) -> tuple[Net, int, list[int]]:
+    """A plane that gets from another relay, and gives to two clients."""
+    net = Net(limits=limits or PlaneLimits())
+    peer = net.publisher(D18, alias=ALIAS, peering=True)
+    return net, peer, [net.receiver(D18), net.receiver(D16)]
+
+
+# Who sends
+
+
+def test_a_stream_ends_before_the_next_object_and_another_one_goes_on() -> None:
+    net = Net()
+    one, near, far = net.publisher(D18), net.receiver(D18), net.receiver(D18, peering=True)
+    whole = subgroup(D18, bodies(3, 10))
+    stream = net.open(one, whole[:20])  # in the middle of the second object
+    net.plane.renew_egress(Subscription(far, 0))
+    net.plane.renew_egress(Subscription(far, 0))
+    net.plane.renew_egress(Subscription(99, 0))
+    net.more(one, stream, whole[20:24])
+    assert len(net.egress[far].streams) == 1  # the object is not over
+    net.more(one, stream, whole[24:])
+    net.more(one, stream, b"", fin=True)
+    first, second = net.egress[far].streams
+    assert first.fin
+    assert second.fin
+    assert first.data[-1:] == b"\0"
+    assert second.data.endswith(bodies(3, 10)[2])
+    told = net.egress[near].subgroups()
+    assert [each.payloads for each in told] == [bodies(3, 10)]
+    counters = net.plane.subscription_counters(Subscription(far, 0))
+    assert (counters.objects, counters.streams) == (3, 2)
+
+
+def test_a_stream_that_is_gone_is_not_renewed() -> None:
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    whole = subgroup(D18, bodies(3, 10))
+    stream = net.open(one, whole[:20])
+    net.plane.renew_egress(Subscription(far, 0))
+    net.drop(far)
+    net.more(one, stream, whole[20:], fin=True)
+    assert len(net.egress[far].streams) == 1
+
+
+def test_a_stream_that_ends_first_is_not_cut() -> None:
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    whole = subgroup(D18, bodies(2, 10))
+    stream = net.open(one, whole)
+    net.plane.renew_egress(Subscription(far, 0))
+    net.more(one, stream, b"", fin=True)
+    (told,) = net.egress[far].subgroups()
+    assert told.payloads == bodies(2, 10)
+
+
+# Who receives
+
+
+@given(data=st.data())
+def test_nothing_is_lost_and_nothing_comes_twice(data: st.DataObject) -> None:
+    """Whatever the pieces and renewals are, and in whatever order streams overtake each other."""
+    count = data.draw(st.integers(2, 8))
+    places = data.draw(st.lists(st.integers(1, 64 * count), max_size=12))
+    renewals = data.draw(st.sets(st.integers(0, 12)))
+    streams = pieces(sender(count, places, renewals), 2)
+    net, peer, clients = listener()
+    dice = random.Random(data.draw(st.integers(0, 1 << 16)))
+    queues = []
+    for whole, fin in streams:
+        edges = [dice.randrange(1, len(whole)) for _ in range(3)]
+        chunks = [(chunk, False) for chunk in cut(whole, edges)]
+        queues.append([*chunks[:-1], (chunks[-1][0], fin)])
+    # The first of them is known before any other one: it is older than the shortest wait.
+    opened = {0: net.open(peer, queues[0][0][0], fin=queues[0].pop(0)[1])}
+    while any(queues):
+        number = dice.choice([index for index, queue in enumerate(queues) if queue])
+        chunk, fin = queues[number].pop(0)
+        if number in opened:
+            net.more(peer, opened[number], chunk, fin=fin)
+        else:
+            opened[number] = net.open(peer, chunk, fin=fin)
+    for client in clients:
+        (told,) = net.egress[client].subgroups()
+        assert told.payloads == bodies(count, 60)
+        assert told.stream.fin
+    assert net.plane.track_counters(1).duplicates == 0
+    assert net.plane.poll_notices() == []
+    assert net.plane._state.tracks[1].feeds() == []
+
+
+def two_streams() -> tuple[bytes, bytes, bytes]:
+    """Three parts of a subgroup: objects 0, 1 and 2."""
+    streams = pieces(sender(3, [64, 126], {0, 1}), 2)
+    assert [fin for _, fin in streams] == [True] * 3
+    return streams[0][0], streams[1][0], streams[2][0]
+
+
+def test_who_is_waited_for_too_long() -> None:
+    """Somebody else goes on: what was between is a gap."""
+    one, _, three = two_streams()
+    net, peer, (client, _) = listener()
+    net.open(peer, one, fin=True)
+    net.wait(1.0)
+    net.open(peer, three, fin=False)
+    (told,) = net.egress[client].subgroups()
+    assert told.ids == [0]
+    net.wait(2.0)
+    (told,) = net.egress[client].subgroups()
+    assert told.ids == [0, 2]
+    assert not told.stream.closed
+
+
+def test_nobody_goes_on() -> None:
+    one, two, _ = two_streams()
+    net, peer, (client, _) = listener()
+    net.open(peer, one, fin=True)
+    idle = net.open(peer, two[:4])  # its first object has not begun
+    net.wait(3.0)
+    assert net.egress[client].resets() == [CANCELLED]
+    assert net.plane._state.timers.next() is None
+    net.more(peer, idle, two[4:], fin=False)
+    assert [told.ids for told in net.egress[client].subgroups()] == [[0], [1]]
+
+
+def test_a_track_that_ends_while_one_waits() -> None:
+    one, *_ = two_streams()
+    net, peer, (client, _) = listener()
+    net.open(peer, one, fin=True)
+    net.plane.remove_track(net.now, 1)
+    assert net.egress[client].resets() == [CANCELLED]
+    assert net.plane._state.timers.next() is None
+
+
+def test_one_that_cannot_follow_on_the_same_streams() -> None:
+    """Objects with extensions have other headers."""
+    one, *_ = two_streams()
+    net, peer, (client, _) = listener()
+    net.open(peer, one, fin=True)
+    rest = {1: bodies(3, 60)[1]}
+    net.open(peer, subgroup(D18, rest, alias=ALIAS, extensions=[b""]), fin=False)
+    assert [told.ids for told in net.egress[client].subgroups()] == [[0], [1]]
+    assert net.egress[client].resets() == [CANCELLED, None]
+
+
+def test_a_stream_that_came_late_keeps_more_of_the_next_one() -> None:
+    """Of another relay more is kept than of a second publisher."""
+    limits = PlaneLimits(standby_bytes=10, continued_bytes=10_000)
+    one, two, three = two_streams()
+    net, peer, (client, _) = listener(limits)
+    first = net.open(peer, one[:-1])
+    net.open(peer, two, fin=True)
+    net.open(peer, three, fin=True)
+    assert net.egress[client].subgroups()[0].ids == [0]
+    net.more(peer, first, one[-1:], fin=True)
+    (told,) = net.egress[client].subgroups()
+    assert (told.ids, told.stream.fin) == ([0, 1, 2], True)
+
+
+@pytest.mark.parametrize("standby", [False, True])
+def test_a_client_may_not_end_so(standby: bool) -> None:
+    one, *_ = two_streams()
+    net = Net()
+    if standby:
+        net.open(net.publisher(D18, alias=ALIAS), subgroup(D18, bodies(1, 60), alias=ALIAS))
+    client = net.publisher(D18, alias=ALIAS)
+    net.open(client, one, fin=True)
+    (notice,) = net.plane.poll_notices()
+    assert isinstance(notice, SessionFault)
