@@ -55,10 +55,10 @@ def ingest_files(
         raise UsageError(
             "--follow and --remote exclude each other: a stream writes from here, use --master"
         )
+    maker, tell = session_maker(master, remote, memory), teller(no_progress)
     # A lake is made when there is something for it; a stream may begin with an empty folder.
     (find_sources if follow_on else require_sources)(sources, without=lake)
     place = Lake.open(lake, create=True)
-    maker, tell = session_maker(master, remote, memory), teller(no_progress)
 
     def report(summary: Summary) -> None:
         typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))
