@@ -1,7 +1,7 @@
 """To start Spark: options looked at before, and what its JVM says while it starts.
 
 A JVM that starts writes lines which ask nothing of anybody, and one that does not start writes a
-hundred of which one matters. So its error stream comes to us first: harmless lines go no further,
+hundred of which one matters. So what it writes comes to us first: harmless lines go no further,
 all others do once Spark runs, and if it does not, the one that says why becomes the error.
 """
 
@@ -121,7 +121,7 @@ def is_harmless(line: str) -> bool:
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """The line that says why a JVM ended; empty if there is none."""
+    """What says why a JVM ended, on one line; empty if there is nothing."""
     told = [
         line.strip()
         for line in lines
@@ -131,7 +131,8 @@ def last_words(lines: Iterable[str]) -> str:
         found = [match[1] for line in told if (match := pattern.match(line))]
         if found:
             return _plain(found[-1])
-    return _plain(told[-1]) if told else ""
+    # The JVM itself uses two: what it was about, and what was wrong.
+    return ": ".join(_plain(line).rstrip(".") for line in told[-2:])
 
 
 def _plain(text: str) -> str:
@@ -140,7 +141,7 @@ def _plain(text: str) -> str:
 
 
 class Listener:
-    """The error stream of a JVM: kept while it starts, handed on after that."""
+    """What a JVM writes: kept while it starts, handed on to our error stream after that."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -182,7 +183,10 @@ def start_context(conf: SparkConf, listener: Listener) -> None:
         with warnings.catch_warnings():
             # PySpark forks before it starts the JVM; the listener does nothing that a fork harms.
             warnings.filterwarnings("ignore", "This process .* multi-threaded", DeprecationWarning)
-            gateway = launch_gateway(conf, popen_kwargs={"stderr": listener.write_end})
+            # What a JVM that cannot begin has to say, it says on its standard output. That is ours
+            # for answers, so all of it is an error stream.
+            streams = {"stdout": listener.write_end, "stderr": listener.write_end}
+            gateway = launch_gateway(conf, popen_kwargs=streams)
     finally:
         os.close(listener.write_end)
     SparkContext(conf=conf, gateway=gateway)
