@@ -29,7 +29,7 @@ from laps_analytics.gold.ways import ways_5m
 from laps_analytics.lake import DataFile, Lake, Snapshot, read, write
 from laps_analytics.schema import CLOCK, QUARANTINE, UNFIT, event_types, table_name
 
-__all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold"]
+__all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold", "to_build"]
 
 _AT_ONCE: Final = 7
 """Days that one Spark job builds: a month at once would not fit a small machine."""
@@ -78,6 +78,26 @@ def days_of(lake: Lake) -> list[str]:
     return sorted(found)
 
 
+def to_build(
+    lake: Lake, days: Iterable[str] | None = None, tables: Iterable[str] | None = None
+) -> tuple[list[str], tuple[str, ...]]:
+    """The days and tables that :func:`build` would look at; :class:`UsageError` if one is none.
+
+    Needs no Spark: what cannot be built is said before that is started.
+    """
+    known = days_of(lake)
+    chosen = known if days is None else sorted(set(days))
+    if strange := [day for day in chosen if day not in known]:
+        raise UsageError(
+            f"there is no telemetry of {strange[0]}: the lake has"
+            f" {known[0] + ' to ' + known[-1] if known else 'no day at all'}"
+        )
+    names = tuple(GOLD) if tables is None else tuple(tables)
+    if unknown := [name for name in names if name not in GOLD]:
+        raise UsageError(f"{unknown[0]} is not a gold table: {', '.join(GOLD)}")
+    return chosen, names
+
+
 def build(
     spark: SparkSession,
     lake: Lake,
@@ -94,16 +114,7 @@ def build(
     ``tables`` builds only some; what they stand on should be built before. ``again`` builds days
     that are not stale too. ``now_us`` is when a bill is closed.
     """
-    known = days_of(lake)
-    chosen = known if days is None else sorted(set(days))
-    if strange := [day for day in chosen if day not in known]:
-        raise UsageError(
-            f"there is no telemetry of {strange[0]}: the lake has"
-            f" {known[0] + ' to ' + known[-1] if known else 'no day at all'}"
-        )
-    names = tuple(GOLD) if tables is None else tuple(tables)
-    if unknown := [name for name in names if name not in GOLD]:
-        raise UsageError(f"{unknown[0]} is not a gold table: {', '.join(GOLD)}")
+    chosen, names = to_build(lake, days, tables)
     moment = int(time.time() * 1e6) if now_us is None else now_us
     facts = dimensions or Dimensions()
     done: list[Built] = []
