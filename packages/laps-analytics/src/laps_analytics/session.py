@@ -16,13 +16,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from laps_analytics.errors import UsageError
+from laps_analytics.errors import StartError, UsageError
 from laps_analytics.files import use_own_files
 from laps_analytics.java import find_java
+from laps_analytics.starting import (
+    Listener,
+    check_master,
+    check_memory,
+    check_remote,
+    start_context,
+    why,
+)
 
-__all__ = ["LOCAL", "SessionSettings", "master_of", "spark_session"]
+__all__ = ["LOCAL", "SessionSettings", "check_settings", "master_of", "spark_session"]
 
 _ALWAYS: Final[Mapping[str, str]] = {
     # Results must not depend on where the program runs.
@@ -54,6 +65,10 @@ LOCAL: Final[Mapping[str, str]] = {
 _JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """Jobs want little work, not short pauses; and Java would interpret the long methods that Spark
 writes for wide aggregates. Together a third less CPU for a gold build."""
+
+
+_FAILED: Final = (PySparkException, Py4JError, OSError)
+"""What PySpark raises if Spark does not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,33 +132,90 @@ def _written(environment: Mapping[str, str]) -> str | None:
 
 
 def spark_session(settings: SessionSettings | None = None) -> SparkSession:
-    """The session; :class:`JavaMissingError` or :class:`UsageError` before Spark is started."""
+    """The session.
+
+    :class:`UsageError` and :class:`JavaMissingError` come before Spark is started,
+    :class:`StartError` if it does not start.
+    """
     chosen = settings or SessionSettings()
-    if chosen.master and chosen.remote:
-        raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
+    check_settings(chosen)
     # In an environment of its own, Spark's workers would otherwise take another Python from PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName("laps-analytics")
     if chosen.remote:
-        builder = builder.remote(chosen.remote)
-    else:
-        os.environ["JAVA_HOME"] = str(find_java())
-        master, is_ours = master_of(chosen, os.environ)
-        if is_ours:
-            builder = builder.master(master)
-        if master.startswith("local"):
-            builder = builder.config("spark.driver.memory", chosen.driver_memory)
-            builder = builder.config("spark.driver.extraJavaOptions", _JAVA)
-            for name, value in LOCAL.items():
-                builder = builder.config(name, value)
-        if chosen.java_options:
-            builder = builder.config("spark.driver.extraJavaOptions", chosen.java_options)
-    for name, value in {**_ALWAYS, **chosen.options}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    if not chosen.remote:
-        session.sparkContext.setLogLevel("ERROR")
-        if (session.sparkContext.master or "").startswith("local"):
-            use_own_files(session)
+        try:
+            return _builder({**_ALWAYS, **chosen.options}).remote(chosen.remote).getOrCreate()
+        except _FAILED as error:
+            raise StartError(f"--remote {chosen.remote} failed: {why(error, ())}") from None
+    os.environ["JAVA_HOME"] = str(find_java(tell=_tell))
+    session = _started(_options(chosen), chosen)
+    session.sparkContext.setLogLevel("ERROR")
+    if (session.sparkContext.master or "").startswith("local"):
+        use_own_files(session)
     return session
+
+
+def check_settings(chosen: SessionSettings) -> None:
+    """Raise what :func:`spark_session` would raise for its options, and start nothing."""
+    if chosen.master and chosen.remote:
+        raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
+    if chosen.remote:
+        check_remote(chosen.remote)
+        return
+    check_memory(chosen.driver_memory)
+    if named := chosen.master or chosen.options.get("spark.master"):
+        check_master(named)
+
+
+def _options(chosen: SessionSettings) -> dict[str, str]:
+    """All settings of a session that is driven from here."""
+    options: dict[str, str] = {}
+    master, is_ours = master_of(chosen, os.environ)
+    if is_ours:
+        options["spark.master"] = master
+    if master.startswith("local"):
+        options["spark.driver.memory"] = chosen.driver_memory
+        options["spark.driver.extraJavaOptions"] = _JAVA
+        options |= LOCAL
+    if chosen.java_options:
+        options["spark.driver.extraJavaOptions"] = chosen.java_options
+    return {**options, **_ALWAYS, **chosen.options}
+
+
+def _builder(options: Mapping[str, str]) -> SparkSession.Builder:
+    return SparkSession.builder.appName("laps-analytics").config(map=dict(options))
+
+
+def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSession:
+    """The session, with a JVM of our own if there is none yet."""
+    builder = _builder(options)
+    known = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+    if SparkContext._gateway is not None or known & os.environ.keys():  # noqa: SLF001
+        listener = None
+    else:
+        listener = Listener()
+    try:
+        if listener is not None:
+            conf = SparkConf().setAll([("spark.app.name", "laps-analytics"), *options.items()])
+            start_context(conf, listener)
+        session = builder.getOrCreate()
+    except _FAILED as error:
+        # A JVM that exited has said all; one that runs still will say no more.
+        ended = isinstance(error, PySparkException)
+        said = why(error, () if listener is None else listener.heard(10.0 if ended else 0.0))
+        raise StartError(f"Spark did not start: {said}{_at_fault(said, chosen)}") from None
+    if listener is not None:
+        listener.hand_on()
+    return session
+
+
+def _at_fault(said: str, chosen: SessionSettings) -> str:
+    """The option that a fault is about, if one is."""
+    text = said.lower()
+    if any(word in text for word in ("heap", "memory", "-xm")):
+        return f" (look at --memory {chosen.driver_memory})"
+    return f" (look at --master {chosen.master})" if chosen.master else ""
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"laps-analytics: {text}\n")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from laps_analytics.cli import main
+from laps_analytics.cli import common, main
+from laps_analytics.lake import Lake
 from testkit.telemetry_book import lines_of
 from testkit.telemetry_lines import network
 
@@ -51,6 +52,13 @@ def test_places_that_cannot_be(
     words_of_empty = ("ingest", str(tmp_path / "empty"), "--lake", str(tmp_path / "l"))
     assert "no telemetry in" in run(monkeypatch, capsys, *words_of_empty)
     assert not (tmp_path / "l").exists()
+    for place in ("x", "empty/x"):
+        said = run(
+            *(monkeypatch, capsys, "ingest", str(tmp_path / place), "--follow"),
+            *("--lake", str(tmp_path / "l")),
+        )
+        assert "x does not exist" in said
+        assert not (tmp_path / "l").exists()
     said = run(monkeypatch, capsys, "sql", "SELECT 1", "--lake", str(tmp_path))
     assert "is not a lake" in said
     said = run(
@@ -60,3 +68,53 @@ def test_places_that_cannot_be(
     said = run(monkeypatch, capsys, *words, str(tmp_path / "l"), "--retain", "7d,30d,2y")
     assert "--retain is for --follow" in said
     assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ingest", "a.jsonl"),
+        ("build",),
+        ("bill",),
+        ("sql", "SELECT 1"),
+        ("report", "--out", "r.html"),
+    ],
+)
+def test_a_lake_that_is_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text("{}\n")
+    said = run(monkeypatch, capsys, *words, "--lake", "a.jsonl")
+    assert "a.jsonl is a file: a lake is a folder" in said
+
+
+def test_a_lake_without_a_day_is_said_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(common, "spark_session", lambda *_: pytest.fail("Spark was started"))
+    lake = str(tmp_path / "lake")
+    Lake.open(tmp_path / "lake", create=True)
+    said = run(monkeypatch, capsys, "build", "--lake", lake)
+    assert "there is no day in" in said
+    assert "`laps-analytics ingest` first" in said
+    said = run(monkeypatch, capsys, "build", "--lake", lake, "--day", "2026-01-01")
+    assert "the lake has no day at all" in said
+    said = run(monkeypatch, capsys, "build", "--lake", lake, "--table", "x")
+    assert "x is not a gold table" in said
+    said = run(monkeypatch, capsys, "bill", "--lake", lake)
+    assert "`laps-analytics build` first" in said
+
+
+def test_options_of_spark_are_looked_at_before_anything_is_begun(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    words = ("ingest", str(tmp_path / "a.jsonl"), "--lake", str(tmp_path / "lake"))
+    assert "is no master" in run(monkeypatch, capsys, *words, "--master", "loca[2]")
+    assert "is no size" in run(monkeypatch, capsys, *words, "--memory", "4gb")
+    assert "not reached" in run(monkeypatch, capsys, *words, "--master", "spark://127.0.0.1:1")
+    assert not (tmp_path / "lake").exists()

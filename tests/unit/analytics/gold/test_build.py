@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
-from laps_analytics.errors import UsageError
+from laps_analytics.errors import GateError, UsageError
 from laps_analytics.gold.blame import blame
 from laps_analytics.gold.build import build, read_gold
 from laps_analytics.gold.churn import churn
@@ -222,7 +222,10 @@ def test_strange_days_and_tables_are_refused(spark: SparkSession, scene: Scene) 
 def test_the_commands(
     usual_spark: SparkSession, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laps_analytics.cli.build.session_maker", lambda *_: lambda: usual_spark)
+    for module in ("build", "bill"):
+        monkeypatch.setattr(
+            f"laps_analytics.cli.{module}.session_maker", lambda *_: lambda: usual_spark
+        )
     facts = tmp_path / "facts.csv"
     facts.write_text("kind,name,class,tenant,capacity_bps\nrelay,e0:1,,,1e6\n")
     lake = str(scene.lake.root)
@@ -245,5 +248,23 @@ def test_the_commands(
     exact = [row for row in checks if row["check"] != "clients to session.close"]
     assert exact
     assert all(row["equal"] for row in exact)
+    assert {row["dt"] for row in json.loads(told.stdout)["telemetry"]} == {DAYS[1]}
     nobody = run.invoke(app, ["bill", "--lake", lake, "--tenant", "nobody"])
     assert isinstance(nobody.exception, UsageError)
+
+
+def test_a_bill_that_is_not_what_relays_counted_is_no_success(
+    usual_spark: SparkSession, scene: Scene, copy: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Telemetry that came after the bill was stated, and nobody built again."""
+    monkeypatch.setattr("laps_analytics.cli.bill.session_maker", lambda *_: lambda: usual_spark)
+    last = max(
+        (event for event in scene.world.events if event.type == "hop.stat"),
+        key=lambda event: event.ts_us,
+    )
+    fill(copy, [replace(last, event_id=f"{last.event_id}9")])
+    told = CliRunner().invoke(app, ["bill", "--lake", str(copy.root), "--day", DAYS[2]])
+    assert isinstance(told.exception, GateError)
+    assert told.exception.exit_code == 3
+    assert "are apart" in str(told.exception)
+    assert told.stdout.splitlines()[0].split()[0] == "dt"

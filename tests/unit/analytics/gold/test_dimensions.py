@@ -89,3 +89,12 @@ def test_a_fault_of_a_list(tmp_path: Path, text: str, reason: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         Dimensions.read(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("", "a.toml"), ("# later\n", "a.toml"), ("kind,name,class\n", "a.csv")],
+)
+def test_a_file_that_says_nothing_is_the_wrong_one(tmp_path: Path, text: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} says nothing of any class, track, relay or link"):
+        read(tmp_path, text, name)

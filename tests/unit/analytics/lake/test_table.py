@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from laps_analytics.errors import ConflictError, LakeError, OutputError
-from laps_analytics.lake.table import Lake, Table
+from laps_analytics.lake.table import Lake, Table, writing
 
 
 @pytest.fixture
@@ -202,3 +204,24 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be written: Not a directory"):
         Lake.open(tmp_path / "file" / "lake", create=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "Free space"),
+        (errno.EACCES, "Name a folder that you may write to"),
+        (errno.EROFS, "Name a folder that you may write to"),
+        (errno.ENOENT, "Name another folder"),
+    ],
+)
+def test_the_advice_is_for_what_is_wrong(tmp_path: Path, number: int, advice: str) -> None:
+    with pytest.raises(OutputError, match=rf"cannot be written: .*\. {advice}"), writing(tmp_path):
+        raise OSError(number, os.strerror(number))
+
+
+def test_a_lake_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for create in (False, True):
+        with pytest.raises(LakeError, match="is a file: a lake is a folder"):
+            Lake.open(tmp_path / "file", create=create)

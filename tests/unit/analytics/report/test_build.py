@@ -14,13 +14,16 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
-from laps_analytics.errors import InputError, LakeError, OutputError
+from laps_analytics.errors import InputError, LakeError, OutputError, UsageError
 from laps_analytics.lake import Lake
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
+from laps_analytics.report.capacity import capacity
+from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold, read_gold
+from laps_analytics.report.incidents import anomalies
 from laps_analytics.report.network import fanout, links, stretch, topology
-from laps_analytics.report.people import blame, churn, experience
-from laps_analytics.report.running import anomalies, cache, capacity, quality, usage
+from laps_analytics.report.people import blame, churn
+from laps_analytics.report.running import cache, quality, usage
 from laps_analytics.report.section import Context
 from laps_analytics.report.settling import convergence
 from laps_wire.nodeid import NodeId
@@ -141,7 +144,7 @@ def test_other_data_gives_another_page(tmp_path: Path, report: Report) -> None:
 
 def test_each_table_matters() -> None:
     """A chapter without its table is made, and says which table it misses."""
-    full = Gold({name: pd.DataFrame(rows) for name, rows in sample().items() if rows})
+    full = {name: pd.DataFrame(rows) for name, rows in sample().items() if rows}
     for chapter, name in (
         *((topology, "topology_snapshot"), (links, "link_quality_5m")),
         *((fanout, "track_fanout_5m"), (stretch, "path_stretch"), (blame, "blame")),
@@ -149,7 +152,7 @@ def test_each_table_matters() -> None:
         *((capacity, "capacity_fc"), (usage, "usage_tenant_day"), (anomalies, "anomaly")),
         *((convergence, "convergence"), (quality, "quality_1h")),
     ):
-        less = Gold({key: frame for key, frame in full.tables.items() if key != name})
+        less = Gold({key: frame for key, frame in full.items() if key != name})
         assert chapter(Context.of(less)).words[0].startswith(f"The table {name} has no rows")
 
 
@@ -197,21 +200,6 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path: Path, report: Report) 
         write_page(report, tmp_path / "file" / "report.html")
 
 
-def test_a_file_of_the_log_that_is_broken_is_named(tmp_path: Path) -> None:
-    lake = lake_of(tmp_path / "lake", {"quality_1h": sample()["quality_1h"]})
-    next((tmp_path / "lake").rglob("*.parquet")).write_bytes(b"not parquet")
-    with pytest.raises(LakeError, match="Build the table again"):
-        read_gold(lake)
-
-
-def test_the_last_stretch_ends_at_a_hole() -> None:
-    times = pd.to_datetime(["2026-06-18 10:00", "2026-06-18 15:00", "2026-06-18 15:05"], utc=True)
-    gold = Gold({"link_quality_5m": pd.DataFrame({"window_start": times})})
-    assert len(gold.last_stretch("link_quality_5m")) == 2
-    assert len(gold.last_day("link_quality_5m")) == 3
-    assert gold.last_stretch("blame").empty
-
-
 def test_the_command_writes_and_answers(tmp_path: Path) -> None:
     lake_of(tmp_path / "lake", sample())
     out = tmp_path / "out" / "report.html"
@@ -228,6 +216,33 @@ def test_the_command_writes_and_answers(tmp_path: Path) -> None:
     assert "Who pays what?" in ended.stdout
     assert (tmp_path / "csv" / "usage.csv").exists()
     assert (tmp_path / "json" / "usage.json").exists()
+
+
+def test_a_lake_without_gold_is_said_and_leaves_no_page(tmp_path: Path) -> None:
+    Lake.open(tmp_path / "lake", create=True)
+    out = tmp_path / "report.html"
+    ended = CliRunner().invoke(app, ["report", "--lake", str(tmp_path / "lake"), "--out", str(out)])
+    assert isinstance(ended.exception, UsageError)
+    assert "`laps-analytics build` first" in str(ended.exception)
+    assert not out.exists()
+
+
+def test_the_time_can_be_named(tmp_path: Path) -> None:
+    lake_of(tmp_path / "lake", sample())
+    words = ["report", "--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "r.html")]
+    for more, fault in (
+        (["--since", "18.6."], "is no day"),
+        (["--since", "2026-06-19", "--until", "2026-06-18"], "is after"),
+        (["--until", "2026-06-17"], "no rows of gold up to 2026-06-17"),
+        (["--since", "2026-06-19"], "its last day is 2026-06-18"),
+    ):
+        ended = CliRunner().invoke(app, [*words, *more])
+        assert isinstance(ended.exception, UsageError)
+        assert fault in str(ended.exception)
+    ended = CliRunner().invoke(app, [*words, "--since", "2026-06-01", "--until", "2026-06-30"])
+    assert ended.exit_code == 0, ended.output
+    page = (tmp_path / "r.html").read_text()
+    assert "since 2026-06-01 until 2026-06-18 18:35 UTC" in page
 
 
 def test_what_is_no_lake_is_said(tmp_path: Path) -> None:
@@ -274,7 +289,7 @@ def test_a_plan_is_shown_and_answers_which_via() -> None:
 
 
 def test_what_is_no_plan_is_said(tmp_path: Path) -> None:
-    lake_of(tmp_path / "lake", {})
+    lake_of(tmp_path / "lake", sample())
     (tmp_path / "plan.json").write_text("{}")
     ended = CliRunner().invoke(
         app, ["report", "--lake", str(tmp_path / "lake"), "--plan", str(tmp_path / "plan.json")]

@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from laps_analytics.cli.build import bill, build_gold
+from laps_analytics.cli.bill import bill
+from laps_analytics.cli.build import build_gold
 from laps_analytics.cli.demo import demo
 from laps_analytics.cli.ingest import ingest_files
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if

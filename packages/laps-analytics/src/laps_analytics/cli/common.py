@@ -11,7 +11,7 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from laps_analytics.session import SessionSettings, spark_session
+from laps_analytics.session import SessionSettings, check_settings, spark_session
 
 __all__ = [
     "AsJson",
@@ -46,15 +46,17 @@ NoProgress: TypeAlias = Annotated[
 def session_maker(
     master: str | None, remote: str | None, memory: str
 ) -> Callable[[], SparkSession]:
-    """A function that gives the session, and starts Spark when it is called first."""
+    """A function that gives the session, and starts Spark when it is called first.
+
+    Options that make no sense are said here, before anything was begun.
+    """
+    options = {"spark.ui.showConsoleProgress": "false"}
+    settings = SessionSettings(master=master, remote=remote, driver_memory=memory, options=options)
+    check_settings(settings)
     made: list[SparkSession] = []
 
     def get() -> SparkSession:
         if not made:
-            options = {"spark.ui.showConsoleProgress": "false"}
-            settings = SessionSettings(
-                master=master, remote=remote, driver_memory=memory, options=options
-            )
             made.append(spark_session(settings))
         return made[0]
 

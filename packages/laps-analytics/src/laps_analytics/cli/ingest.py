@@ -71,10 +71,10 @@ def ingest_files(
     if keep and not follow_on:
         raise UsageError("--retain is for --follow: without it use `laps-analytics retain`")
     periods = Periods.of(keep) if keep else None
+    maker, tell = session_maker(master, remote, memory), teller(no_progress)
     # A lake is made when there is something for it; a stream may begin with an empty folder.
     (find_sources if follow_on else require_sources)(sources, without=lake)
     place = Lake.open(lake, create=True)
-    maker, tell = session_maker(master, remote, memory), teller(no_progress)
 
     def report(summary: Summary) -> None:
         typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from laps_analytics.errors import InputError
+from laps_analytics.errors import InputError, UsageError
 from laps_analytics.lake import Lake
 from laps_wire.plan import PlanFormatError, loads
 
@@ -25,6 +26,18 @@ def report(
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(help="A plan to show; its signature is not checked here.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            help="First day, yyyy-mm-dd.  [default: a day back; a month for usage]",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", help="Last day.  [default: the newest]", show_default=False),
     ] = None,
     title: Annotated[str, typer.Option(help="The title of the page.")] = "Network report",
 ) -> None:
@@ -47,7 +60,19 @@ def report(
             shown = loads(plan.read_bytes()).plan
         except (OSError, PlanFormatError) as error:
             raise InputError(f"{plan} cannot be read as a plan: {error}") from None
-    made = make_report(read_gold(Lake.open(lake)), title=title, plan=shown)
+    first, last = _day(since, "--since"), _day(until, "--until")
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"--since {first} is after --until {last}")
+    gold = read_gold(Lake.open(lake), since=first, until=last)
+    moment = gold.until()
+    if moment is None:
+        before = "" if last is None else f" up to {last}"
+        raise UsageError(
+            f"{lake} has no gold tables with rows{before}: `laps-analytics build` first"
+        )
+    if first is not None and moment.date() < first:
+        raise UsageError(f"{lake} has no rows since {first}: its last day is {moment:%Y-%m-%d}")
+    made = make_report(gold, title=title, plan=shown)
     write_page(made, out)
     written = [out]
     if csv is not None:
@@ -57,3 +82,12 @@ def report(
     for _, question, answer in made.answers:
         typer.echo(f"{question} {answer}")
     typer.echo(f"wrote {out} and {len(written) - 1} other files", err=True)
+
+
+def _day(text: str | None, option: str) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text} is no day: write it as 2026-11-17") from None

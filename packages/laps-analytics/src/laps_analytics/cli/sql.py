@@ -41,8 +41,9 @@ def ask(
     memory: Memory = "4g",
 ) -> None:
     """Ask a lake. Each table is a view: silver/hop_stat is silver_hop_stat."""
+    maker = session_maker(master, remote, memory)
     place = Lake.open(lake)
-    spark = session_maker(master, remote, memory)()
+    spark = maker()
     make_views(spark, place, query)
     try:
         frame = spark.sql(query)

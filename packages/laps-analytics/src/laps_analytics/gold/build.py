@@ -29,7 +29,7 @@ from laps_analytics.gold.ways import ways_5m
 from laps_analytics.lake import DataFile, Lake, read, write
 from laps_analytics.schema import CLOCK, QUARANTINE, UNFIT, table_name
 
-__all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold"]
+__all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold", "to_build"]
 
 _AT_ONCE: Final = 7
 """Days that one Spark job builds: a month at once would not fit a small machine."""
@@ -65,6 +65,20 @@ def read_gold(
     return frame.select(*[item.name for item in contract.columns])
 
 
+def to_build(
+    lake: Lake, days: Iterable[str] | None = None, tables: Iterable[str] | None = None
+) -> tuple[list[str], tuple[str, ...]]:
+    """The days and tables that :func:`build` would look at; :class:`UsageError` if one is none.
+
+    Needs no Spark: what cannot be built is said before that is started.
+    """
+    chosen = require_days(lake, None if days is None else sorted(set(days)))
+    names = tuple(GOLD) if tables is None else tuple(tables)
+    if unknown := [name for name in names if name not in GOLD]:
+        raise UsageError(f"{unknown[0]} is not a gold table: {', '.join(GOLD)}")
+    return chosen, names
+
+
 def build(
     spark: SparkSession,
     lake: Lake,
@@ -81,10 +95,7 @@ def build(
     ``tables`` builds only some; what they stand on should be built before. ``again`` builds days
     that are not stale too. ``now_us`` is when a bill is closed.
     """
-    chosen = require_days(lake, None if days is None else sorted(set(days)))
-    names = tuple(GOLD) if tables is None else tuple(tables)
-    if unknown := [name for name in names if name not in GOLD]:
-        raise UsageError(f"{unknown[0]} is not a gold table: {', '.join(GOLD)}")
+    chosen, names = to_build(lake, days, tables)
     moment = int(time.time() * 1e6) if now_us is None else now_us
     facts = dimensions or Dimensions()
     done: list[Built] = []

@@ -37,6 +37,9 @@ from laps_analytics.errors import InputError
 __all__ = ["CLASSES", "ClassLimits", "Dimensions", "TrackFacts"]
 
 
+_NOTHING: Final = "{where} says nothing of any class, track, relay or link: is it the right file?"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassLimits:
     """What is promised to a class of service."""
@@ -95,6 +98,8 @@ class Dimensions:
             plain = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path} is not TOML: {error}") from None
+        if not plain:
+            raise InputError(_NOTHING.format(where=path))
         return _from_plain(plain, str(path))
 
     def as_dict(self) -> dict[str, Any]:
@@ -156,6 +161,8 @@ def _from_csv(lines: Iterable[str], where: str) -> Dimensions:
             links[_link(name, place)] = _number(row.get("capacity_bps"), f"{place}: capacity_bps")
         else:
             raise InputError(f"{place}: kind {kind!r} is not track, relay or link")
+    if not (tracks or relays or links):
+        raise InputError(_NOTHING.format(where=where))
     return _checked(Dimensions(tracks=tracks, relays=relays, links=links), where)
 
 

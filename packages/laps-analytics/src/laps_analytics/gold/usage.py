@@ -25,7 +25,10 @@ from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.ways import received, ways_5m
 
-__all__ = ["latest", "reconcile", "restated", "usage_tenant"]
+__all__ = ["MUST_BE_EQUAL", "latest", "reconcile", "restated", "usage_tenant"]
+
+MUST_BE_EQUAL: Final = frozenset({"usage to hop.stat", "relay to hop.stat"})
+"""The checks of :func:`reconcile` that a bill stands on."""
 
 _NUMBERS: Final = (
     *("in_bytes", "out_bytes", "link_bytes", "watched_ms", "peak_sessions", "p95_bps", "events"),

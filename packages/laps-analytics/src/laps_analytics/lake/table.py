@@ -24,6 +24,7 @@ newest sum that it finds, and there are always two, so none is taken from under 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -86,7 +87,9 @@ class Lake:
     def open(cls, root: Path, *, create: bool = False) -> Lake:
         """The lake at ``root``; :class:`LakeError` or :class:`OutputError` say why not."""
         mark = root / "lake.json"
-        if not mark.exists():
+        if root.is_file():
+            raise LakeError(f"{root} is a file: a lake is a folder, name another place")
+        if not _exists(mark):
             if not create:
                 raise LakeError(
                     f"{root} is not a lake: there is no {mark.name}."
@@ -374,8 +377,24 @@ def writing(root: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(
             f"{error.filename or root} cannot be written: {error.strerror or error}."
-            " Free space or name another folder; what was there is untouched"
+            f" {_advice(error)}; what was there is untouched"
         ) from None
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "Free space, or name another folder"
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return "Name a folder that you may write to"
+    return "Name another folder"
+
+
+def _exists(path: Path) -> bool:
+    """Whether a file is there; :class:`LakeError` if one may not even look."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise LakeError(f"{path} cannot be looked at: {error.strerror or error}") from None
 
 
 def _create(path: Path, text: str, *, again: bool = False) -> None:

@@ -11,12 +11,15 @@ from typing import Any, Final
 import pandas as pd
 
 from laps_analytics.errors import OutputError
+from laps_analytics.report.capacity import capacity
 from laps_analytics.report.cells import guarded
+from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold
+from laps_analytics.report.incidents import anomalies
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.page import render
-from laps_analytics.report.people import blame, churn, experience
-from laps_analytics.report.running import anomalies, cache, capacity, quality, usage
+from laps_analytics.report.people import blame, churn
+from laps_analytics.report.running import cache, quality, usage
 from laps_analytics.report.section import Context, Section
 from laps_analytics.report.settling import convergence, loops
 from laps_analytics.report.vias import vias
@@ -52,10 +55,16 @@ def make_report(gold: Gold, *, title: str = "Network report", plan: Plan | None 
     subtitle = (
         "There is no gold table with rows yet: build them first (laps-analytics build)."
         if until is None
-        else f"From {gold.name}, with data until {until:%Y-%m-%d %H:%M} UTC."
+        else f"From {gold.name}, {_time(gold)} until {until:%Y-%m-%d %H:%M} UTC."
     )
     tables = {name: frame for item in sections for name, frame in item.tables.items()}
     return Report(render(title, subtitle, answers, sections), answers, tables)
+
+
+def _time(gold: Gold) -> str:
+    if gold.since is not None:
+        return f"since {gold.since}"
+    return "the day"
 
 
 def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...]:
@@ -65,7 +74,7 @@ def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...
         return sections[key].answer or "No data yet."
 
     hurt = said("experience")
-    if sections["blame"].answer:
+    if sections["blame"].tables:
         hurt = f"{hurt} {sections['blame'].answer}"
     which = ("stretch", "Which Via would help?", said("stretch"))
     if "vias" in sections:

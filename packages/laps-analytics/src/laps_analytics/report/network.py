@@ -18,20 +18,33 @@ from laps_analytics.report.pictures import (
     time_axis,
 )
 from laps_analytics.report.places import cities
-from laps_analytics.report.section import Context, Section, nothing
+from laps_analytics.report.section import Context, Section
 from laps_analytics.report.words import bytes_, clock, percent, ratio, short
 
 __all__ = ["fanout", "links", "stretch", "topology"]
 
 _LINES = 6
+_SNAPSHOT = (
+    *("at", "kind", "node", "peer", "node_type", "region", "longitude", "latitude"),
+    *("load", "change"),
+)
+_QUALITY = (
+    *("window_start", "relay", "peer", "rtt_p50_us", "rtt_p95_us", "sent_packets"),
+    *("lost_packets", "loss", "out_bytes", "rate_bps", "change_point"),
+)
+_FANOUT = (
+    *("window_start", "track", "tenant", "s_relays", "hops_max", "track_bytes", "wan_bytes"),
+    *("ideal_wan_bytes", "stress_max", "worst_pair"),
+)
+_WAYS = ("window_start", "relay", "node", "actual_us", "best_us", "best_over", "stretch")
 
 
 def topology(context: Context) -> Section:
     """The last snapshot on a map."""
     head = ("topology", "The network on a map", "What does the network look like?")
-    table = context.gold["topology_snapshot"]
+    table = context.gold.recent("topology_snapshot", _SNAPSHOT, at="at")
     if table.empty:
-        return nothing(*head, "topology_snapshot")
+        return context.nothing(*head, "topology_snapshot")
     # A link that nobody sampled for five minutes is not in their snapshot; in fifteen it is.
     since = table["at"].max() - pd.Timedelta(minutes=15)
     recent = table[(table["at"] > since) & (table["change"] != "removed")].sort_values("at")
@@ -39,7 +52,9 @@ def topology(context: Context) -> Section:
     nodes = now[now["kind"] == "node"].set_index("node")
     links = now[now["kind"] == "link"]
     placed = nodes.dropna(subset=["longitude", "latitude"])
-    traffic = context.gold.last_stretch("link_quality_5m")
+    traffic = context.gold.stretch(
+        "link_quality_5m", ("window_start", "relay", "peer", "out_bytes")
+    )
     carried = traffic.groupby(["relay", "peer"])["out_bytes"].sum() if len(traffic) else {}
     pairs: dict[tuple[str, str], float] = {}
     for row in links.itertuples():
@@ -141,10 +156,10 @@ def _over_the_edge(
 def links(context: Context) -> Section:
     """Links that are slow, lossy or full."""
     head = ("links", "Link quality", "Which link is slow, lossy or full, and since when?")
-    table = context.gold.last_stretch("link_quality_5m")
+    table = context.gold.stretch("link_quality_5m", _QUALITY)
     table = table[table["rtt_p50_us"].notna()]
     if table.empty:
-        return nothing(*head, "link_quality_5m")
+        return context.nothing(*head, "link_quality_5m")
     grouped = table.groupby(["relay", "peer"])
     numbers = grouped.agg(
         rtt_ms=("rtt_p50_us", lambda v: float(v.median()) / 1000),
@@ -214,9 +229,9 @@ def links(context: Context) -> Section:
 def fanout(context: Context) -> Section:
     """WAN bytes by track, and how many were needed."""
     head = ("fanout", "Fan-out and duplication", "Where do WAN bytes travel twice?")
-    table = context.gold.last_stretch("track_fanout_5m")
+    table = context.gold.stretch("track_fanout_5m", _FANOUT)
     if table.empty:
-        return nothing(*head, "track_fanout_5m")
+        return context.nothing(*head, "track_fanout_5m")
     tracks = table.groupby(["track", "tenant"]).agg(
         s_relays=("s_relays", "max"),
         hops_max=("hops_max", "max"),
@@ -240,7 +255,9 @@ def fanout(context: Context) -> Section:
     def paint(figure: Figure) -> None:
         bars, lines = figure.subplots(1, 2, width_ratios=(3, 2))
         order = top.iloc[::-1]
-        names = [f"{short(row.tenant, 14)} {row.track[:6]}" for row in order.itertuples()]
+        names = [
+            f"{short(row.tenant or '(nobody)', 14)} {row.track[:6]}" for row in order.itertuples()
+        ]
         needed = np.minimum(order["ideal_wan_bytes"], order["wan_bytes"]).astype(float) / 1e9
         more = np.maximum(order["wan_bytes"] - order["ideal_wan_bytes"], 0).astype(float) / 1e9
         rows = np.arange(len(order))
@@ -276,9 +293,12 @@ def fanout(context: Context) -> Section:
             extra=tracks["wan_bytes"] - tracks["ideal_wan_bytes"]
         ).sort_values("extra", ascending=False).iloc[0]  # fmt: skip
         if worst["extra"] > 0:
+            whose = f"of {worst['tenant']}" if worst["tenant"] else "of no tenant"
+            pair = worst["worst_pair"]
+            where = f", most copies {pair}" if isinstance(pair, str) and pair else ""
             sentence = (
-                f"Most of it in track {worst['track']} of {worst['tenant']}:"
-                f" {bytes_(int(worst['extra']))} too many, most copies {worst['worst_pair']}."
+                f"Most of it in track {worst['track']} {whose}:"
+                f" {bytes_(int(worst['extra']))} too many{where}."
             )
             words.append(sentence)
             answer += f" {percent(extra / wan, 0)} of WAN bytes were copies. {sentence}"
@@ -298,10 +318,10 @@ def fanout(context: Context) -> Section:
 def stretch(context: Context) -> Section:
     """Pairs that another relay would bring nearer."""
     head = ("stretch", "Detours", "Which pairs of relays would be nearer over another one?")
-    table = context.gold.last_day("path_stretch")
+    table = context.gold.recent("path_stretch", _WAYS)
     table = table[table["stretch"].notna()]
     if table.empty:
-        return nothing(*head, "path_stretch")
+        return context.nothing(*head, "path_stretch")
     newest = table.sort_values("window_start").drop_duplicates(["relay", "node"], keep="last")
     over = newest[newest["best_over"].fillna("") != ""]
     worth = over[over["stretch"] >= 1.1].copy()

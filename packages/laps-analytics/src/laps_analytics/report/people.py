@@ -1,141 +1,29 @@
-"""Chapters about those who watch: what they get, whose fault it is, and who comes and goes."""
+"""Chapters about those who watch: whose fault it is, and who comes and goes."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.kll import quantiles
 from laps_analytics.report.pictures import BAD, COLOURS, INK, Picture, draw
-from laps_analytics.report.section import Context, Section, nothing
+from laps_analytics.report.section import Context, Section
 from laps_analytics.report.words import percent, short
 
-__all__ = ["blame", "churn", "experience"]
+__all__ = ["blame", "churn"]
 
-_CLASSES = ("gold", "silver", "bronze", "")
-_MARKS = (("median", "o", 0), ("95 %", "s", 1), ("99 %", "|", 3))
-
-
-def experience(context: Context) -> Section:
-    """Latency by region and class of service, and whether promises are kept."""
-    head = ("experience", "What viewers get", "Who hurts, and is the promise to their class kept?")
-    table = context.gold.last_day("qoe_region_1m")
-    if table.empty:
-        return nothing(*head, "qoe_region_1m")
-    rows = []
-    for (region, service), part in table.groupby(["region", "class"]):
-        reports = int(part["reports"].sum())
-        sketches = [bytes(item) for item in part["latency_kll"].dropna()]
-        found = quantiles(sketches, (0.5, 0.95, 0.99))
-        p50, p95, p99 = found or (np.nan, np.nan, np.nan)
-        weight = part["reports"].astype(float)
-        over = int(part["over_limit"].sum())
-        burn = part[part["burn"].notna()]
-        rows.append(
-            {
-                "region": region,
-                "class": service,
-                "reports": reports,
-                "latency_p50_ms": p50,
-                "latency_p95_ms": p95,
-                "latency_p99_ms": p99,
-                "startup_p95_ms_worst": part["startup_p95_ms"].max(),
-                "stall_ratio": _mean(part["stall_ratio"], weight),
-                "gap_rate": _mean(part["gap_rate"], weight),
-                "over_limit": over,
-                "over_share": over / reports if reports else np.nan,
-                "burn": _mean(burn["burn"], burn["reports"].astype(float)),
-            }
-        )
-    numbers = pd.DataFrame(rows)
-    classes = [name for name in _CLASSES if name in set(numbers["class"])]
-    classes += sorted(set(numbers["class"]) - set(classes))
-
-    def paint(figure: Figure) -> None:
-        panels = np.atleast_1d(figure.subplots(1, len(classes), sharey=True))
-        regions = sorted(numbers["region"].unique(), reverse=True)
-        for axes, service in zip(panels, classes, strict=True):
-            part = numbers[numbers["class"] == service].set_index("region")
-            for row, region in enumerate(regions):
-                if region not in part.index:
-                    continue
-                here = part.loc[region]
-                axes.plot(
-                    [here["latency_p50_ms"], here["latency_p99_ms"]], [row, row],
-                    color=COLOURS[0], linewidth=1.4, alpha=0.6,
-                )  # fmt: skip
-                for column, marker, colour in (
-                    ("latency_p50_ms", "o", COLOURS[0]),
-                    ("latency_p95_ms", "s", COLOURS[1]),
-                    ("latency_p99_ms", "|", BAD),
-                ):
-                    axes.plot(here[column], row, marker=marker, color=colour, markersize=6)
-            axes.set_yticks(range(len(regions)), [short(name or "(none)", 18) for name in regions])
-            axes.set_title(short(service or "no class", 20))
-            axes.set_xlim(left=0)
-            axes.set_ylim(-0.7, len(regions) - 0.3)
-            axes.set_xlabel("ms behind live")
-        for label, marker, number in _MARKS:
-            panels[-1].plot([], [], marker=marker, color=COLOURS[number], linestyle="none",
-                            label=label)  # fmt: skip
-        figure.legend(loc="outside lower center", ncols=3)
-
-    total, over = int(numbers["reports"].sum()), int(numbers["over_limit"].sum())
-    words = [
-        f"{percent(over / total)} of {total:,} client reports were over the limit of their class."
-    ]
-    hurt = numbers.sort_values(["over_limit", "region"], ascending=[False, True]).iloc[0]
-    answer = words[0]
-    if hurt["over_limit"] > 0:
-        sentence = (
-            f"Most of them in {hurt['region'] or '(no region)'}, class"
-            f" {hurt['class'] or '(none)'}: {percent(float(hurt['over_share']))} of its reports,"
-            f" half of them {hurt['latency_p50_ms']:.0f} ms or more behind live, one in twenty"
-            f" {hurt['latency_p95_ms']:.0f} ms."
-        )
-        words.append(sentence)
-        answer = f"{words[0]} {sentence}"
-    broken = numbers[numbers["burn"] > 1]
-    if len(broken):
-        names = ", ".join(
-            f"{row.region or '(none)'} {getattr(row, 'class_', '')}".strip()
-            for row in broken.rename(columns={"class": "class_"})
-            .sort_values("burn", ascending=False)
-            .head(5)
-            .itertuples()
-        )
-        words.append(f"Promises that are broken (burn above 1): {len(broken)}, worst {names}.")
-    else:
-        words.append("Every promise is kept: no burn above 1 over the day.")
-    alt = (
-        f"Median, 95th and 99th percentile of latency for {numbers['region'].nunique()} regions"
-        f" and {len(classes)} classes of service; numbers in the table below."
-    )
-    height = 1.6 + 0.28 * numbers["region"].nunique()
-    shown = numbers.sort_values(["over_limit", "region", "class"], ascending=[False, True, True])
-    return Section(
-        *head,
-        tuple(words),
-        (draw("experience", alt, paint, size=(10, height)),),
-        {"experience": shown},
-        answer,
-    )
-
-
-def _mean(values: pd.Series, weight: pd.Series) -> float:
-    known = values.notna()
-    if not known.any() or not weight[known].sum():
-        return float("nan")
-    return float(np.average(values[known].astype(float), weights=weight[known]))
+_BLAME = ("window_start", "track", "part", "relay", "peer", "objects", "excess_ms")
+_CHURN = (
+    *("window_start", "relay", "track", "source_node", "subscribes", "unsubscribes"),
+    *("held_back", "flaps", "damp"),
+)
 
 
 def blame(context: Context) -> Section:
     """Who held slow objects up."""
     head = ("blame", "Blame", "Whose fault is it?")
-    table = context.gold.last_day("blame")
+    table = context.gold.recent("blame", _BLAME)
     if table.empty:
-        return nothing(*head, "blame")
+        return context.nothing(*head, "blame")
     table = table.assign(
         excess_sum=table["excess_ms"].astype(float) * table["objects"].astype(float)
     )
@@ -199,9 +87,9 @@ def _culprit(context: Context, row: object) -> str:
 def churn(context: Context) -> Section:
     """Subscribers that come and go."""
     head = ("churn", "Churn", "Who comes and goes too often, and what did holding back save?")
-    table = context.gold.last_day("churn_1h")
+    table = context.gold.recent("churn_1h", _CHURN)
     if table.empty:
-        return nothing(*head, "churn_1h")
+        return context.nothing(*head, "churn_1h")
     # What the source wrote itself; others saw the same.
     own = table[table["relay"] == table["source_node"]]
     own = own if len(own) else table

@@ -1,26 +1,33 @@
-"""Chapters about running the network: caches, capacity, bills, incidents, and the data itself."""
+"""Chapters about running the network: caches, bills, and the data itself."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.pictures import BAD, COLOURS, FAINT, GOOD, draw, time_axis
-from laps_analytics.report.section import Context, Section, nothing
-from laps_analytics.report.words import bits, bytes_, clock, percent, short, span
+from laps_analytics.report.pictures import BAD, COLOURS, FAINT, GOOD, draw
+from laps_analytics.report.section import Context, Section
+from laps_analytics.report.words import bytes_, cell, clock, percent, short
 
-__all__ = ["anomalies", "cache", "capacity", "quality", "usage"]
+__all__ = ["cache", "quality", "usage"]
+
+_CACHE = (
+    *("window_start", "relay", "hit_bytes", "miss_bytes", "expired_bytes", "evicted_bytes"),
+    *("fetch_joins", "stored_bytes", "would_hit"),
+)
+_USAGE = (
+    *("dt", "tenant", "version", "in_bytes", "out_bytes", "link_bytes", "watched_ms"),
+    *("peak_sessions", "p95_bps", "events"),
+)
 
 
 def cache(context: Context) -> Section:
     """What caches serve, and what another ttl would bring."""
     head = ("cache", "Caches", "Is the cache worth its memory, and what would another ttl bring?")
-    table = context.gold.last_day("cache_eff_1h")
+    table = context.gold.recent("cache_eff_1h", _CACHE)
     if table.empty:
-        return nothing(*head, "cache_eff_1h")
+        return context.nothing(*head, "cache_eff_1h")
     asked = (table["hit_bytes"] + table["miss_bytes"]).astype(float)
     hit, total = float(table["hit_bytes"].sum()), float(asked.sum())
     relays = table.groupby("relay").agg(
@@ -105,110 +112,13 @@ def _curve(table: pd.DataFrame, asked: pd.Series) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["ttl_ms", "hit_rate"])
 
 
-def capacity(context: Context) -> Section:
-    """Forecasts with their interval, nearest end first."""
-    head = ("capacity", "Capacity", "What runs out, and when?")
-    table = context.gold["capacity_fc"]
-    if table.empty:
-        return nothing(*head, "capacity_fc")
-    table = table[table["dt"] == table["dt"].max()].copy()
-    table["name"] = [
-        context.places.full(row.relay) if row.kind == "relay"
-        else context.places.link(row.relay, row.peer)
-        for row in table.itertuples()
-    ]  # fmt: skip
-    keys = ["kind", "relay", "peer"]
-    last = table.sort_values("day").groupby(keys)
-    numbers = last.agg(
-        name=("name", "last"),
-        next_day_bps=("peak_bps", "first"),
-        last_day_bps=("peak_bps", "last"),
-        last_low_bps=("low_bps", "last"),
-        last_high_bps=("high_bps", "last"),
-        capacity_bps=("capacity_bps", "last"),
-        days_to_80=("days_to_80", "min"),
-    ).reset_index()
-    numbers["used_next_day"] = numbers["next_day_bps"] / numbers["capacity_bps"]
-    numbers = numbers.sort_values(
-        ["days_to_80", "used_next_day", "next_day_bps"],
-        ascending=[True, False, False],
-        na_position="last",
-    )
-    soon = numbers[numbers["days_to_80"].notna()]
-    top = numbers.head(4)
-    history = _daily_peaks(context)
-
-    def paint(figure: Figure) -> None:
-        panels = np.atleast_1d(figure.subplots(1, len(top), sharey=False)).ravel()
-        for axes, row in zip(panels, top.itertuples(), strict=True):
-            ahead = table[
-                (table["kind"] == row.kind) & (table["relay"] == row.relay)
-                & (table["peer"] == row.peer)
-            ].sort_values("day")  # fmt: skip
-            days = pd.to_datetime(ahead["day"])
-            if row.kind == "relay" and row.relay in history:
-                past = history[row.relay]
-                axes.plot(past.index, past / 1e6, color=FAINT, marker=".", label="seen")
-            axes.plot(days, ahead["peak_bps"] / 1e6, color=COLOURS[0], label="forecast")
-            axes.fill_between(
-                days, ahead["low_bps"].astype(float) / 1e6, ahead["high_bps"].astype(float) / 1e6,
-                color=COLOURS[0], alpha=0.2, linewidth=0, label="80 % interval",
-            )  # fmt: skip
-            if pd.notna(row.capacity_bps):
-                axes.axhline(row.capacity_bps / 1e6, color=BAD, linewidth=1)
-                axes.axhline(row.capacity_bps * 0.8 / 1e6, color=BAD, linewidth=1, linestyle=":")
-            axes.set_title(short(row.name, 26), fontsize=9)
-            axes.set_ylim(bottom=0)
-            time_axis(axes, 5)
-        panels[0].set_ylabel("Mbit/s, busiest five minutes")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
-
-    if len(soon):
-        first = soon.iloc[0]
-        days = int(first["days_to_80"])
-        when = "already passes" if days <= 0 else f"passes in {days} days" if days > 1 else (
-            "passes tomorrow"
-        )  # fmt: skip
-        answer = (
-            f"{first['kind'].capitalize()} {first['name']} {when} 80 % of its"
-            f" {bits(float(first['capacity_bps']))}; {len(soon)} of {len(numbers)} relays and links"
-            " do within fourteen days."
-        )
-    elif numbers["capacity_bps"].notna().any():
-        answer = "Nothing passes 80 % of its capacity within fourteen days."
-    else:
-        answer = "Capacities are not known: name them in a dimension file (laps-analytics build)."
-    alt = f"Forecast of the busiest five minutes of a day for {len(top)} relays or links."
-    return Section(
-        *head,
-        (answer, "Red: capacity; dotted: 80 % of it."),
-        (draw("capacity", alt, paint, size=(10.4, 3.4)),),
-        {"capacity": numbers},
-        answer,
-    )
-
-
-def _daily_peaks(context: Context) -> dict[str, pd.Series]:
-    """Relay to its busiest five minutes of each day, in bits a second."""
-    minutes = context.gold["traffic_1m"]
-    if minutes.empty:
-        return {}
-    rows = minutes[["relay", "window_start", "out_bytes"]].copy()
-    rows["window_start"] = rows["window_start"].dt.floor("5min")
-    fives = rows.groupby(["relay", "window_start"])["out_bytes"].sum().astype(float) * 8 / 300
-    frame = fives.reset_index()
-    frame["day"] = frame["window_start"].dt.floor("D").dt.tz_localize(None)
-    peaks = frame.groupby(["relay", "day"])["out_bytes"].max()
-    return {str(relay): part.droplevel(0) for relay, part in peaks.groupby(level=0)}
-
-
 def usage(context: Context) -> Section:
     """Bills: the largest version of each day counts."""
     head = ("usage", "Usage", "Who pays what?")
-    table = context.gold["usage_tenant_day"]
+    days = context.gold.month("usage_tenant_day")
+    table = context.gold.of_days("usage_tenant_day", _USAGE, days=days)
     if table.empty:
-        return nothing(*head, "usage_tenant_day")
+        return context.nothing(*head, "usage_tenant_day")
     newest = table.sort_values("version").drop_duplicates(["dt", "tenant"], keep="last")
     tenants = newest.groupby("tenant").agg(
         days=("dt", "nunique"),
@@ -228,7 +138,7 @@ def usage(context: Context) -> Section:
         f"{first['tenant'] or '(nobody)'} is the largest of {len(tenants)}:"
         f" {bytes_(float(first['out_bytes']))} to clients"
         f" ({percent(float(first['share']), 0) if total else 'none'} of all) in"
-        f" {_days(int(first['days']))}."
+        f" {_days(int(first['days']))} since {days[0]}."
     )
     words = [answer]
     if (again := int(tenants["restated"].sum())) > 0:
@@ -259,7 +169,7 @@ def usage(context: Context) -> Section:
         *head,
         tuple(words),
         (draw("usage", alt, paint, size=(9.6, 3.2)),),
-        {"usage": tenants, "usage_days": newest.drop(columns=["closed_us"])},
+        {"usage": tenants, "usage_days": newest},
         answer,
     )
 
@@ -268,62 +178,12 @@ def _days(count: int) -> str:
     return "1 day" if count == 1 else f"{count} days"
 
 
-def anomalies(context: Context) -> Section:
-    """Incidents, and what they have in common."""
-    head = ("anomalies", "Incidents", "What is unusual, since when, and what has it in common?")
-    table = context.gold["anomaly"]
-    if table.empty:
-        return nothing(*head, "anomaly")
-    table = table[table["dt"] == table["dt"].max()]
-    shown = table.sort_values("peak_z", ascending=False).copy()
-    shown["explained"] = [_explained(item) for item in shown["explained"]]
-    top = shown.head(14).sort_values("first", ascending=False)
-    metrics = sorted(set(shown["metric"]))
-    colour = dict(zip(metrics, COLOURS, strict=False))
-
-    def paint(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        for row, item in enumerate(top.itertuples()):
-            axes.plot(
-                [item.first, item.last], [row, row], linewidth=7, solid_capstyle="butt",
-                color=colour.get(item.metric, FAINT),
-            )  # fmt: skip
-        labels = [f"{row.metric}: {short(row.explained, 44)}" for row in top.itertuples()]
-        axes.set_yticks(range(len(top)), labels)
-        time_axis(axes)
-
-    worst = shown.iloc[0]
-    words = (
-        (
-            f"{len(shown)} incidents on the last day. The strongest: {worst['metric']} from"
-            f" {span(worst['first'], worst['last'])}, {worst['observed']:.4g} where"
-            f" {worst['expected']:.4g} is usual ({worst['explained'] or 'nothing in common'})."
-        ),
-    )
-    alt = f"Time bars of the {len(top)} strongest incidents; all are in the table below."
-    return Section(
-        *head,
-        words,
-        (draw("anomalies", alt, paint, size=(10, 1.2 + 0.3 * len(top))),),
-        {"incidents": shown},
-    )
-
-
-def _explained(items: Any) -> str:
-    """``region us-west 94 %, link a>b 40 %``."""
-    if items is None or isinstance(items, float):
-        return ""
-    return ", ".join(
-        f"{item['dimension']} {item['value']} {percent(float(item['share']), 0)}" for item in items
-    )
-
-
 def quality(context: Context) -> Section:
     """Whether the other chapters can be believed."""
     head = ("quality", "Data quality", "Can the other chapters be believed?")
-    table = context.gold["quality_1h"]
+    table = context.gold.recent("quality_1h")
     if table.empty:
-        return nothing(*head, "quality_1h")
+        return context.nothing(*head, "quality_1h")
     checks = table.groupby("check").agg(
         checked=("ok", "size"),
         failed=("ok", lambda v: int((~v.fillna(False).astype(bool)).sum())),
@@ -343,8 +203,8 @@ def quality(context: Context) -> Section:
     ]
     words += [
         (
-            f"{row.check} of {row.subject} at {clock(row.window_start)}: {row.seen:.6g} where"
-            f" {row.expected:.6g} should be."
+            f"{row.check} of {row.subject} at {clock(row.window_start)}: {cell(row.seen)} where"
+            f" {cell(row.expected)} should be."
         )
         for row in bad.head(3).itertuples()
     ]

@@ -11,7 +11,9 @@ from laps_analytics.report.gold import Gold
 from laps_analytics.report.pictures import Picture
 from laps_analytics.report.places import Places
 
-__all__ = ["Context", "Section", "nothing"]
+__all__ = ["Context", "Section"]
+
+_NAMES = ("at", "kind", "node", "region", "longitude", "latitude")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,21 @@ class Context:
 
     @classmethod
     def of(cls, gold: Gold) -> Context:
-        """Names come from the last snapshot of the topology."""
-        snapshot = gold["topology_snapshot"]
-        nodes = snapshot[snapshot["kind"] == "node"]
-        last = nodes.sort_values("at").drop_duplicates("node", keep="last")
-        return cls(gold, Places(last))
+        """Names come from the last snapshots of the topology."""
+        last = gold.last_seen("topology_snapshot")
+        days = {*gold.days("topology_snapshot"), *(() if last is None else (last,))}
+        snapshot = gold.of_days("topology_snapshot", _NAMES, days=days, where={"kind": ("node",)})
+        return cls(gold, Places(snapshot.sort_values("at").drop_duplicates("node", keep="last")))
 
-
-def nothing(key: str, title: str, question: str, table: str) -> Section:
-    """A chapter about a table without rows."""
-    words = (
-        (
-            f"The table {table} has no rows: either nothing of that kind happened, or it was not"
-            " built."
-        ),
-    )
-    return Section(key, title, question, words)
+    def nothing(self, key: str, title: str, question: str, table: str) -> Section:
+        """A chapter about a table without rows, or with none of the time of the page."""
+        last = self.gold.last_seen(table)
+        if last is None:
+            words = (
+                f"The table {table} has no rows: either nothing of that kind happened, or it was"
+                " not built."
+            )
+            return Section(key, title, question, (words,))
+        answer = f"Nothing since {last}."
+        words = f"{answer} That is the last day of which the table {table} has rows."
+        return Section(key, title, question, (words,), answer=answer)

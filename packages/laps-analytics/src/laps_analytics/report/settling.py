@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from laps_analytics.report.section import Context, Section, nothing
+from laps_analytics.report.section import Context, Section
 from laps_analytics.report.words import clock
 
 __all__ = ["convergence", "loops"]
@@ -13,9 +13,9 @@ __all__ = ["convergence", "loops"]
 def convergence(context: Context) -> Section:
     """After a node went: who noticed when, and when the last gap was."""
     head = ("convergence", "Settling", "How long did it take the network to settle?")
-    table = context.gold["convergence"]
+    table = context.gold.recent("convergence", at="at")
     if table.empty:
-        return nothing(*head, "convergence")
+        return context.nothing(*head, "convergence")
     shown = table.sort_values("at", ascending=False).copy()
     shown.insert(2, "place", [context.places.city(node) for node in shown["node"]])
     slow = shown.sort_values("rib_ms", ascending=False, na_position="last").iloc[0]
@@ -35,9 +35,11 @@ def loops(context: Context) -> Section:
         "Loops and copies",
         "Did an object travel a link twice, or come back? (It should not.)",
     )
-    table = context.gold["loops_or_dups"]
+    table = context.gold.recent("loops_or_dups", at="dt")
     if table.empty:
-        return Section(*head, ("No sampled object travelled a link twice.",))
+        last = context.gold.last_seen("loops_or_dups")
+        since = "" if last is None else f" since {last}"
+        return Section(*head, (f"No sampled object travelled a link twice{since}.",))
     words = (
         (
             f"{len(table)} times a sampled object travelled a link more than once,"

@@ -125,7 +125,7 @@ class Successions:
                 world.clock.after(world.scenario.idle, former.lost, end, 0, "idle timeout")
         twin = RelayProcess(world, former.spec, former.links)
         twin.life = former.life
-        world.processes[former.contact] = twin
+        world.take_over(twin)
         world.network.add_host(twin)
         come(twin)
         world.clock.after(lasts, self._end, former)

@@ -147,9 +147,13 @@ class World:
         if self.scenario.seed % 2:
             self.holders[spec.node_id] = fingerprint_of(spec.name)
         process = RelayProcess(self, spec, dials)
-        self.processes[spec.name] = process
-        self._by_node[spec.node_id] = process
+        self.take_over(process)
         self.network.add_host(process)
+
+    def take_over(self, process: RelayProcess) -> None:
+        """From now on this is the process of its contact and of its node."""
+        self.processes[process.contact] = process
+        self._by_node[process.spec.node_id] = process
 
     def build(self, process: RelayProcess) -> tuple[RelayCore, Tables]:
         """The core of a process's next life."""

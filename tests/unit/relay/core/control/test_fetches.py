@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.control.events import FetchFailed, FetchRelayed, FetchServed
+from laps_relay.core.control.fetch_joins import PATIENCE
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import (
     FetchEnded,
@@ -546,3 +547,24 @@ def test_the_network_is_asked_last_and_not_for_itself() -> None:
     net.settle()
     assert network.one(RequestRejected).message.error_code == 0x10
     assert network.take(RequestReceived) == []
+
+
+def test_a_second_one_waits_for_the_first_but_not_for_long() -> None:
+    net = EdgeNet()
+    publisher = net.announcer(Draft.D18)
+    first, second, third = (net.connect(Draft.D18) for _ in range(3))
+    for peer in (first, second):
+        fetch(net, peer)
+    asked = asked_of(publisher)  # once
+    net.advance(PATIENCE)
+    again = asked_of(publisher)
+    fetch(net, third)
+    publisher.session.reject(asked.request_id, 0x10, "not here")
+    net.settle()
+    # Whoever still waits asks by itself, and the one that did not wait any more is its own master.
+    assert first.one(RequestRejected).message.error_code == 0x10
+    publisher.session.reject(asked_of(publisher).request_id, 0x10, "not here")
+    publisher.session.reject(again.request_id, 0x10, "not here")
+    net.settle()
+    for peer in (second, third):
+        assert peer.one(RequestRejected).message.error_code == 0x10

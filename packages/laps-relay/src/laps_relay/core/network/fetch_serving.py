@@ -38,9 +38,9 @@ from laps_wire.peering.laps2 import (
 
 __all__ = ["MAX_FETCHES", "MAX_SERVED", "FetchServing"]
 
-MAX_FETCHES: Final = 64
+MAX_FETCHES: Final = 256
 """Of one source at a time."""
-MAX_SERVED: Final = 1024
+MAX_SERVED: Final = 2048
 """Of all of them."""
 _RETRY_MS: Final = 1000
 """When to ask again whoever has no room now."""

@@ -1,0 +1,227 @@
+"""The chapter about what viewers get.
+
+How far behind live a viewer is, only a player can say. Where none does, as with relays alone, the
+chapter shows what a relay knows of its clients: start-up, stalls, and objects that were missing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from laps_analytics.report.kll import quantiles
+from laps_analytics.report.pictures import BAD, COLOURS, Picture, draw
+from laps_analytics.report.section import Context, Section
+from laps_analytics.report.words import percent, short
+
+__all__ = ["experience"]
+
+_COLUMNS: Final = (
+    *("window_start", "region", "class", "reports", "latency_kll", "startup_p95_ms"),
+    *("stall_ratio", "gap_rate", "over_limit", "burn"),
+)
+_CLASSES: Final = ("gold", "silver", "bronze", "")
+_MARKS: Final = (("median", "o", 0), ("95 %", "s", 1), ("99 %", "|", 3))
+_FELT: Final = (
+    ("startup_p95_ms_worst", 1.0, "ms to start, 95 %, worst minute"),
+    ("stall_ratio", 100.0, "% of the time stalled"),
+    ("gap_rate", 1.0, "objects missing in a minute"),
+)
+"""What is known without a player's word: column, factor and words."""
+
+
+def experience(context: Context) -> Section:
+    """Latency by region and class of service, and whether promises are kept."""
+    head = ("experience", "What viewers get", "Who hurts, and is the promise to their class kept?")
+    table = context.gold.recent("qoe_region_1m", _COLUMNS)
+    if table.empty:
+        return context.nothing(*head, "qoe_region_1m")
+    numbers = _numbers(table)
+    timed = numbers[numbers["latency_p50_ms"].notna()]
+    untimed = numbers[numbers["latency_p50_ms"].isna()]
+    total, over = int(numbers["reports"].sum()), int(numbers["over_limit"].sum())
+    words = [
+        f"{percent(over / total)} of {total:,} client reports were over the limit of their class."
+        if total
+        else "No client reported."
+    ]
+    hurt = numbers.sort_values(["over_limit", "region"], ascending=[False, True]).iloc[0]
+    if hurt["over_limit"] > 0:
+        words.append(
+            f"Most of them in {_who(hurt)}: {percent(float(hurt['over_share']))} of its reports,"
+            f" {_how(hurt)}."
+        )
+    elif timed.empty:
+        words += _worst(untimed)
+    answer = " ".join(words)
+    words.append(_promises(numbers))
+    if timed.empty:
+        words.append(
+            "No player says how far behind live it is: start-up, stalls and gaps are what relays"
+            " see."
+        )
+    pictures = [_behind_live(timed)] if len(timed) else []
+    if len(untimed):
+        pictures.append(_felt(untimed))
+    shown = numbers.sort_values(["over_limit", "region", "class"], ascending=[False, True, True])
+    return Section(*head, tuple(words), tuple(pictures), {"experience": shown}, answer)
+
+
+def _numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each region and class."""
+    rows = []
+    for (region, service), part in table.groupby(["region", "class"]):
+        reports = int(part["reports"].sum())
+        sketches = [bytes(item) for item in part["latency_kll"].dropna()]
+        found = quantiles(sketches, (0.5, 0.95, 0.99))
+        p50, p95, p99 = found or (np.nan, np.nan, np.nan)
+        weight = part["reports"].astype(float)
+        over = int(part["over_limit"].sum())
+        burn = part[part["burn"].notna()]
+        rows.append(
+            {
+                "region": region,
+                "class": service,
+                "reports": reports,
+                "latency_p50_ms": p50,
+                "latency_p95_ms": p95,
+                "latency_p99_ms": p99,
+                "startup_p95_ms_worst": part["startup_p95_ms"].astype("Float64").max(),
+                "stall_ratio": _mean(part["stall_ratio"], weight),
+                "gap_rate": _mean(part["gap_rate"], weight),
+                "over_limit": over,
+                "over_share": over / reports if reports else np.nan,
+                "burn": _mean(burn["burn"], burn["reports"].astype(float)),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    frame["startup_p95_ms_worst"] = pd.to_numeric(frame["startup_p95_ms_worst"]).astype("Float64")
+    return frame
+
+
+def _mean(values: pd.Series, weight: pd.Series) -> float:
+    known = values.notna()
+    if not known.any() or not weight[known].sum():
+        return float("nan")
+    return float(np.average(values[known].astype(float), weights=weight[known]))
+
+
+def _who(row: pd.Series) -> str:
+    return f"{row['region'] or '(no region)'}, class {row['class'] or '(none)'}"
+
+
+def _how(row: pd.Series) -> str:
+    """How bad it was: behind live if players say, and else by what relays see."""
+    if pd.notna(row["latency_p50_ms"]):
+        return (
+            f"half of them {row['latency_p50_ms']:.0f} ms or more behind live, one in twenty"
+            f" {row['latency_p95_ms']:.0f} ms"
+        )
+    known = []
+    if pd.notna(row["startup_p95_ms_worst"]):
+        slow = f"{row['startup_p95_ms_worst']:,.0f} ms"
+        known.append(f"start-up of one in twenty {slow} or more in the worst minute")
+    if pd.notna(row["stall_ratio"]):
+        known.append(f"{percent(float(row['stall_ratio']))} of the time stalled")
+    if pd.notna(row["gap_rate"]):
+        known.append(f"{row['gap_rate']:,.1f} objects missing in a minute")
+    return ", ".join(known) or "and nothing is known of how it was"
+
+
+def _worst(rows: pd.DataFrame) -> list[str]:
+    """A sentence about who has it worst, where nobody is over a limit or has none."""
+    order = [column for column, _, _ in _FELT if (rows[column].fillna(0) > 0).any()]
+    if not order:
+        return []
+    column = "stall_ratio" if "stall_ratio" in order else order[-1]
+    worst = rows.sort_values([column, "region"], ascending=[False, True]).iloc[0]
+    return [f"It was worst in {_who(worst)}: {_how(worst)}."]
+
+
+def _promises(numbers: pd.DataFrame) -> str:
+    broken = numbers[numbers["burn"] > 1].sort_values("burn", ascending=False)
+    if len(broken):
+        names = ", ".join(
+            f"{row['region'] or '(none)'} {row['class']}".strip()
+            for _, row in broken.head(5).iterrows()
+        )
+        return f"Promises that are broken (burn above 1): {len(broken)}, worst {names}."
+    if numbers["burn"].isna().all():
+        return (
+            "Nothing is promised to anybody here: name classes of tracks in a dimension file"
+            " (laps-analytics build --dimensions)."
+        )
+    return "Every promise is kept: no burn above 1 over the day."
+
+
+def _behind_live(numbers: pd.DataFrame) -> Picture:
+    classes = [name for name in _CLASSES if name in set(numbers["class"])]
+    classes += sorted(set(numbers["class"]) - set(classes))
+
+    def paint(figure: Figure) -> None:
+        panels = np.atleast_1d(figure.subplots(1, len(classes), sharey=True))
+        regions = sorted(numbers["region"].unique(), reverse=True)
+        for axes, service in zip(panels, classes, strict=True):
+            part = numbers[numbers["class"] == service].set_index("region")
+            for row, region in enumerate(regions):
+                if region not in part.index:
+                    continue
+                here = part.loc[region]
+                axes.plot(
+                    [here["latency_p50_ms"], here["latency_p99_ms"]], [row, row],
+                    color=COLOURS[0], linewidth=1.4, alpha=0.6,
+                )  # fmt: skip
+                for column, marker, colour in (
+                    ("latency_p50_ms", "o", COLOURS[0]),
+                    ("latency_p95_ms", "s", COLOURS[1]),
+                    ("latency_p99_ms", "|", BAD),
+                ):
+                    axes.plot(here[column], row, marker=marker, color=colour, markersize=6)
+            axes.set_yticks(range(len(regions)), [short(name or "(none)", 18) for name in regions])
+            axes.set_title(short(service or "no class", 20))
+            axes.set_xlim(left=0)
+            axes.set_ylim(-0.7, len(regions) - 0.3)
+            axes.set_xlabel("ms behind live")
+        for label, marker, number in _MARKS:
+            panels[-1].plot([], [], marker=marker, color=COLOURS[number], linestyle="none",
+                            label=label)  # fmt: skip
+        figure.legend(loc="outside lower center", ncols=3)
+
+    count = numbers["region"].nunique()
+    alt = (
+        f"Median, 95th and 99th percentile of latency for {count} regions"
+        f" and {len(classes)} classes of service; numbers in the table below."
+    )
+    return draw("experience", alt, paint, size=(10, 1.6 + 0.28 * count))
+
+
+def _felt(numbers: pd.DataFrame) -> Picture:
+    """Start-up, stalls and gaps of those whose players say nothing."""
+    order = numbers.sort_values(["region", "class"], ascending=False)
+    names = [
+        short(f"{region or '(none)'}, {service or 'no class'}", 26)
+        for region, service in zip(order["region"], order["class"], strict=True)
+    ]
+
+    def paint(figure: Figure) -> None:
+        rows = np.arange(len(order))
+        panels = figure.subplots(1, len(_FELT), sharey=True)
+        for axes, colour, (column, factor, words) in zip(panels, COLOURS, _FELT, strict=False):
+            known = order[column].astype("Float64")
+            axes.barh(rows, known.fillna(0).astype(float) * factor, color=colour, height=0.6)
+            axes.set_yticks(rows, names)
+            axes.set_ylim(-0.7, len(order) - 0.3)
+            axes.set_xlim(left=0)
+            axes.set_xlabel(words)
+            for row in rows[known.isna().to_numpy()]:
+                axes.text(0.02, row, "not known", va="center", fontsize=9,
+                          transform=axes.get_yaxis_transform())  # fmt: skip
+
+    alt = (
+        f"Bars: start-up, share of time stalled and objects missing for {len(order)} regions and"
+        " classes whose players do not say how far behind live they are."
+    )
+    return draw("felt", alt, paint, size=(10, 1.3 + 0.3 * len(order)))

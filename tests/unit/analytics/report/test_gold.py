@@ -1,0 +1,155 @@
+"""One clock for the page, and no more is read than a chapter asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from laps_analytics.errors import LakeError
+from laps_analytics.gold.tables import GOLD
+from laps_analytics.report.build import make_report
+from laps_analytics.report.gold import Gold, read_gold
+from laps_analytics.report.incidents import anomalies
+from laps_analytics.report.people import blame
+from laps_analytics.report.section import Context
+from laps_analytics.report.settling import convergence, loops
+from testkit.gold_frames import lake_of, sample
+
+TIMES = ("window_start", "at", "first", "last")
+
+
+def moved(rows: Iterable[dict[str, Any]], days: int) -> list[dict[str, Any]]:
+    """The same rows some days later."""
+    step = pd.Timedelta(days=days)
+    return [
+        {
+            key: value + step
+            if key in TIMES
+            else str(date.fromisoformat(value) + step.to_pytimedelta())
+            if key == "dt"
+            else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+def weeks_later() -> dict[str, Any]:
+    """A lake in which everything goes on, and nothing was wrong for three weeks."""
+    rows = sample()
+    quiet = ("blame", "anomaly", "convergence")
+    return {name: part if name in quiet else moved(part, 21) for name, part in rows.items()}
+
+
+def test_culprits_of_weeks_ago_are_not_those_of_today(tmp_path: Path) -> None:
+    gold = read_gold(lake_of(tmp_path / "lake", weeks_later()))
+    context = Context.of(gold)
+    for chapter in (blame, anomalies, convergence):
+        section = chapter(context)
+        assert section.words[0].startswith("Nothing since 2026-06-18.")
+        assert not section.tables
+    hurt = {key: answer for key, _, answer in make_report(gold).answers}["experience"]
+    assert "client reports were over the limit" in hurt
+    assert "blame" not in hurt
+    assert "Nothing since" not in hurt
+
+
+def test_the_time_that_is_asked_for_is_that_of_all_chapters(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "lake", weeks_later())
+    early = Context.of(read_gold(lake, until=date(2026, 6, 20)))
+    assert early.gold.until() == pd.Timestamp("2026-06-18 18:35", tz="UTC")
+    assert "To blame first" in blame(early).words[0]
+    whole = Context.of(read_gold(lake, since=date(2026, 6, 1)))
+    assert "To blame first" in blame(whole).words[0]
+    assert whole.gold.until() == pd.Timestamp("2026-07-09 18:35", tz="UTC")
+    assert read_gold(lake, until=date(2026, 6, 1)).until() is None
+
+
+def test_a_page_about_the_past_has_names_of_then(tmp_path: Path) -> None:
+    rows = sample()
+    rows["topology_snapshot"] = moved(rows["topology_snapshot"], -5)
+    context = Context.of(read_gold(lake_of(tmp_path / "lake", rows)))
+    assert context.places.regions["0.1:0.2"] == "us-west"
+
+
+def test_loops_of_another_week_are_not_of_today() -> None:
+    row = {"dt": "2026-06-01", "track": "t", "group_id": 1, "object_id": 0, "relay": "a",
+           "out_peer": "b", "times": 2, "loop": True}  # fmt: skip
+    frames = {name: pd.DataFrame(rows) for name, rows in sample().items() if rows}
+    said = loops(Context.of(Gold({**frames, "loops_or_dups": pd.DataFrame([row])}))).words
+    assert said == ("No sampled object travelled a link twice since 2026-06-01.",)
+
+
+def test_the_last_stretch_ends_at_a_hole() -> None:
+    times = pd.to_datetime(["2026-06-18 10:00", "2026-06-18 15:00", "2026-06-18 15:05"], utc=True)
+    frames = {"link_quality_5m": pd.DataFrame({"window_start": times})}
+    gold = Gold(frames)
+    assert len(gold.stretch("link_quality_5m")) == 2
+    assert len(gold.recent("link_quality_5m")) == 3
+    assert gold.stretch("blame").empty
+    # Whoever names a time means all of it.
+    assert len(Gold(frames, since=date(2026, 6, 18)).stretch("link_quality_5m")) == 3
+
+
+def test_a_month_is_that_of_the_clock() -> None:
+    days = ["2026-05-31", "2026-06-01", "2026-06-18", "2026-06-19"]
+    frames = {
+        "usage_tenant_day": pd.DataFrame({"dt": days}),
+        "blame": pd.DataFrame(sample()["blame"]),
+    }
+    assert Gold(frames).month("usage_tenant_day") == days[1:]
+    since = Gold(frames, since=date(2026, 5, 1), until=date(2026, 6, 18))
+    assert since.month("usage_tenant_day") == days[:3]
+    assert Gold({}).month("usage_tenant_day") == []
+
+
+def test_a_chapter_reads_its_days_and_columns_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = sample()
+    for name, part in rows.items():
+        rows[name] = moved(part, -60) + moved(part, -2) + part
+    lake = lake_of(tmp_path / "lake", rows)
+    read: list[tuple[str, str, tuple[str, ...]]] = []
+
+    class Spy(pq.ParquetFile):  # type: ignore[misc]
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self.place = path
+
+        def read(self, columns: list[str]) -> Any:
+            table, day = self.place.parts[-3], self.place.parts[-2].removeprefix("dt=")
+            read.append((table, day, tuple(columns)))
+            return super().read(columns=columns)
+
+    monkeypatch.setattr(pq, "ParquetFile", Spy)
+    make_report(read_gold(lake))
+    days = {(table, day) for table, day, _ in read}
+    assert {day for _, day in days} == {"2026-06-16", "2026-06-18"}
+    # A month for bills, and 28 days for capacity; a day for all others.
+    back = {table for table, day in days if day == "2026-06-16"}
+    assert back == {"usage_tenant_day", "traffic_1m"}
+    heavy = {"rtt_kll", "sessions_hll", "tracks_hll", "queue_counts", "drops_by", "closed_us"}
+    assert not heavy & {column for *_, columns in read for column in columns}
+    assert {name for name in GOLD if rows[name]} <= {name for name, *_ in read}
+
+
+def test_a_file_of_the_log_that_is_broken_is_named(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "lake", {"quality_1h": sample()["quality_1h"]})
+    next((tmp_path / "lake").rglob("*.parquet")).write_bytes(b"not parquet")
+    with pytest.raises(LakeError, match="Build the table again"):
+        make_report(read_gold(lake))
+
+
+def test_all_of_a_table_is_there_too(tmp_path: Path) -> None:
+    rows = sample()["blame"]
+    gold = read_gold(lake_of(tmp_path / "lake", {"blame": moved(rows, -40) + rows}))
+    assert len(gold["blame"]) == 2 * len(rows)
+    assert list(gold["blame"]) == [item.name for item in GOLD["blame"].columns]
+    assert gold["churn_1h"].empty
