@@ -67,8 +67,8 @@ def test_only_what_was_given_up_on_the_way_may_be_missing(ledger: Ledger) -> Non
     assert excused(GivenUp("x", frozenset({"b"}), 1))
     assert excused(GivenUp("x", None, 1))
     assert not excused(GivenUp("x", frozenset({"c"}), 1))
-    ledger.crossed(11.0, "x", "y", item(), True)
-    ledger.crossed(11.0, "y", "b", item(), True)
+    ledger.crossed(11.0, "x", "y", item())
+    ledger.crossed(11.0, "y", "b", item())
     assert excused(GivenUp("x", frozenset(), 1))  # it went on from there
     assert not excused(GivenUp("z", frozenset(), 1))
     assert group.explained("b", (GivenUp("b", frozenset(), 3),), code=3)
@@ -110,52 +110,52 @@ def test_what_nobody_published_and_what_is_another_track_is_seen(ledger: Ledger)
 
 
 def test_a_link_is_crossed_once_except_while_things_break(ledger: Ledger) -> None:
-    ledger.crossed(11.0, "a", "b", item(), True)
-    ledger.crossed(11.0, "b", "a", item(), True)
+    ledger.crossed(11.0, "a", "b", item())
+    ledger.crossed(11.0, "b", "a", item())
     with pytest.raises(BreakError, match="link twice"):
-        ledger.crossed(11.0, "a", "b", item(), True)
+        ledger.crossed(11.0, "a", "b", item())
     ledger.exempt(10.0, 12.0)
-    ledger.crossed(11.0, "a", "b", item(), True)
+    ledger.crossed(11.0, "a", "b", item())
     assert ledger.loops == 1
     assert ledger.crossings == 4
 
 
 def test_copies_may_meet_while_routes_change(ledger: Ledger) -> None:
     for sender, receiver in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "e")):
-        ledger.crossed(11.0, sender, receiver, item(), True)
+        ledger.crossed(11.0, sender, receiver, item())
     ledger.moved["b"] = 10.0 - 2 * FLIGHT
     ledger.moved["e"] = 10.5  # nobody there has the track
     with pytest.raises(BreakError, match="link twice: 1/1/0 crossed d -> e twice"):
-        ledger.crossed(11.0, "d", "e", item(), True)
+        ledger.crossed(11.0, "d", "e", item())
     ledger.moved["b"] = 10.0 - FLIGHT / 2
-    ledger.crossed(11.0, "d", "e", item(), True)
+    ledger.crossed(11.0, "d", "e", item())
     assert ledger.loops == 1
 
 
 def test_in_networks_with_stubs_any_route_lets_copies_meet(ledger: Ledger) -> None:
     for sender, receiver in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "e")):
-        ledger.crossed(11.0, sender, receiver, item(), True)
+        ledger.crossed(11.0, sender, receiver, item())
     ledger.stirred = 10.0
-    ledger.crossed(11.0, "d", "e", item(), True)
+    ledger.crossed(11.0, "d", "e", item())
     assert ledger.loops == 1
 
 
 def test_no_relay_makes_two_of_one_whatever_happens(ledger: Ledger) -> None:
     ledger.exempt(0.0, 100.0)
     ledger.moved["b"] = 11.0
-    ledger.crossed(11.0, "a", "b", item(), True)
+    ledger.crossed(11.0, "a", "b", item())
     with pytest.raises(BreakError, match="copied: a got 1/1/0 1 times, b more often"):
-        ledger.crossed(11.0, "a", "b", item(), True)
-    ledger.crossed(11.0, "b", "c", item(), True)
+        ledger.crossed(11.0, "a", "b", item())
+    ledger.crossed(11.0, "b", "c", item())
     with pytest.raises(BreakError, match="copied"):
-        ledger.crossed(11.0, "b", "c", item(), True)
+        ledger.crossed(11.0, "b", "c", item())
 
 
 def test_datagrams_cross_one_by_one(ledger: Ledger) -> None:
-    ledger.crossed(11.0, "a", "b", item(number=0), False)
-    ledger.crossed(11.0, "a", "b", item(number=1), False)
+    ledger.crossed(11.0, "a", "b", item(number=0))
+    ledger.crossed(11.0, "a", "b", item(number=1))
     with pytest.raises(BreakError, match="copied"):
-        ledger.crossed(11.0, "a", "b", item(number=1), False)
+        ledger.crossed(11.0, "a", "b", item(number=1))
 
 
 def test_what_is_missing_is_lost(ledger: Ledger) -> None:

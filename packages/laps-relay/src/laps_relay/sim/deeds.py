@@ -116,13 +116,25 @@ class Deeds:
         manners = self._world.scenario.manners
         priority, ttl_ms = manners[list(self._publications).index(deed.text) % len(manners)]
         style = style._replace(priority=priority, ttl_ms=ttl_ms)
-        if self._lengths.random() < ENDLESS and not (style.datagrams or style.padding):
+        if self._lengths.random() < ENDLESS and self._may_be_endless(deed.text, style):
             style = style._replace(endless=True, period=TALK)
         publication = Publication(kind, name, deed.text, style, len(others))
         others.append((contact, publication))
         process = self._world.processes[contact]
         if process.running:
             process.clients.publish(publication)
+
+    def _may_be_endless(self, track: str, style: Style) -> bool:
+        """Whether a track may be one stream: not if another publisher has later groups.
+
+        Who joins a track gets nothing that is behind its largest group.
+        """
+        publishers = [
+            deed
+            for deed in self._world.scenario.deeds
+            if deed.verb.startswith("publish") and deed.text == track
+        ]
+        return len(publishers) < 2 and not (style.datagrams or style.padding)
 
     def _unpublish(self, deed: Deed) -> None:
         for contact, publication in self._publications.get(deed.text, ()):

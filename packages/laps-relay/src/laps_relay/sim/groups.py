@@ -59,10 +59,10 @@ class Group:
         self.got: dict[str, int] = {}
         """By contact of the receiver: a bit for each object."""
         self.links: dict[tuple[str, str, int, int], int] = {}
-        """Where it went, and how often: sender, receiver, object (datagrams) or 0, o-relay if it
-        may have several."""
+        """Where it went, and how often: sender, receiver, (first) object, o-relay if it may have
+        several."""
         self.came: dict[tuple[str, int], int] = {}
-        """How often it was sent to a relay: receiver, object or 0."""
+        """How often it was sent to a relay: receiver, (first) object."""
         self.given_up: tuple[GivenUp, ...] = ()
         """What of it was not sent, because it had waited too long or too much waited."""
 

@@ -229,12 +229,11 @@ class Ledger:
         sender: str,
         receiver: str,
         item: Object,
-        stream: bool,
         origin: int = 0,
     ) -> Group:
         """A stream began on a link, or a datagram went over it; ``origin`` names its o-relay."""
         group = self.group(item.flow, item.group, now)
-        number = 0 if stream else item.number
+        number = item.number  # a stream that goes on in another one begins with a later object
         link = (sender, receiver, number, origin)
         self.crossings += 1
         sent = group.links.get(link, 0)

@@ -294,9 +294,7 @@ class World:
         sender, receiver = end.host.contact, end.other.host.contact
         now = self.clock.now
         # What a Stub publishes may go through two of its parents while it moves.
-        group = self.ledger.crossed(
-            now, sender, receiver, item, stream is not None, header.context if self.moqt else 0
-        )
+        group = self.ledger.crossed(now, sender, receiver, item, header.context if self.moqt else 0)
         ends = (self.processes.get(receiver), self.processes.get(group.flow.contact))
         if not any(end is not None and end.is_stub and sender in end.links for end in ends):
             # For the network a Stub's clients are its parent's: that is an end, and no transit.

@@ -209,6 +209,26 @@ def test_a_stream_that_stays_open_is_to_go_on_for_who_joins() -> None:
     assert net.got(3, 4) == [[b"first", b"second"], [b"second"]]
 
 
+def test_who_comes_back_gets_the_rest_of_what_is_still_sent() -> None:
+    """It is not withdrawn yet; but what nobody here wanted is given up, and may never end."""
+    net = chain()
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    net.begin(1, b"long")
+    net.run()
+    net.unwant(3)
+    net.run()
+    assert net.clients[1].renewed == []
+    net.want(3)
+    net.run()
+    assert net.clients[1].renewed == [key_of(TRACK)]
+    net.want(3)
+    net.run()
+    assert len(net.clients[1].renewed) == 1
+
+
 # Moves
 
 

@@ -334,3 +334,14 @@ def test_a_receiver_that_is_lost_while_others_go_on() -> None:
     assert net.plane.poll_notices() == []
     assert not net.plane.carries(ingress)
     assert not net.plane.carries(ingress._replace(session=99))
+
+
+def test_where_a_track_comes_from() -> None:
+    net = PeerNet(peers=1, local=True)
+    net.send(head() + b"a", fin=False)
+    net.send(head() + b"b", fin=False, stream=7)
+    assert net.plane.bringing(KEY) == list(net.plane.entries())
+    assert net.plane.bringing(KEY + 1) == []
+    away = PeerNet(peers=1)
+    away.send(head() + b"a", fin=False)
+    assert away.plane.bringing(KEY) == []

@@ -465,5 +465,6 @@ def test_streams_that_should_go_on_anew() -> None:
     net.send(head() + b"a", fin=False)
     (ingress,) = net.plane.entries()
     assert net.plane.carries(ingress)
+    assert net.plane.bringing(KEY) == []  # it is not for our own clients
     net.gone(2, lost=1)
     assert not net.plane.carries(ingress)

@@ -375,6 +375,14 @@ class NetworkCore(NetworkSessions):
         if key is not None and self._local is not None:
             self._local.renew(now, key)
 
+    def _catch_up(self, now: float, key: int) -> None:
+        """Our clients want a track again that others still send us.
+
+        Nobody took it meanwhile, and what the Edge does not take it gives up for good.
+        """
+        for ingress in self._plane.bringing(key):
+            self._sets.renew(now, ingress)
+
     def _lead(self, now: float, key: int) -> None:
         """Let a track of ours go to those who want it."""
         feed, name = self._feeds.get(key), self._interests.name(key)

@@ -181,6 +181,9 @@ class PeerForwarding(Protocol):
     def carries(self, ingress: Ingress) -> bool:
         """Whether streams with this ingress are under way."""
 
+    def bringing(self, key: int) -> list[Ingress]:
+        """Where streams of a track come from that our own clients get."""
+
     def outdate(self, now: float, ingress: Ingress) -> None:
         """Somebody gets a feed now who did not, or gets it another way.
 

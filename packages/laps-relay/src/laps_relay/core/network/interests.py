@@ -190,6 +190,10 @@ class Interests:
         """Whether our clients want a track, or did a moment ago."""
         return key in self._wants
 
+    def has_lapsed(self, key: int) -> bool:
+        """Whether our clients do not want a track any more, and the network was not told yet."""
+        return self._wants.has_lapsed(key)
+
     def name(self, key: int) -> FullTrackName | None:
         """The name of a track that somebody pulls from us."""
         return self._origins.name(key)

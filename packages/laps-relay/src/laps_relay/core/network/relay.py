@@ -182,11 +182,15 @@ class NetworkRelay(FetchCommands):
 
     def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
         """Our clients want a track; what becomes of it is told with ``answered``."""
+        key = self.key(name)
+        lapsed = self._interests.has_lapsed(key)
         denial = self._interests.want(now, name, data)
+        if lapsed:
+            self._catch_up(now, key)
         if denial is not None and self._local is not None:
             self._local.answered(
                 now,
-                self.key(name),
+                key,
                 Answer.REFUSED,
                 code=denial.code,
                 reason=denial.reason,

@@ -215,7 +215,7 @@ class Sets:
         if record is None:
             return None
         if not record.is_feed:
-            self._ask_anew(now, record, record.wanted - {self._local})
+            self._ask_anew(now, record, record.wanted)
             return None
         if record.stretched:
             record.stretched = False

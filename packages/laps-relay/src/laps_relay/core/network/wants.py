@@ -150,6 +150,11 @@ class Wants:
         else:
             self._timers.set((Due.UNSUBSCRIBE, key, None), now + self._settings.unsubscribe_delay)
 
+    def has_lapsed(self, key: int) -> bool:
+        """Whether our clients do not want a track any more, and the network was not told yet."""
+        want = self._wants.get(key)
+        return want is not None and not want.wanted
+
     def reconsider(self, now: float) -> None:
         """Another policy is in force."""
         for want in list(self._wants.values()):

@@ -129,6 +129,16 @@ class PeerPlane:
         entry = self._fib.get(ingress)
         return entry is not None and entry.open > 0
 
+    def bringing(self, key: int) -> list[Ingress]:
+        """Where streams of a track come from that our own clients get."""
+        found = {
+            stream.entry.ingress: None
+            for session in self._sessions.values()
+            for stream in session.streams.values()
+            if isinstance(stream, Flow) and stream.key == key and stream.sink is not None
+        }
+        return list(found)
+
     def outdate(self, now: float, ingress: Ingress) -> None:
         """Somebody gets a feed now who did not, or gets it another way."""
         feed = self._feeds.get(ingress.set_id)
