@@ -12,6 +12,7 @@ import pytest
 from testkit.logs import restored_logging
 from testkit.network_show import Show
 from testkit.network_task import network, until
+from testkit.relay_process import relay_process
 
 pytestmark = pytest.mark.anyio
 
@@ -65,28 +66,40 @@ async def test_a_newcomer_at_another_edge_gets_the_rest_of_a_stream(tmp_path: Pa
         show.stop()
 
 
-async def test_a_stream_resumes_when_the_via_in_use_is_lost(tmp_path: Path) -> None:
+async def test_a_stream_resumes_when_the_via_in_use_is_killed(tmp_path: Path) -> None:
     """What was under way is lost; the subscriber is told when the group has ended."""
-    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
-        vias = [await net.relay("via") for _ in range(2)]
-        left = await net.relay("edge", *vias, network=STATIC)
-        right = await net.relay("edge", *vias, network=STATIC)
-        await net.settled()
-        show = Show(group)
-        long = 1000
-        show.publish(left, per_group=long)
-        ear = show.listen(right)
-        await show.more(ear)
-        (used,) = left.sends_to()
-        (lost,) = (via for via in vias if via.node == used)
-        await net.stop(lost)
-        await show.more(ear, numbers=100)
-        assert max(ear.heard) < long  # the group goes on
-        await until(lambda: max(ear.heard) > 2 * long)
-        assert ear.doubled() == []
-        missing = sum(number not in ear.heard for number in range(min(ear.heard), long))
-        assert sum(gap.objects or 0 for gap in ear.gaps) == missing
-        show.stop()
+    quick = {"hold": "2s", **STATIC}
+    here = ("--type", "via", "--peer-port", "0", "--state-dir", str(tmp_path))
+    with (
+        relay_process(*here, "--node-id", "7:1", LAPS_NETWORK__HOLD="2s") as one,
+        relay_process(*here, "--node-id", "8:1", LAPS_NETWORK__HOLD="2s") as other,
+    ):
+        async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+            left = await net.relay("edge", one.peers, other.peers, network=quick)
+            right = await net.relay("edge", one.peers, other.peers, network=quick)
+            await until(lambda: sum(row.sends for row in left.network.relay.peers()) == 2)
+            await until(lambda: sum(row.sends for row in right.network.relay.peers()) == 2)
+            await net.settled()
+            show = Show(group)
+            show.publish(left, per_group=ENDLESS)
+            ear = show.listen(right)
+            await show.more(ear)
+            (used,) = left.sends_to()
+            (one if used == "0.7:0.1" else other).process.kill()
+            await until(lambda: left.sends_to() - {used})
+            await show.more(ear, numbers=100)
+            assert len(set(ear.group_of.values())) == 1
+            show.group_ends = True
+            await until(lambda: len(set(ear.group_of.values())) == 2)
+            show.group_ends = True
+            await until(lambda: len(set(ear.group_of.values())) == 3)
+            assert ear.doubled() == []
+            first = [
+                number for number, at in ear.group_of.items() if at == min(ear.group_of.values())
+            ]
+            missing = sum(number not in ear.heard for number in range(min(first), max(first)))
+            assert sum(gap.objects or 0 for gap in ear.gaps) == missing
+            show.stop()
 
 
 async def test_edges_dial_each_other_before_their_only_via_goes(tmp_path: Path) -> None:

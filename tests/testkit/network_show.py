@@ -55,6 +55,8 @@ class Show:
         self._rate = rate
         self.track = track
         self.sent = 0
+        self.group_ends = False
+        """Whether the group ends with the next object, however long it should be."""
 
     def publish(self, relay: RunningRelay, *, per_group: int = 1) -> None:
         self._tasks.append(self._group.create_task(self._publish(relay, per_group)))
@@ -65,7 +67,8 @@ class Show:
             loop = asyncio.get_running_loop()
             begin = loop.time()
             while True:
-                end = (self.sent + 1) % per_group == 0
+                end = (self.sent + 1) % per_group == 0 or self.group_ends
+                self.group_ends = False
                 await track.write(b"%d" % self.sent, end_of_group=end)
                 self.sent += 1
                 await asyncio.sleep(max(0.0, begin + self.sent / self._rate - loop.time()))
