@@ -11,7 +11,7 @@ FROM, OTHER = Ingress(1, 7), Ingress(1, 8)
 
 
 def make() -> tuple[Fib, State, dict[int, Session]]:
-    state = State(1.0)
+    state = State(1.0, 0.5)
     sessions = {number: Session(number, Peer(), Holder()) for number in (1, 2, 3)}
     return Fib(state, sessions), state, sessions
 

@@ -77,7 +77,7 @@ def test_a_set_is_busy_while_its_bytes_wait() -> None:
 
 def test_a_set_that_nobody_uses_is_forgotten() -> None:
     _, session, target = make()
-    state = State(1.0)
+    state = State(1.0, 0.5)
     entry = Entry(Ingress(1, 7))
     target.entries[entry] = None
     target.open = 2
@@ -93,7 +93,7 @@ def test_a_set_that_nobody_uses_is_forgotten() -> None:
 
 def test_a_retired_set_lingers_from_its_last_stream_on() -> None:
     _, session, target = make()
-    state = State(2.0)
+    state = State(2.0, 0.5)
     target.retired, target.open = 1.0, 1
     state.stream_ended(10.0, target)
     state.handle_timeout(11.9)
@@ -105,7 +105,7 @@ def test_a_retired_set_lingers_from_its_last_stream_on() -> None:
 
 def test_a_stream_that_does_not_say_when_it_ended() -> None:
     _, _, target = make()
-    state = State(2.0)
+    state = State(2.0, 0.5)
     target.retired, target.open = 1.0, 1
     state.stream_ended(None, target)
     assert state.timers.next() == 1.0
@@ -171,7 +171,7 @@ def test_a_feed_and_the_sets_that_it_leaves() -> None:
 
 
 def test_numbers_and_figures() -> None:
-    state = State(1.0)
+    state = State(1.0, 0.5)
     assert [state.number(), state.number()] == [1, 2]
     for index, name in enumerate(state.counters()._fields):
         setattr(state, name, index + 1)
