@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.interfaces import LOCAL, EgressSet, Feed, Ingress
+from laps_relay.core.network.interfaces import LOCAL, EgressSet, Feed, Ingress, Outdated
 from laps_relay.core.peer_plane.plane import PeerPlane
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
@@ -326,6 +326,8 @@ class PeerPlaneModel(RuleBasedStateMachine):
             self.plane.handle_timeout(self.now)
         self.now = end
         for notice in self.plane.poll_notices():
+            if isinstance(notice, Outdated):
+                continue
             for stream in self.streams:
                 for copy in stream.copies:
                     if copy.target == notice.egress and not copy.ended and copy.out is not None:

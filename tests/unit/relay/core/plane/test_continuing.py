@@ -66,6 +66,7 @@ def test_a_stream_ends_before_the_next_object_and_another_one_goes_on() -> None:
     told = net.egress[near].subgroups()
     assert [each.payloads for each in told] == [bodies(3, 10)]
     counters = net.plane.subscription_counters(Subscription(far, 0))
+    assert counters is not None
     assert (counters.objects, counters.streams) == (3, 2)
 
 
