@@ -60,6 +60,9 @@ class FakeFeed:
             def write(self, data: bytes, fin: bool = False) -> None:
                 written.append((data, fin))
 
+            def reset(self, code: int) -> None:
+                written.append((b"reset", True))
+
             def set_deadline(self, deadline: float | None) -> None:
                 deadlines.append(deadline)
 
@@ -267,3 +270,38 @@ def test_names_are_discovered_and_vanish(desk: Desk) -> None:
     assert desk.clients.discovered_names == {(AnnounceKind.TRACK, NAME): None}
     desk.clients.vanished(1.0, AnnounceKind.TRACK, NAME)
     assert desk.clients.discovered_names == {}
+
+
+def test_a_stream_that_does_not_end_goes_on_in_others(desk: Desk) -> None:
+    publication = pulled(desk, Style(period=0.1, endless=True))
+    desk.clock.run(desk.clock.now + 0.25)
+    desk.clients.renew(desk.clock.now, KEY)
+    desk.clock.run(desk.clock.now + 0.2)
+    first, second = desk.feed.streams
+    assert [fin for _, fin in first] == [False] * (len(first) - 1) + [True]
+    assert first[-1] == (b"\0", True)
+    assert len(second) == 2
+    # It arrives in any order, each object once.
+    desk.clients.subscribe(KEY, NAME)
+    (flow,) = desk.ledger.flows.all.values()
+    for number, stream in enumerate((second, first), 1):
+        data = b"".join(piece for piece, _ in stream)
+        desk.clients.stream_opened(5.0, number, desk.header(), data, stream is first)
+    assert desk.ledger.deliveries == len(flow.groups)
+    desk.clients.stream_reset(5.0, 1, 3)
+    desk.clients.unpublish(publication)
+    assert second[-1] == (b"", True)
+    assert flow.over
+
+
+def test_an_end_and_an_order_that_a_stream_without_end_cannot_have(desk: Desk) -> None:
+    pulled(desk, Style(period=0.1, endless=True))
+    desk.clock.run(desk.clock.now + 0.25)
+    desk.clients.subscribe(KEY, NAME)
+    ((one, two, *_),) = desk.feed.streams
+    with pytest.raises(BreakError, match="cut short"):
+        desk.clients.stream_opened(5.0, 1, desk.header(), one[0], True)
+    with pytest.raises(BreakError, match="order"):
+        desk.clients.stream_opened(5.0, 2, desk.header(), two[0] + one[0], False)
+    desk.clients.release(5.0, KEY)
+    assert desk.feed.streams[0][-1] == (b"reset", True)

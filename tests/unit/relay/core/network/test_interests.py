@@ -48,6 +48,7 @@ def test_an_s_relay_from_the_want_to_the_end() -> None:
     case.settle()
     assert case.rig.taken() == [("discovered", SPACE)]
     assert case.interests.want(0.0, NAME) is None
+    assert not case.interests.has_lapsed(KEY)
     case.settle()
     entry = case.rig.asked(NAME)
     assert entry is not None

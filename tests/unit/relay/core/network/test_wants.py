@@ -137,7 +137,10 @@ def test_the_last_unsubscribe_waits_and_a_new_subscribe_cancels_it() -> None:
     assert case.wants.poll_timeout() == 5.0
     assert first_of(case.wants.clocks) == 5.0
     case.at(4.9)
+    lapsed = [case.wants.has_lapsed(case.asked().full_name_hash)]
     case.want()
+    lapsed += [case.wants.has_lapsed(key) for key in (case.asked().full_name_hash, 1)]
+    assert lapsed == [True, False, False]
     assert case.rig.taken() == [YES]
     case.at(10.0)
     assert case.asked() is entry

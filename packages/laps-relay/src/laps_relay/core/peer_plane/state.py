@@ -226,7 +226,7 @@ class State:
         "unsent_streams",
     )
 
-    def __init__(self, linger: float, patience: float) -> None:
+    def __init__(self, linger: float, patience: float = 0.5) -> None:
         self.linger = linger
         self.patience = patience
         """How long a stream may take to end by itself before the rest of it goes on anew."""
