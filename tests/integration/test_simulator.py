@@ -31,6 +31,7 @@ REGRESSIONS = (
     503,  # relays damped a link that they did not measure, and disagreed about it
     669,  # a Via drains, and for a moment all peers of an o-relay refuse what was behind it
     3003,  # a policy forbids a way that nobody tells any more, and that is still in use
+    3045,  # a relay that drains put its own tracks onto a Via, and two copies met behind it
 )
 
 
