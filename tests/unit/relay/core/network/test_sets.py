@@ -547,6 +547,82 @@ def test_another_way_for_what_a_peer_refuses() -> None:
     assert net[1].sent == {1: {3: ids(2, 4)}, 2: {}}
 
 
+def lose(net: SetWorld, relay: int, target: int) -> None:
+    """A relay does not advertise a target any more, because its way there will end soon."""
+    net[relay].denied.add(NodeId(target))
+    net[relay].sets.reroute(net.now, [NodeId(target)])
+    net.drain()
+
+
+def test_who_is_refused_by_everybody_is_served_until_a_way_is_found() -> None:
+    """A relay drains: those on the way say so one after the other, and all go on for a while."""
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    net.drain()
+    lose(net, 2, 4)
+    assert net[1].sent[2] == {1: ids(4)}
+    lose(net, 3, 4)
+    assert net[1].sets.rows()[0].unserved == ((NodeId(4), "refused by 0.0:0.2, 0.0:0.3"),)
+    begin(net, "s")
+    net.drain()
+    assert got(net, "s") == [4]
+    # 2 is tried again, and serves it.
+    net[2].denied.clear()
+    net.advance(0.1)
+    begin(net, "t")
+    net.drain()
+    net.check()
+    assert net[1].plane.entries[feed(1)] == ((EgressSet(1, 2),), False)
+    assert got(net, "t") == [4]
+    assert net[1].sets.rows()[0].unserved == ()
+
+
+def test_who_is_refused_for_longer_is_not_served() -> None:
+    net = SetWorld(3, LINE)
+    want(net, 2, 3)
+    net.drain()
+    lose(net, 2, 3)
+    assert net[1].sent[1] == {1: ids(2, 3)}
+    # It is tried again and again, with a new set each time, which is refused.
+    net.advance(0.9)
+    assert net[1].plane.entries[feed(1)] == ((EgressSet(1, net[1].last_id[1]),), False)
+    net.advance(0.2)
+    begin(net, "s")
+    net.drain()
+    net.check()
+    assert got(net, "s") == [2]
+    net[2].denied.clear()
+    net.advance(31.0)
+    assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(3): 1}
+
+
+def test_a_via_goes_on_with_what_the_next_one_refuses() -> None:
+    net = SetWorld(4, [(1, 2), (2, 3), (3, 4)])
+    want(net, 4)
+    net.drain()
+    begin(net, "s")
+    lose(net, 3, 4)
+    assert [net[relay].sets.counters.refused for relay in (2, 3)] == [1, 1]
+    begin(net, "t")
+    net.drain()
+    assert got(net, "s") == got(net, "t") == [4]
+
+
+def test_another_policy_ends_what_is_kept() -> None:
+    """Nobody tells the way any more, so nobody knows whether it is allowed."""
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    net.drain()
+    for relay in (2, 3):
+        lose(net, relay, 4)
+    assert net[1].plane.entries[feed(1)] == ((EgressSet(2, 1),), False)
+    net.links.pop(3)
+    net.links.pop(4)
+    net[1].sets.reroute(net.now, cut=True)
+    assert net[1].plane.entries[feed(1)] == ((), False)
+    assert net[1].plane.cuts == [(EgressSet(2, 1), StreamCode.NO_SUBSCRIBERS)]
+
+
 def test_a_whole_set_is_refused() -> None:
     net = SetWorld(4, DIAMOND)
     want(net, 2, 4)

@@ -210,6 +210,13 @@ def test_an_overloaded_origin_sends_one_copy() -> None:
     assert hops(steering, 10.0) == [V, V, V]
 
 
+def test_an_origin_that_drains_moves_nothing() -> None:
+    nodes, steering = network(own="eu", region="eu")
+    nodes.put(describe(ME, region="eu", load=LoadClass.DRAINING))
+    hops(steering, 0.0)
+    assert hops(steering, 10.0) == [T1, T2, T3]
+
+
 def test_a_class_has_its_own_maximum() -> None:
     _, steering = network(policy=policy_of(limits=ClassLimits(max_fanout=3)))
     hops(steering, 0.0, scope="gold")

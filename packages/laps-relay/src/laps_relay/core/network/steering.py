@@ -358,10 +358,11 @@ class Steering:
         """Copies that may leave this region towards that one (network.md, Choosing a Via).
 
         Within our own region, and to nodes of which nobody says where they are, there is nothing to
-        save, unless we are overloaded ourselves.
+        save, unless we are overloaded ourselves. If we drain there is nothing to save either: what
+        we send ends soon, and should not move before that.
         """
         own = self._nodes.info(self._local)
-        if own is not None and own.node.load.load_class >= LoadClass.OVERLOADED:
+        if own is not None and own.node.load.load_class is LoadClass.OVERLOADED:
             return 1
         if not region or (own is not None and self._ways.policy.region(own.node) == region):
             return None
