@@ -22,6 +22,9 @@ from laps_analytics.world.demand import make_demand
 from laps_wire.plan import Plan
 from testkit.plan_lake import add_experience, add_reports, make_lake, observed_world
 
+OLD = ("--max-age", "100000000")
+"""The lakes of these tests are of a day long ago, or to come."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -46,7 +49,7 @@ class Place:
 
     def plan(self, out: str, *more: str) -> Any:
         key = ("--key", str(self.root / "key.pem"), "--out", str(self.root / out))
-        return self.json("plan", *self.common, *key, "--no-simulate", *more)
+        return self.json("plan", *self.common, *key, *OLD, "--no-simulate", *more)
 
     def path(self, name: str) -> str:
         return str(self.root / name)
@@ -89,8 +92,9 @@ def test_a_plan_is_made_signed_and_verified(place: Place) -> None:
     assert len(signed.plan.entries) == facts["entries"]
     words = place.run(
         *("plan", *place.common, "--key", place.path("key.pem"), "--out", place.path("x.json")),
-        "--no-simulate",
+        *("--no-simulate", *OLD),
     )
+    assert "data_until       2026-06-18T21:00:00Z" in words
     assert "entries" in words
     assert "not simulated: --no-simulate" in words
 
@@ -106,9 +110,20 @@ def test_the_next_plan_counts_on_and_changes_nothing_without_need(place: Place) 
 def test_a_red_gate_stops_planning(place: Place) -> None:
     red = ("--lake", place.path("red"), "--constraints", place.path("c.toml"))
     with pytest.raises(GateError, match=r"gate is red: telemetry_gap of 0\.1:0\.1 at 2026-06-18"):
-        place.run("plan", *red, "--key", place.path("key.pem"), "--out", place.path("never.json"))
+        place.run("plan", *red, "--key", place.path("key.pem"), "--out", place.path("never.json"),
+                  *OLD)  # fmt: skip
     assert not Path(place.path("never.json")).exists()
     assert GateError.exit_code == 3
+
+
+def test_no_plan_is_signed_from_old_data(place: Place) -> None:
+    facts = place.plan("dated.json")
+    assert facts["data_until"] == "2026-06-18T21:00:00Z"
+    key = ("--key", place.path("key.pem"), "--out", place.path("never.json"))
+    with pytest.raises(GateError, match=r"the newest data is of 2026-06-18 21:00 UTC, ") as caught:
+        place.run("plan", *place.common, *key, "--no-simulate")
+    assert caught.value.exit_code == 3
+    assert not Path(place.path("never.json")).exists()
 
 
 def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:
@@ -137,6 +152,7 @@ def test_two_plans_are_compared(place: Place) -> None:
     place.run(
         *("plan", "--lake", place.path("lake"), "--constraints", place.path("dear.toml")),
         *("--key", place.path("key.pem"), "--out", place.path("dear.json"), "--no-simulate"),
+        *OLD,
     )
     changes = place.json("diff", place.path("first.json"), place.path("dear.json"))
     assert {item["kind"] for item in changes} <= {"added", "removed", "moved"}
@@ -233,7 +249,8 @@ def goes_back(place: Place, lake: Lake, out: str, *more: str) -> Any:
     return place.json(
         *("plan", "measure", place.path("moved.json"), "--lake", str(lake.root)),
         *("--constraints", place.path("c.toml"), "--dimensions", place.path("d.toml")),
-        *("--key", place.path("key.pem"), "--out", place.path(out), "--no-simulate", *more),
+        *("--key", place.path("key.pem"), "--out", place.path(out), "--no-simulate"),
+        *(*OLD, *more),
     )
 
 
@@ -319,6 +336,7 @@ def test_a_whole_plan_goes_back(place: Place, moved: Plan) -> None:
     shown = place.run(
         *(*words, "--constraints", place.path("c.toml"), "--dimensions", place.path("d.toml")),
         *("--key", place.path("key.pem"), "--out", place.path("said.json"), "--no-simulate"),
+        *OLD,
     )
     assert "said.json: version 3, 0 entries, 0 added, 0 moved, " in shown
 
@@ -388,7 +406,7 @@ def test_a_plan_that_the_simulator_objects_to_is_not_written(
 def test_a_simulator_that_is_not_there_or_says_nothing_is_named(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = ("--key", place.path("key.pem"), "--out", place.path("unsimulated.json"))
+    key = ("--key", place.path("key.pem"), "--out", place.path("unsimulated.json"), *OLD)
     pretend(monkeypatch, tmp_path, "no such command", 2)
     found = place.json("plan", *place.common, *key)
     assert found["simulated"] == "not simulated: the simulator ended with code 2: no message"

@@ -15,6 +15,7 @@ from laps_analytics.cli.plan_measure import measure
 from laps_analytics.cli.plan_shared import (
     Constraints,
     DimensionFile,
+    MaxAge,
     Minutes,
     Simulate,
     assembled_from,
@@ -64,6 +65,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
     previous: Annotated[Path | None, typer.Option("--previous", help="The plan in force.")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
     minutes: Minutes = 60,
+    max_age: MaxAge = 30,
     hold: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,9 +87,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
 ) -> None:
     """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
 
-    A red data-quality gate stops it; there is no option to go on. Nothing is written that the
-    verifier or the simulator objects to. What is given to --hold is not decided again: it stays as
-    the plan in force has it, or without one is left to relays.
+    A red data-quality gate stops it; there is no option to go on. Old data stops it, too. Nothing
+    is written that the verifier or the simulator objects to. What is given to --hold is not decided
+    again: it stays as the plan in force has it, or without one is left to relays.
     """
     if context.invoked_subcommand is not None:
         return
@@ -96,7 +98,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
     signer = read_key(key)
     settings = read_settings(constraints)
     before = None if previous is None else read_plan(previous).plan
-    assembled = assembled_from(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes, max_age=max_age)
     now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
     made = make(

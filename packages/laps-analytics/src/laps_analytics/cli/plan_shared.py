@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -16,7 +17,7 @@ from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import Made
 from laps_analytics.plan.core.verify import Violation
-from laps_analytics.plan.observed import gate_of, observe
+from laps_analytics.plan.observed import gate_of, observe, require_fresh
 from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import public_pem
 from laps_wire.plan import SignedPlan
@@ -24,6 +25,7 @@ from laps_wire.plan import SignedPlan
 __all__ = [
     "Constraints",
     "DimensionFile",
+    "MaxAge",
     "Minutes",
     "Simulate",
     "assembled_from",
@@ -40,6 +42,12 @@ DimensionFile: TypeAlias = Annotated[
 Minutes: TypeAlias = Annotated[
     int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
 ]
+MaxAge: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--max-age", min=5, help="Minutes that the newest data may be old; older data is no plan."
+    ),
+]
 Simulate: TypeAlias = Annotated[
     bool | None,
     typer.Option(
@@ -51,11 +59,19 @@ Simulate: TypeAlias = Annotated[
 
 
 def assembled_from(
-    lake: Path, settings: Settings, dimensions: Path | None, minutes: int
+    lake: Path,
+    settings: Settings,
+    dimensions: Path | None,
+    minutes: int,
+    *,
+    max_age: int | None = None,
 ) -> Assembled:
-    """What a plan is made from; a red gate stops it."""
+    """What a plan is made from; a red gate stops it, and so does data older than some minutes."""
     place = Lake.open(lake)
     observed = observe(place, minutes=minutes)
+    if max_age is not None:
+        now = time.time_ns() // 1000
+        require_fresh(observed, now_us=now, max_age_us=max_age * 60_000_000)
     gate_of(place, at_us=observed.at_us).require()
     facts = None if dimensions is None else Dimensions.read(dimensions)
     return assemble(observed, settings, facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -42,6 +43,7 @@ def tell_plan(
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,
+        "data_until": f"{datetime.fromtimestamp(assembled.until_us / 1e6, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "loss_predicted": assembled.loss_predicted,
         "expires_us": plan.expires_us,
         "simulated": played.words,
