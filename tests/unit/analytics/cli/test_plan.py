@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.kept import keep
 from laps_analytics.lake import Lake
 from laps_analytics.plan.core.compose import TRIAL
 from laps_analytics.plan.core.explain import diff
@@ -126,6 +128,33 @@ def test_no_plan_is_signed_from_old_data(place: Place) -> None:
     assert not Path(place.path("never.json")).exists()
 
 
+def test_dimensions_that_were_given_once_are_not_forgotten(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.root / "lake", tmp_path / "lake")
+    bare = ("--lake", str(tmp_path / "lake"), "--constraints", place.path("c.toml"))
+    out = ("--key", place.path("key.pem"), "--out", str(tmp_path / "p.json"), "--no-simulate", *OLD)
+    demand = ("what-if", *bare, "--demand", "2")
+    for words in (("plan", *bare, *out), ("explain", place.path("first.json"), *bare), demand):
+        with pytest.raises(UsageError, match="classes bronze, silver, and no track is of any"):
+            place.run(*words)
+    assert UsageError.exit_code == 2
+    # Who names no class never needed any.
+    (tmp_path / "none.toml").write_text("max_fanout = 2\n", encoding="ascii")
+    place.run("plan", *bare[:3], str(tmp_path / "none.toml"), *out)
+    keep(Lake.open(tmp_path / "lake"), Dimensions.read(Path(place.path("d.toml"))))
+    place.run("plan", *bare, *out)
+    found = read_plan(tmp_path / "p.json").plan
+    assert found.entries == read_plan(Path(place.path("first.json"))).plan.entries
+    assert place.json("explain", place.path("first.json"), *bare) == place.json(
+        "explain", place.path("first.json"), *place.common
+    )
+    assert place.json(*demand) == place.json("what-if", *place.common, "--demand", "2")
+    # A file that is named counts, and stays where it is.
+    (tmp_path / "d.toml").write_text("", encoding="ascii")
+    with pytest.raises(UsageError, match="no track is of any class"):
+        place.run("plan", *bare, *out, "--dimensions", str(tmp_path / "d.toml"))
+    place.run("plan", *bare, *out)
+
+
 def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:
     rows = place.json("explain", place.path("first.json"), "--key", place.path("key.pub.pem"))
     assert all(row["reason"] for row in rows)
@@ -151,6 +180,7 @@ def test_two_plans_are_compared(place: Place) -> None:
     (place.root / "dear.toml").write_text(dear.replace("change_budget = 0\n", ""), encoding="ascii")
     place.run(
         *("plan", "--lake", place.path("lake"), "--constraints", place.path("dear.toml")),
+        *("--dimensions", place.path("d.toml")),
         *("--key", place.path("key.pem"), "--out", place.path("dear.json"), "--no-simulate"),
         *OLD,
     )

@@ -11,7 +11,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.errors import PlanError, UsageError
-from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.kept import dimensions_for
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
@@ -37,7 +37,12 @@ Constraints: TypeAlias = Annotated[
     Path, typer.Option("--constraints", help="What plans keep to (TOML).", show_default=False)
 ]
 DimensionFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--dimensions", help="Classes and capacities (TOML or CSV).")
+    Path | None,
+    typer.Option(
+        "--dimensions",
+        help="Classes and capacities (TOML or CSV).  [default: those of the last build]",
+        show_default=False,
+    ),
 ]
 Minutes: TypeAlias = Annotated[
     int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
@@ -73,8 +78,20 @@ def assembled_from(
         now = time.time_ns() // 1000
         require_fresh(observed, now_us=now, max_age_us=max_age * 60_000_000)
     gate_of(place, at_us=observed.at_us).require()
-    facts = None if dimensions is None else Dimensions.read(dimensions)
-    return assemble(observed, settings, facts)
+    assembled = assemble(observed, settings, dimensions_for(place, dimensions))
+    _require_classes(settings, assembled)
+    return assembled
+
+
+def _require_classes(settings: Settings, assembled: Assembled) -> None:
+    """Rules for classes that nothing is of are a dimension file that was forgotten."""
+    named = sorted(settings.policy.hard.classes.keys() - {""})
+    if named and assembled.tracks and not any(track.scope for track in assembled.tracks):
+        raise UsageError(
+            f"the constraints have rules for the class{'es' if named[1:] else ''}"
+            f" {', '.join(named)}, and no track is of any class: give --dimensions, here or to"
+            " `laps-analytics build`, which keeps them in the lake"
+        )
 
 
 def require_none(faults: Sequence[Violation]) -> None:
