@@ -12,7 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
-from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
+from laps_analytics.errors import (
+    AnalyticsError,
+    GateError,
+    InputError,
+    OutputError,
+    PlanError,
+    UsageError,
+)
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.kept import keep
 from laps_analytics.lake import Lake
@@ -22,7 +29,7 @@ from laps_analytics.plan.signing import check_signature, read_key, read_plan, si
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from laps_wire.plan import Plan
-from testkit.plan_lake import add_experience, add_reports, make_lake, observed_world
+from testkit.plan_lake import add_experience, add_node, add_reports, make_lake, observed_world
 
 OLD = ("--max-age", "100000000")
 """The lakes of these tests are of a day long ago, or to come."""
@@ -153,6 +160,46 @@ def test_dimensions_that_were_given_once_are_not_forgotten(place: Place, tmp_pat
     with pytest.raises(UsageError, match="no track is of any class"):
         place.run("plan", *bare, *out, "--dimensions", str(tmp_path / "d.toml"))
     place.run("plan", *bare, *out)
+
+
+def test_constraints_about_relays_that_do_not_exist_are_an_error(
+    place: Place, tmp_path: Path
+) -> None:
+    text = (place.root / "c.toml").read_text(encoding="ascii")
+    facts = place.plan("legs.json")
+    assert facts["legs"] > 0 == facts["legs_declared"]
+    entry = read_plan(Path(place.path("legs.json"))).plan.entries[0]
+    link = f'[link."{entry.via}>{entry.origin}"]\ncountries = ["DE"]\n'
+    file = tmp_path / "c.toml"
+    rest = ("--constraints", str(file), "--dimensions", place.path("d.toml"))
+    lake = ("--lake", place.path("lake"), *rest)
+    out = ("--key", place.path("key.pem"), "--out", place.path("some.json"), "--no-simulate", *OLD)
+    file.write_text(text + link, encoding="ascii")
+    assert place.json("plan", *lake, *out)["legs_declared"] == 1
+    for wrong in (f'[node."{entry.via}9"]', f'[link."{entry.origin}>{entry.via}9"]'):
+        file.write_text(text + link + wrong, encoding="ascii")
+        for words in (
+            ("plan", *lake, *out),
+            ("explain", place.path("first.json"), *lake),
+            ("what-if", *lake, "--demand", "2"),
+        ):
+            with pytest.raises(InputError, match=rf"{entry.via}9 \(near: .*{entry.via}"):
+                place.run(*words)
+            place.run(*words, "--allow-unknown")
+    many = "".join(f'[node."9.{number}:9.9"]\n' for number in range(7))
+    file.write_text(text + many, encoding="ascii")
+    with pytest.raises(InputError, match=r"9\.0:9\.9 .* and 2 more; .* --allow-unknown"):
+        place.run("plan", *lake, *out)
+    # A relay that was there some days ago is known.
+    shutil.copytree(place.root / "lake", tmp_path / "lake")
+    add_node(Lake.open(tmp_path / "lake"), "9.0:9.9", days_ago=3)
+    add_node(Lake.open(tmp_path / "lake"), "9.1:9.9", days_ago=9)
+    away = ("--lake", str(tmp_path / "lake"), *rest)
+    file.write_text(text + '[node."9.0:9.9"]\n', encoding="ascii")
+    place.run("plan", *away, *out)
+    file.write_text(text + '[node."9.1:9.9"]\n', encoding="ascii")
+    with pytest.raises(InputError, match=r"9\.1:9\.9 \(near: 9\.0:9\.9"):
+        place.run("plan", *away, *out)
 
 
 def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:

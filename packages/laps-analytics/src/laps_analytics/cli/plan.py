@@ -13,6 +13,7 @@ import typer
 from laps_analytics.cli.common import AsJson, LakeFolder
 from laps_analytics.cli.plan_measure import measure
 from laps_analytics.cli.plan_shared import (
+    AllowUnknown,
     Constraints,
     DimensionFile,
     MaxAge,
@@ -66,6 +67,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
     name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
     minutes: Minutes = 60,
     max_age: MaxAge = 30,
+    allow_unknown: AllowUnknown = False,
     hold: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,7 +100,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
     signer = read_key(key)
     settings = read_settings(constraints)
     before = None if previous is None else read_plan(previous).plan
-    assembled = assembled_from(lake, settings, dimensions, minutes, max_age=max_age)
+    assembled = assembled_from(
+        lake, settings, dimensions, minutes, max_age=max_age, allow_unknown=allow_unknown
+    )
     now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
     made = make(
@@ -120,6 +124,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
         previous=before,
         edges_as_vias=settings.policy.edges_as_vias,
         hold=held,
+        undeclared=settings.policy.undeclared,
     )
     require_none(faults)
     signed = sign(made.plan, signer)
@@ -142,7 +147,7 @@ def keygen(
 plan_app.command("measure")(measure)
 
 
-def show_explanation(
+def show_explanation(  # noqa: PLR0917 - typer's options
     plan: Annotated[Path, typer.Argument(help="File of a plan.")],
     group: Annotated[
         str | None, typer.Option("--group", help="Only entries of this origin, region or track.")
@@ -158,6 +163,7 @@ def show_explanation(
     ] = None,
     dimensions: DimensionFile = None,
     minutes: Minutes = 60,
+    allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
     """Why these Vias: the reasons in a plan; with a lake, every choice that there was."""
@@ -171,7 +177,7 @@ def show_explanation(
     if constraints is None:
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
     settings = read_settings(constraints)
-    assembled = assembled_from(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
     made, _ = place(assembled.network, settings.policy, assembled.tracks)
     found = [
         item
@@ -203,7 +209,7 @@ def show_diff(
         typer.echo("no difference")
 
 
-def show_what_if(
+def show_what_if(  # noqa: PLR0917 - typer's options
     lake: LakeFolder,
     constraints: Constraints,
     drain: Annotated[
@@ -215,6 +221,7 @@ def show_what_if(
     demand: Annotated[float, typer.Option("--demand", min=0.01, help="Factor of demand.")] = 1.0,
     dimensions: DimensionFile = None,
     minutes: Minutes = 60,
+    allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
     """Delay and cost before and after: a relay that goes, other prices, more viewers."""
@@ -222,7 +229,7 @@ def show_what_if(
     prices = dict(_factor(text) for text in price or [])
     if not drain and not prices and demand == 1.0:
         raise UsageError("nothing is different: give --drain, --price or --demand")
-    assembled = assembled_from(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
     outcome = what_if(
         assembled.network,
         settings.policy,

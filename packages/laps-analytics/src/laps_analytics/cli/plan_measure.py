@@ -13,6 +13,7 @@ import typer
 
 from laps_analytics.cli.common import AsJson, LakeFolder
 from laps_analytics.cli.plan_shared import (
+    AllowUnknown,
     DimensionFile,
     MaxAge,
     Minutes,
@@ -53,6 +54,7 @@ class _Order:
     in_force: Plan
     minutes: int
     max_age: int
+    allow_unknown: bool
     simulate: bool | None
 
 
@@ -83,6 +85,7 @@ def measure(  # noqa: PLR0917 - typer's options
     ] = None,
     minutes: Minutes = 60,
     max_age: MaxAge = 30,
+    allow_unknown: AllowUnknown = False,
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
@@ -104,6 +107,7 @@ def measure(  # noqa: PLR0917 - typer's options
         previous,
         minutes,
         max_age,
+        allow_unknown,
         simulate,
     )
     place = Lake.open(lake)
@@ -150,6 +154,7 @@ def _order(  # noqa: PLR0917 - typer's options
     previous: Path | None,
     minutes: int,
     max_age: int,
+    allow_unknown: bool,
     simulate: bool | None,
 ) -> _Order | None:
     """What to do if it got worse; None if nothing is to be written."""
@@ -182,6 +187,7 @@ def _order(  # noqa: PLR0917 - typer's options
         in_force=in_force,
         minutes=minutes,
         max_age=max_age,
+        allow_unknown=allow_unknown,
         simulate=simulate,
     )
 
@@ -191,7 +197,12 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     signer = read_key(order.key)
     settings = read_settings(order.constraints)
     assembled = assembled_from(
-        order.lake, settings, order.dimensions, order.minutes, max_age=order.max_age
+        order.lake,
+        settings,
+        order.dimensions,
+        order.minutes,
+        max_age=order.max_age,
+        allow_unknown=order.allow_unknown,
     )
     wanted = gone_back(order.in_force, order.earlier, parts)
     # Nothing else may change, but for what must: whose Via is gone, forbidden or full.
@@ -214,6 +225,7 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
         previous=wanted,
         edges_as_vias=settings.policy.edges_as_vias,
         hold=parts,
+        undeclared=settings.policy.undeclared,
     )
     require_none(faults)
     signed = sign(made.plan, signer)

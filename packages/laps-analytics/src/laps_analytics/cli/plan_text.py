@@ -14,7 +14,7 @@ from laps_analytics.errors import PlanError
 from laps_analytics.plan import milp
 from laps_analytics.plan.assemble import Assembled
 from laps_analytics.plan.core.compose import Made
-from laps_analytics.plan.core.explain import Explanation
+from laps_analytics.plan.core.explain import Explanation, declared_legs
 from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import UNSERVED
@@ -30,6 +30,7 @@ def tell_plan(
 ) -> None:
     """What was decided, and what was not and why."""
     plan = made.plan
+    legs, declared = declared_legs(made.draft)
     facts: dict[str, Any] = {
         "id": plan.id,
         "version": plan.version,
@@ -40,6 +41,8 @@ def tell_plan(
         "changed": made.changed,
         "no_room": len(made.draft.crowded_out),
         "trials": len(made.draft.trials),
+        "legs": legs,
+        "legs_declared": declared,
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,

@@ -29,7 +29,16 @@ from laps_analytics.lake.table import DataFile
 from laps_analytics.plan.core.predict import LOOKED_AT, WINDOW_US, tried
 from laps_analytics.plan.reading import batches, between, summed
 
-__all__ = ["MOST_WAYS", "HopRow", "NodeRow", "Observed", "gate_of", "observe", "require_fresh"]
+__all__ = [
+    "MOST_WAYS",
+    "HopRow",
+    "NodeRow",
+    "Observed",
+    "gate_of",
+    "known_relays",
+    "observe",
+    "require_fresh",
+]
 
 HISTORY_DAYS: Final = 8
 MOST_WAYS: Final = 2_000_000
@@ -127,6 +136,19 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
             for row in red
         ],
     )
+
+
+def known_relays(lake: Lake, *, at_us: int) -> frozenset[str]:
+    """Who was in the network at any time of the last days; see :data:`HISTORY_DAYS`."""
+    first, last = _day(at_us - HISTORY_DAYS * 86_400_000_000), _day(at_us)
+    found: set[str] = set()
+    for part in batches(
+        lake.table(gold_name("topology_snapshot")),
+        ("kind", "node"),
+        where=lambda file: first <= file.partition["dt"] <= last,
+    ):
+        found.update(pc.unique(part.filter(pc.equal(part["kind"], "node"))["node"]).to_pylist())
+    return frozenset(found)
 
 
 def require_fresh(observed: Observed, *, now_us: int, max_age_us: int) -> None:

@@ -11,7 +11,7 @@ from laps_analytics.plan.core.network import Floats
 from laps_analytics.plan.core.place import DIRECT, Draft
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["Alternative", "Change", "Explanation", "diff", "explain"]
+__all__ = ["Alternative", "Change", "Explanation", "declared_legs", "diff", "explain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +118,19 @@ def _alternative(via: str, cost: float, now: float, bound: str) -> Alternative:
         return Alternative(via=via, cost=None, extra=None, bound=bound)
     extra = cost / now - 1 if np.isfinite(now) and now > 0 else None
     return Alternative(via=via, cost=cost, extra=extra, bound="")
+
+
+def declared_legs(made: Draft) -> tuple[int, int]:
+    """How many links a draft uses, and of how many somebody declared which countries they pass."""
+    used: set[tuple[int, int]] = set()
+    for cell, via in zip(made.cells, made.via, strict=True):
+        group = made.groups[cell.group]
+        source = group.origin if via == DIRECT else via
+        legs = [(source, group.targets[member]) for member in cell.members]
+        used.update((min(leg), max(leg)) for leg in [*legs, (group.origin, source)])
+    used = {(a, b) for a, b in used if a != b}
+    said = {(min(pair), max(pair)) for pair in made.network.countries}
+    return len(used), len(used & said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
