@@ -215,8 +215,55 @@ def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:
     assert place.json("explain", place.path("first.json"), "--group", track)
     shown = place.run("explain", place.path("first.json"), *place.common, "--group", track)
     assert "hub and spoke" in shown
+    assert "the plan says" not in shown
     with pytest.raises(UsageError, match="--constraints"):
         place.run("explain", place.path("first.json"), "--lake", place.path("lake"))
+
+
+def test_an_explanation_is_of_the_plan_that_it_is_given(place: Place, moved: Plan) -> None:
+    """Version 2 says other Vias than the data does: nobody may be told that it was decided so."""
+    for row in place.json("explain", place.path("first.json"), *place.common):
+        assert row["same_data"] is True
+        assert list(row["plan"]) == [row["via"]]
+    first = place.run("explain", place.path("first.json"), *place.common)
+    assert first.startswith("plan laps version 1 was made from this data\n")
+    changed = next(entry for entry in moved.entries if entry.reason == "moved")
+    shown = place.run("explain", place.path("moved.json"), *place.common)
+    assert f"  the plan says {changed.via}; with the data of now " in shown
+    # A plan for another hour.
+    entry = moved.entries[0]
+    gone = replace(entry, region="nowhere")
+    other = replace(moved, based_on="0" * 64, entries=(*moved.entries[1:], gone))
+    write_plan(sign(other, read_key(Path(place.path("key.pem")))), Path(place.path("other.json")))
+    shown = place.run("explain", place.path("other.json"), *place.common)
+    assert "version 2 was made from other data (or upon another plan: --previous); below" in shown
+    assert "  the plan says direct; with the data of now " in shown
+    words = f"{entry.origin} > nowhere ({entry.scope or 'no class'}): the plan says {entry.via};"
+    assert f"{words} with the data of now nobody watches there" in shown
+    rows = place.json("explain", place.path("other.json"), *place.common)
+    assert {row["same_data"] for row in rows} == {False}
+    # One that was made upon another is decided in the same way if that is named.
+    place.plan("upon.json", "--previous", place.path("moved.json"))
+    rows = place.json(
+        *("explain", place.path("upon.json"), *place.common),
+        *("--previous", place.path("moved.json")),
+    )
+    assert {row["same_data"] for row in rows} == {True}
+    assert all(list(row["plan"]) == [row["via"]] for row in rows)
+
+
+def test_a_track_that_gets_a_class_is_not_added_and_removed_alike(place: Place) -> None:
+    first = read_plan(Path(place.path("first.json"))).plan
+    plain = replace(first, entries=tuple(replace(entry, scope="") for entry in first.entries))
+    write_plan(sign(plain, read_key(Path(place.path("key.pem")))), Path(place.path("plain.json")))
+    shown = place.run("diff", place.path("first.json"), place.path("plain.json")).splitlines()
+    entry = first.entries[0]
+    track = f"{entry.tracks[0]:016x}"  # type: ignore[index]
+    about = [line.split(maxsplit=3) for line in shown if track in line and entry.region in line]
+    assert {(words[0], words[3].partition(f" {track}")[0].strip()) for words in about} >= {
+        ("removed", entry.scope),
+        ("added", "(no class)"),
+    }
 
 
 def test_two_plans_are_compared(place: Place) -> None:

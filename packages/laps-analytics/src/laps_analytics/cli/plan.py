@@ -23,11 +23,11 @@ from laps_analytics.cli.plan_shared import (
     play,
     require_none,
 )
-from laps_analytics.cli.plan_text import explained, tell_entries, tell_plan
+from laps_analytics.cli.plan_text import tell_again, tell_entries, tell_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import make, place
-from laps_analytics.plan.core.explain import diff, explain
+from laps_analytics.plan.core.compose import make, place, snapshot_hash
+from laps_analytics.plan.core.explain import diff, explain, said_of, unwatched
 from laps_analytics.plan.core.explore import Exploring
 from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.revert import Part
@@ -162,11 +162,19 @@ def show_explanation(  # noqa: PLR0917 - typer's options
         Path | None, typer.Option("--constraints", help="With --lake: what plans keep to.")
     ] = None,
     dimensions: DimensionFile = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option("--previous", help="With --lake: the plan that this one was made upon."),
+    ] = None,
     minutes: Minutes = 60,
     allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Why these Vias: the reasons in a plan; with a lake, every choice that there was."""
+    """Why these Vias: the reasons in a plan; with a lake, every choice that there is.
+
+    A lake is decided about again, with the data of now. Where that comes to something else than the
+    plan, both are said.
+    """
     signed = read_plan(plan)
     if key is not None:
         check_signature(signed, key)
@@ -178,17 +186,17 @@ def show_explanation(  # noqa: PLR0917 - typer's options
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
     settings = read_settings(constraints)
     assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
-    made, _ = place(assembled.network, settings.policy, assembled.tracks)
+    upon = None if previous is None else read_plan(previous).plan
+    made, _ = place(assembled.network, settings.policy, assembled.tracks, upon)
+    same = snapshot_hash(assembled.network, made.groups) == signed.plan.based_on
     found = [
-        item
+        (item, said_of(signed.plan, made, number))
         for number in range(len(made.cells))
         if group in (None, (item := explain(made, number)).origin, item.region)
         or _has_track(made, number, group)
     ]
-    if as_json:
-        typer.echo(json.dumps([asdict(item) for item in found]))
-        return
-    typer.echo("\n".join(line for item in found for line in explained(item)))
+    silent = [entry for entry in unwatched(signed.plan, made) if _is_about(entry, group)]
+    tell_again(signed.plan, found, silent, same, as_json)
 
 
 def show_diff(
@@ -202,9 +210,10 @@ def show_diff(
         typer.echo(json.dumps([asdict(item) for item in changes]))
         return
     for item in changes:
-        what = item.track or f"class {item.scope or '(none)'}"
+        # A track that gets a class is one entry that goes, and one that comes.
+        what = f"{item.scope or '(no class)':12} {item.track or 'all its tracks':18}"
         way = f"{item.before or '-'} > {item.after or '-'}"
-        typer.echo(f"{item.kind:8} {item.origin:14} {item.region:16} {what:18} {way}")
+        typer.echo(f"{item.kind:8} {item.origin:14} {item.region:16} {what} {way}")
     if not changes:
         typer.echo("no difference")
 
