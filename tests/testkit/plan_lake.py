@@ -19,7 +19,7 @@ from laps_analytics.schema import silver_type
 from laps_analytics.world.backbone import Backbone
 from laps_analytics.world.demand import TrackDemand
 
-__all__ = ["END", "add_experience", "add_reports", "make_lake", "observed_world"]
+__all__ = ["END", "add_experience", "add_node", "add_reports", "make_lake", "observed_world"]
 
 END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
 END_US = int(END.timestamp()) * 1_000_000
@@ -178,6 +178,21 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
         rows.append(values)
     write_rows(rows, schema, lake.table("silver/hop_stat"), partition_by=("dt", "hour"))
     return lake
+
+
+def add_node(lake: Lake, node: str, *, days_ago: int) -> None:
+    """A relay that was there some days before the end, and is not any more."""
+    at = END - timedelta(days=days_ago)
+    row = {
+        "dt": f"{at:%Y-%m-%d}",
+        "at": at,
+        "kind": "node",
+        "node": node,
+        "peer": "",
+        "node_type": "via",
+        "change": "same",
+    }
+    _gold(lake, "topology_snapshot", [row])
 
 
 def add_experience(

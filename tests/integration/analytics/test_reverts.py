@@ -54,6 +54,7 @@ def test_relays_follow_the_plan_that_goes_back(tmp_path: Path, restore: bool) ->
     (tmp_path / "c.toml").write_text("", encoding="ascii")
     make_key(key)
     common = ("--lake", lake, "--constraints", tmp_path / "c.toml", "--key", key)
+    common = (*common, "--max-age", "100000000")
     run("plan", *common, "--out", tmp_path / "first.json", "--no-simulate")
     first = read_plan(tmp_path / "first.json").plan
     bad = next(entry for entry in first.entries if entry.fallback is not None)

@@ -13,7 +13,9 @@ import typer
 
 from laps_analytics.cli.common import AsJson, LakeFolder
 from laps_analytics.cli.plan_shared import (
+    AllowUnknown,
     DimensionFile,
+    MaxAge,
     Minutes,
     Simulate,
     assembled_from,
@@ -51,6 +53,8 @@ class _Order:
     earlier: Plan | None
     in_force: Plan
     minutes: int
+    max_age: int
+    allow_unknown: bool
     simulate: bool | None
 
 
@@ -80,6 +84,8 @@ def measure(  # noqa: PLR0917 - typer's options
         typer.Option("--previous", help="The plan in force, if it is later than the one judged."),
     ] = None,
     minutes: Minutes = 60,
+    max_age: MaxAge = 30,
+    allow_unknown: AllowUnknown = False,
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +97,18 @@ def measure(  # noqa: PLR0917 - typer's options
     """
     document = read_plan(plan).plan
     order = _order(
-        document, lake, out, key, constraints, dimensions, revert_to, previous, minutes, simulate
+        document,
+        lake,
+        out,
+        key,
+        constraints,
+        dimensions,
+        revert_to,
+        previous,
+        minutes,
+        max_age,
+        allow_unknown,
+        simulate,
     )
     place = Lake.open(lake)
     at = accepted_at(place, document.id, document.version)
@@ -136,6 +153,8 @@ def _order(  # noqa: PLR0917 - typer's options
     revert_to: Path | None,
     previous: Path | None,
     minutes: int,
+    max_age: int,
+    allow_unknown: bool,
     simulate: bool | None,
 ) -> _Order | None:
     """What to do if it got worse; None if nothing is to be written."""
@@ -167,6 +186,8 @@ def _order(  # noqa: PLR0917 - typer's options
         earlier=earlier,
         in_force=in_force,
         minutes=minutes,
+        max_age=max_age,
+        allow_unknown=allow_unknown,
         simulate=simulate,
     )
 
@@ -175,7 +196,14 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     """Write the next version, and say what is in it."""
     signer = read_key(order.key)
     settings = read_settings(order.constraints)
-    assembled = assembled_from(order.lake, settings, order.dimensions, order.minutes)
+    assembled = assembled_from(
+        order.lake,
+        settings,
+        order.dimensions,
+        order.minutes,
+        max_age=order.max_age,
+        allow_unknown=order.allow_unknown,
+    )
     wanted = gone_back(order.in_force, order.earlier, parts)
     # Nothing else may change, but for what must: whose Via is gone, forbidden or full.
     still = replace(settings.policy, hard=replace(settings.policy.hard, change_budget=0))
@@ -197,6 +225,7 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
         previous=wanted,
         edges_as_vias=settings.policy.edges_as_vias,
         hold=parts,
+        undeclared=settings.policy.undeclared,
     )
     require_none(faults)
     signed = sign(made.plan, signer)
