@@ -29,7 +29,15 @@ from laps_analytics.plan.signing import check_signature, read_key, read_plan, si
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from laps_wire.plan import Plan
-from testkit.plan_lake import add_experience, add_node, add_reports, make_lake, observed_world
+from testkit.plan_lake import (
+    add_answers,
+    add_experience,
+    add_node,
+    add_reports,
+    add_traffic,
+    make_lake,
+    observed_world,
+)
 
 OLD = ("--max-age", "100000000")
 """The lakes of these tests are of a day long ago, or to come."""
@@ -347,6 +355,41 @@ def test_a_plan_is_measured_and_going_back_is_only_proposed(place: Place, tmp_pa
         proposal = "proposal: latency got worse: go back on all"
         assert (proposal in shown) is (word == "worse")
         assert "startup" in shown
+
+
+def test_a_series_of_versions_is_measured_where_it_was_followed(
+    place: Place, tmp_path: Path, moved: Plan
+) -> None:
+    assert moved.version == 2
+    lake = Lake.open(tmp_path / "series", create=True)
+    add_experience(lake, plan="laps", after_ms=40)
+    add_traffic(lake, wan_after=2.0)
+    # A third version after a day: what comes then is not the plan that is judged.
+    answers = [("0.1:0.1", 2, "accepted", 40.0), ("0.1:0.1", 3, "accepted", 24.0)]
+    add_answers(lake, "laps", [*answers, ("0.1:0.2", 2, "refused", 40.0)])
+    words = ("plan", "measure", place.path("moved.json"), "--lake", str(lake.root))
+    # Hours begin when a version is accepted, and the first minutes do not count.
+    alone = place.json(*words)
+    assert (alone["versions"], alone["hours"], alone["hours_left_out"]) == ([2, 2], 15, 24)
+    found = place.json(*words, "--since", "1")
+    assert (found["versions"], found["hours"], found["hours_left_out"]) == ([1, 2], 23, 24)
+    assert (found["accepted"], found["refused"]) == (1, 1)
+    assert found["metrics"]["latency"]["all"]["pairs"] == 23
+    assert found["metrics"]["wan"]["all"]["word"] == "worse"
+    assert found["metrics"]["copies"]["all"]["word"] == "worse"
+    assert set(found["worse"]["all"]) >= {"wan", "copies", "latency"}
+    # What costs more is not taken back if viewers are better off.
+    dear = Lake.open(tmp_path / "dear", create=True)
+    add_experience(dear, plan="laps", version=2, after_ms=-40)
+    add_traffic(dear, wan_after=2.0)
+    good = place.json("plan", "measure", place.path("moved.json"), "--lake", str(dear.root))
+    assert (good["metrics"]["wan"]["all"]["word"], good["worse"]) == ("worse", {})
+    shown = place.run(*words, "--since", "1")
+    assert shown.startswith("followed by 1 relays, refused by 1; 23 of 47 hours count\n")
+    with pytest.raises(UsageError, match="--since 3 is after version 2"):
+        place.run(*words, "--since", "3")
+    add_answers(lake, "laps", [("0.1:0.1", 1, "expired", 47.9), ("0.1:0.1", 2, "expired", 39.9)])
+    assert "0 of 39 hours count: judge a series of versions with --since" in place.run(*words)
 
 
 def test_a_region_that_got_worse_is_named_though_the_whole_is_not_worse(

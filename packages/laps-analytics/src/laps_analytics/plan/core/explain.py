@@ -151,7 +151,8 @@ def unwatched(plan: Plan, made: Draft) -> list[PlanEntry]:
     for cell in made.cells:
         group = made.groups[cell.group]
         origin = made.network.nodes[group.origin].id
-        there.update((origin, cell.region, key) for key in (*group.keys, group.scope))
+        keys: tuple[int | str, ...] = (*group.keys, group.scope)
+        there.update((origin, cell.region, key) for key in keys)
     return [
         entry
         for entry in plan.entries
