@@ -19,7 +19,16 @@ from laps_analytics.schema import silver_type
 from laps_analytics.world.backbone import Backbone
 from laps_analytics.world.demand import TrackDemand
 
-__all__ = ["END", "add_experience", "add_reports", "make_lake", "observed_world"]
+__all__ = [
+    "END",
+    "add_answers",
+    "add_experience",
+    "add_node",
+    "add_reports",
+    "add_traffic",
+    "make_lake",
+    "observed_world",
+]
 
 END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
 END_US = int(END.timestamp()) * 1_000_000
@@ -180,6 +189,21 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
     return lake
 
 
+def add_node(lake: Lake, node: str, *, days_ago: int) -> None:
+    """A relay that was there some days before the end, and is not any more."""
+    at = END - timedelta(days=days_ago)
+    row = {
+        "dt": f"{at:%Y-%m-%d}",
+        "at": at,
+        "kind": "node",
+        "node": node,
+        "peer": "",
+        "node_type": "via",
+        "change": "same",
+    }
+    _gold(lake, "topology_snapshot", [row])
+
+
 def add_experience(
     lake: Lake,
     *,
@@ -215,28 +239,61 @@ def add_experience(
         for scope in sorted({"gold", *(name for _, name in apart), *(("other",) if apart else ())})
     ]
     _gold(lake, "qoe_region_1m", rows)
+    add_answers(lake, plan, [("0.1:0.1", version, "accepted", 48.0)])
+
+
+def add_answers(lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, float]]) -> None:
+    """What relays did with a plan: relay, version, outcome, and hours before the end."""
     kind = silver_type("policy.applied")
     schema = StructType(
         [*kind.fields, StructField("dt", StringType()), StructField("hour", StringType())]
     )
-    values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
-    values |= {
-        "event_id": "0.1:0.1:1:1",
-        "relay": "0.1:0.1",
-        "boot": 1,
-        "event_seq": 1,
-        "ts_us": END_US,
-        "ts": accepted,
-        "skew_us": 0,
-        "late": False,
-        "plan_id": plan,
-        "plan_version": version,
-        "outcome": "accepted",
-        "dt": f"{accepted:%Y-%m-%d}",
-        "hour": f"{accepted.hour:02}",
-    }
-    table = lake.table("silver/policy_applied")
-    write_rows([values], schema, table, partition_by=("dt", "hour"))
+    rows = []
+    for number, (relay, version, outcome, hours) in enumerate(answers):
+        at = END - timedelta(hours=hours)
+        values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
+        values |= {
+            "event_id": f"{relay}:1:{number}",
+            "relay": relay,
+            "boot": 1,
+            "event_seq": number,
+            "ts_us": int(at.timestamp() * 1e6),
+            "ts": at,
+            "skew_us": 0,
+            "late": False,
+            "plan_id": plan,
+            "plan_version": version,
+            "outcome": outcome,
+            # All are in one file.
+            "dt": f"{END:%Y-%m-%d}",
+            "hour": "00",
+        }
+        rows.append(values)
+    write_rows(rows, schema, lake.table("silver/policy_applied"), partition_by=("dt", "hour"))
+
+
+def add_traffic(lake: Lake, *, wan_after: float) -> None:
+    """Three weeks of one track; in the last two days its WAN bytes are so many times as before."""
+    fanout, traffic = [], []
+    for number in range(21 * 24):
+        at = END - timedelta(hours=number + 1)
+        wan = (3.0 + number % 5 / 10) * (wan_after if number < 48 else 1.0)
+        common = {"dt": f"{at:%Y-%m-%d}", "window_start": at, "tenant": ""}
+        fanout.append(
+            {
+                **common,
+                "track": "00000000000000aa",
+                "origin": "0.1:0.1",
+                "track_bytes": 1_000_000,
+                "link_bytes": round(1e6 * wan),
+                "wan_bytes": round(1e6 * wan),
+                "ideal_wan_bytes": 2_000_000,
+            }
+        )
+        for peer, count in (("", 10_000_000), ("0.2:0.1", 7)):
+            traffic.append({**common, "relay": "0.1:0.1", "out_peer": peer, "out_bytes": count})
+    _gold(lake, "track_fanout_5m", fanout)
+    _gold(lake, "traffic_1m", traffic)
 
 
 def add_reports(lake: Lake, tracks: Sequence[str], region: str, *, after_ms: int) -> None:

@@ -28,6 +28,7 @@ def test_a_plan_of_a_lake_holds_in_the_simulator(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("", encoding="ascii")
     make_key(tmp_path / "key.pem")
     words = ["plan", "--simulate", "--json", "--lake", str(tmp_path / "lake")]
+    words += ["--max-age", "100000000"]  # the lake is of another day
     words += ["--constraints", str(tmp_path / "c.toml"), "--key", str(tmp_path / "key.pem")]
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "plan.json")])
     assert result.exit_code == 0, repr(result.exception)

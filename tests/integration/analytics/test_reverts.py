@@ -54,7 +54,8 @@ def test_relays_follow_the_plan_that_goes_back(tmp_path: Path, restore: bool) ->
     (tmp_path / "c.toml").write_text("", encoding="ascii")
     make_key(key)
     common = ("--lake", lake, "--constraints", tmp_path / "c.toml", "--key", key)
-    run("plan", *common, "--out", tmp_path / "first.json", "--no-simulate")
+    old = ("--max-age", "100000000")  # the lake is of another day
+    run("plan", *common, *old, "--out", tmp_path / "first.json", "--no-simulate")
     first = read_plan(tmp_path / "first.json").plan
     bad = next(entry for entry in first.entries if entry.fallback is not None)
     entries = tuple(
@@ -69,7 +70,7 @@ def test_relays_follow_the_plan_that_goes_back(tmp_path: Path, restore: bool) ->
         Lake.open(lake), plan="laps", version=2, after_ms=-40, regions={bad.region: 40, "x": -40}
     )
     back = ("--revert-to", tmp_path / "first.json") if restore else ()
-    words = ("plan", "measure", tmp_path / "second.json", *common, "--simulate", *back)
+    words = ("plan", "measure", tmp_path / "second.json", *common, *old, "--simulate", *back)
     found = json.loads(run(*words, "--out", tmp_path / "third.json", "--json"))
     assert found["written"]["parts"] == [bad.region]
     assert "objects lost" in found["written"]["simulated"]

@@ -12,7 +12,7 @@
             ├── OutputError         1   the lake cannot be written; what was there is untouched
             ├── LakeError           1   a lake or table is not what its log says
             │   └── ConflictError   1   somebody else committed first; run again
-            ├── GateError           3   the data-quality gate is red: no plan is made from this data
+            ├── GateError           3   the data-quality gate is red, or the data old: no plan
             └── PlanError           1   a plan cannot be made, read, or trusted
 """
 
@@ -74,7 +74,7 @@ class ConflictError(LakeError):
 
 
 class GateError(AnalyticsError):
-    """The data-quality gate is red, and what was asked for must not be made from such data."""
+    """The data is bad or old, and what was asked for must not be made from such data."""
 
     exit_code = 3
 

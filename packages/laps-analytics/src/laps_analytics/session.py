@@ -183,7 +183,10 @@ def _options(chosen: SessionSettings) -> dict[str, str]:
 
 
 def _builder(options: Mapping[str, str]) -> SparkSession.Builder:
-    return SparkSession.builder.appName("laps-analytics").config(map=dict(options))
+    builder = SparkSession.builder.appName("laps-analytics")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder
 
 
 def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSession:

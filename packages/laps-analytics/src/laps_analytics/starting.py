@@ -186,7 +186,7 @@ def start_context(conf: SparkConf, listener: Listener) -> None:
             # What a JVM that cannot begin has to say, it says on its standard output. That is ours
             # for answers, so all of it is an error stream.
             streams = {"stdout": listener.write_end, "stderr": listener.write_end}
-            gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
     finally:
         os.close(listener.write_end)
     SparkContext(conf=conf, gateway=gateway)

@@ -12,7 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
-from laps_analytics.errors import AnalyticsError, GateError, OutputError, PlanError, UsageError
+from laps_analytics.errors import (
+    AnalyticsError,
+    GateError,
+    InputError,
+    OutputError,
+    PlanError,
+    UsageError,
+)
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.kept import keep
 from laps_analytics.lake import Lake
 from laps_analytics.plan.core.compose import TRIAL
 from laps_analytics.plan.core.explain import diff
@@ -20,7 +29,18 @@ from laps_analytics.plan.signing import check_signature, read_key, read_plan, si
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from laps_wire.plan import Plan
-from testkit.plan_lake import add_experience, add_reports, make_lake, observed_world
+from testkit.plan_lake import (
+    add_answers,
+    add_experience,
+    add_node,
+    add_reports,
+    add_traffic,
+    make_lake,
+    observed_world,
+)
+
+OLD = ("--max-age", "100000000")
+"""The lakes of these tests are of a day long ago, or to come."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +66,7 @@ class Place:
 
     def plan(self, out: str, *more: str) -> Any:
         key = ("--key", str(self.root / "key.pem"), "--out", str(self.root / out))
-        return self.json("plan", *self.common, *key, "--no-simulate", *more)
+        return self.json("plan", *self.common, *key, *OLD, "--no-simulate", *more)
 
     def path(self, name: str) -> str:
         return str(self.root / name)
@@ -89,8 +109,9 @@ def test_a_plan_is_made_signed_and_verified(place: Place) -> None:
     assert len(signed.plan.entries) == facts["entries"]
     words = place.run(
         *("plan", *place.common, "--key", place.path("key.pem"), "--out", place.path("x.json")),
-        "--no-simulate",
+        *("--no-simulate", *OLD),
     )
+    assert "data_until       2026-06-18T21:00:00Z" in words
     assert "entries" in words
     assert "not simulated: --no-simulate" in words
 
@@ -106,9 +127,87 @@ def test_the_next_plan_counts_on_and_changes_nothing_without_need(place: Place) 
 def test_a_red_gate_stops_planning(place: Place) -> None:
     red = ("--lake", place.path("red"), "--constraints", place.path("c.toml"))
     with pytest.raises(GateError, match=r"gate is red: telemetry_gap of 0\.1:0\.1 at 2026-06-18"):
-        place.run("plan", *red, "--key", place.path("key.pem"), "--out", place.path("never.json"))
+        place.run("plan", *red, "--key", place.path("key.pem"), "--out", place.path("never.json"),
+                  *OLD)  # fmt: skip
     assert not Path(place.path("never.json")).exists()
     assert GateError.exit_code == 3
+
+
+def test_no_plan_is_signed_from_old_data(place: Place) -> None:
+    facts = place.plan("dated.json")
+    assert facts["data_until"] == "2026-06-18T21:00:00Z"
+    key = ("--key", place.path("key.pem"), "--out", place.path("never.json"))
+    with pytest.raises(GateError, match=r"the newest data is of 2026-06-18 21:00 UTC, ") as caught:
+        place.run("plan", *place.common, *key, "--no-simulate")
+    assert caught.value.exit_code == 3
+    assert not Path(place.path("never.json")).exists()
+
+
+def test_dimensions_that_were_given_once_are_not_forgotten(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.root / "lake", tmp_path / "lake")
+    bare = ("--lake", str(tmp_path / "lake"), "--constraints", place.path("c.toml"))
+    out = ("--key", place.path("key.pem"), "--out", str(tmp_path / "p.json"), "--no-simulate", *OLD)
+    demand = ("what-if", *bare, "--demand", "2")
+    for words in (("plan", *bare, *out), ("explain", place.path("first.json"), *bare), demand):
+        with pytest.raises(UsageError, match="classes bronze, silver, and no track is of any"):
+            place.run(*words)
+    assert UsageError.exit_code == 2
+    # Who names no class never needed any.
+    (tmp_path / "none.toml").write_text("max_fanout = 2\n", encoding="ascii")
+    place.run("plan", *bare[:3], str(tmp_path / "none.toml"), *out)
+    keep(Lake.open(tmp_path / "lake"), Dimensions.read(Path(place.path("d.toml"))))
+    place.run("plan", *bare, *out)
+    found = read_plan(tmp_path / "p.json").plan
+    assert found.entries == read_plan(Path(place.path("first.json"))).plan.entries
+    assert place.json("explain", place.path("first.json"), *bare) == place.json(
+        "explain", place.path("first.json"), *place.common
+    )
+    assert place.json(*demand) == place.json("what-if", *place.common, "--demand", "2")
+    # A file that is named counts, and stays where it is.
+    (tmp_path / "d.toml").write_text("", encoding="ascii")
+    with pytest.raises(UsageError, match="no track is of any class"):
+        place.run("plan", *bare, *out, "--dimensions", str(tmp_path / "d.toml"))
+    place.run("plan", *bare, *out)
+
+
+def test_constraints_about_relays_that_do_not_exist_are_an_error(
+    place: Place, tmp_path: Path
+) -> None:
+    text = (place.root / "c.toml").read_text(encoding="ascii")
+    facts = place.plan("legs.json")
+    assert facts["legs"] > 0 == facts["legs_declared"]
+    entry = read_plan(Path(place.path("legs.json"))).plan.entries[0]
+    link = f'[link."{entry.via}>{entry.origin}"]\ncountries = ["DE"]\n'
+    file = tmp_path / "c.toml"
+    rest = ("--constraints", str(file), "--dimensions", place.path("d.toml"))
+    lake = ("--lake", place.path("lake"), *rest)
+    out = ("--key", place.path("key.pem"), "--out", place.path("some.json"), "--no-simulate", *OLD)
+    file.write_text(text + link, encoding="ascii")
+    assert place.json("plan", *lake, *out)["legs_declared"] == 1
+    for wrong in (f'[node."{entry.via}9"]', f'[link."{entry.origin}>{entry.via}9"]'):
+        file.write_text(text + link + wrong, encoding="ascii")
+        for words in (
+            ("plan", *lake, *out),
+            ("explain", place.path("first.json"), *lake),
+            ("what-if", *lake, "--demand", "2"),
+        ):
+            with pytest.raises(InputError, match=rf"{entry.via}9 \(near: .*{entry.via}"):
+                place.run(*words)
+            place.run(*words, "--allow-unknown")
+    many = "".join(f'[node."9.{number}:9.9"]\n' for number in range(7))
+    file.write_text(text + many, encoding="ascii")
+    with pytest.raises(InputError, match=r"9\.0:9\.9 .* and 2 more; .* --allow-unknown"):
+        place.run("plan", *lake, *out)
+    # A relay that was there some days ago is known.
+    shutil.copytree(place.root / "lake", tmp_path / "lake")
+    add_node(Lake.open(tmp_path / "lake"), "9.0:9.9", days_ago=3)
+    add_node(Lake.open(tmp_path / "lake"), "9.1:9.9", days_ago=9)
+    away = ("--lake", str(tmp_path / "lake"), *rest)
+    file.write_text(text + '[node."9.0:9.9"]\n', encoding="ascii")
+    place.run("plan", *away, *out)
+    file.write_text(text + '[node."9.1:9.9"]\n', encoding="ascii")
+    with pytest.raises(InputError, match=r"9\.1:9\.9 \(near: 9\.0:9\.9"):
+        place.run("plan", *away, *out)
 
 
 def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:
@@ -124,8 +223,55 @@ def test_reasons_are_in_the_plan_and_choices_in_the_lake(place: Place) -> None:
     assert place.json("explain", place.path("first.json"), "--group", track)
     shown = place.run("explain", place.path("first.json"), *place.common, "--group", track)
     assert "hub and spoke" in shown
+    assert "the plan says" not in shown
     with pytest.raises(UsageError, match="--constraints"):
         place.run("explain", place.path("first.json"), "--lake", place.path("lake"))
+
+
+def test_an_explanation_is_of_the_plan_that_it_is_given(place: Place, moved: Plan) -> None:
+    """Version 2 says other Vias than the data does: nobody may be told that it was decided so."""
+    for row in place.json("explain", place.path("first.json"), *place.common):
+        assert row["same_data"] is True
+        assert list(row["plan"]) == [row["via"]]
+    first = place.run("explain", place.path("first.json"), *place.common)
+    assert first.startswith("plan laps version 1 was made from this data\n")
+    changed = next(entry for entry in moved.entries if entry.reason == "moved")
+    shown = place.run("explain", place.path("moved.json"), *place.common)
+    assert f"  the plan says {changed.via}; with the data of now " in shown
+    # A plan for another hour.
+    entry = moved.entries[0]
+    gone = replace(entry, region="nowhere")
+    other = replace(moved, based_on="0" * 64, entries=(*moved.entries[1:], gone))
+    write_plan(sign(other, read_key(Path(place.path("key.pem")))), Path(place.path("other.json")))
+    shown = place.run("explain", place.path("other.json"), *place.common)
+    assert "version 2 was made from other data (or upon another plan: --previous); below" in shown
+    assert "  the plan says direct; with the data of now " in shown
+    words = f"{entry.origin} > nowhere ({entry.scope or 'no class'}): the plan says {entry.via};"
+    assert f"{words} with the data of now nobody watches there" in shown
+    rows = place.json("explain", place.path("other.json"), *place.common)
+    assert {row["same_data"] for row in rows} == {False}
+    # One that was made upon another is decided in the same way if that is named.
+    place.plan("upon.json", "--previous", place.path("moved.json"))
+    rows = place.json(
+        *("explain", place.path("upon.json"), *place.common),
+        *("--previous", place.path("moved.json")),
+    )
+    assert {row["same_data"] for row in rows} == {True}
+    assert all(list(row["plan"]) == [row["via"]] for row in rows)
+
+
+def test_a_track_that_gets_a_class_is_not_added_and_removed_alike(place: Place) -> None:
+    first = read_plan(Path(place.path("first.json"))).plan
+    plain = replace(first, entries=tuple(replace(entry, scope="") for entry in first.entries))
+    write_plan(sign(plain, read_key(Path(place.path("key.pem")))), Path(place.path("plain.json")))
+    shown = place.run("diff", place.path("first.json"), place.path("plain.json")).splitlines()
+    entry = first.entries[0]
+    track = f"{entry.tracks[0]:016x}"  # type: ignore[index]
+    about = [line.split(maxsplit=3) for line in shown if track in line and entry.region in line]
+    assert {(words[0], words[3].partition(f" {track}")[0].strip()) for words in about} >= {
+        ("removed", entry.scope),
+        ("added", "(no class)"),
+    }
 
 
 def test_two_plans_are_compared(place: Place) -> None:
@@ -136,7 +282,9 @@ def test_two_plans_are_compared(place: Place) -> None:
     (place.root / "dear.toml").write_text(dear.replace("change_budget = 0\n", ""), encoding="ascii")
     place.run(
         *("plan", "--lake", place.path("lake"), "--constraints", place.path("dear.toml")),
+        *("--dimensions", place.path("d.toml")),
         *("--key", place.path("key.pem"), "--out", place.path("dear.json"), "--no-simulate"),
+        *OLD,
     )
     changes = place.json("diff", place.path("first.json"), place.path("dear.json"))
     assert {item["kind"] for item in changes} <= {"added", "removed", "moved"}
@@ -209,6 +357,41 @@ def test_a_plan_is_measured_and_going_back_is_only_proposed(place: Place, tmp_pa
         assert "startup" in shown
 
 
+def test_a_series_of_versions_is_measured_where_it_was_followed(
+    place: Place, tmp_path: Path, moved: Plan
+) -> None:
+    assert moved.version == 2
+    lake = Lake.open(tmp_path / "series", create=True)
+    add_experience(lake, plan="laps", after_ms=40)
+    add_traffic(lake, wan_after=2.0)
+    # A third version after a day: what comes then is not the plan that is judged.
+    answers = [("0.1:0.1", 2, "accepted", 40.0), ("0.1:0.1", 3, "accepted", 24.0)]
+    add_answers(lake, "laps", [*answers, ("0.1:0.2", 2, "refused", 40.0)])
+    words = ("plan", "measure", place.path("moved.json"), "--lake", str(lake.root))
+    # Hours begin when a version is accepted, and the first minutes do not count.
+    alone = place.json(*words)
+    assert (alone["versions"], alone["hours"], alone["hours_left_out"]) == ([2, 2], 15, 24)
+    found = place.json(*words, "--since", "1")
+    assert (found["versions"], found["hours"], found["hours_left_out"]) == ([1, 2], 23, 24)
+    assert (found["accepted"], found["refused"]) == (1, 1)
+    assert found["metrics"]["latency"]["all"]["pairs"] == 23
+    assert found["metrics"]["wan"]["all"]["word"] == "worse"
+    assert found["metrics"]["copies"]["all"]["word"] == "worse"
+    assert set(found["worse"]["all"]) >= {"wan", "copies", "latency"}
+    # What costs more is not taken back if viewers are better off.
+    dear = Lake.open(tmp_path / "dear", create=True)
+    add_experience(dear, plan="laps", version=2, after_ms=-40)
+    add_traffic(dear, wan_after=2.0)
+    good = place.json("plan", "measure", place.path("moved.json"), "--lake", str(dear.root))
+    assert (good["metrics"]["wan"]["all"]["word"], good["worse"]) == ("worse", {})
+    shown = place.run(*words, "--since", "1")
+    assert shown.startswith("followed by 1 relays, refused by 1; 23 of 47 hours count\n")
+    with pytest.raises(UsageError, match="--since 3 is after version 2"):
+        place.run(*words, "--since", "3")
+    add_answers(lake, "laps", [("0.1:0.1", 1, "expired", 47.9), ("0.1:0.1", 2, "expired", 39.9)])
+    assert "0 of 39 hours count: judge a series of versions with --since" in place.run(*words)
+
+
 def test_a_region_that_got_worse_is_named_though_the_whole_is_not_worse(
     place: Place, tmp_path: Path
 ) -> None:
@@ -233,7 +416,8 @@ def goes_back(place: Place, lake: Lake, out: str, *more: str) -> Any:
     return place.json(
         *("plan", "measure", place.path("moved.json"), "--lake", str(lake.root)),
         *("--constraints", place.path("c.toml"), "--dimensions", place.path("d.toml")),
-        *("--key", place.path("key.pem"), "--out", place.path(out), "--no-simulate", *more),
+        *("--key", place.path("key.pem"), "--out", place.path(out), "--no-simulate"),
+        *(*OLD, *more),
     )
 
 
@@ -319,6 +503,7 @@ def test_a_whole_plan_goes_back(place: Place, moved: Plan) -> None:
     shown = place.run(
         *(*words, "--constraints", place.path("c.toml"), "--dimensions", place.path("d.toml")),
         *("--key", place.path("key.pem"), "--out", place.path("said.json"), "--no-simulate"),
+        *OLD,
     )
     assert "said.json: version 3, 0 entries, 0 added, 0 moved, " in shown
 
@@ -388,7 +573,7 @@ def test_a_plan_that_the_simulator_objects_to_is_not_written(
 def test_a_simulator_that_is_not_there_or_says_nothing_is_named(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = ("--key", place.path("key.pem"), "--out", place.path("unsimulated.json"))
+    key = ("--key", place.path("key.pem"), "--out", place.path("unsimulated.json"), *OLD)
     pretend(monkeypatch, tmp_path, "no such command", 2)
     found = place.json("plan", *place.common, *key)
     assert found["simulated"] == "not simulated: the simulator ended with code 2: no message"

@@ -21,6 +21,7 @@ def test_the_example_in_the_module_is_one(tmp_path: Path) -> None:
     assert gold.disjoint
     assert gold.limit_loss_ppm == 5000
     assert gold.allow_countries == ("DE", "FR")
+    assert found.policy.undeclared == {"gold"}
     assert found.nodes["0.1:0.3"].usable is False
     assert found.links["0.1:0.3", "0.2:0.1"].countries == frozenset({"DE", "FR"})
     assert found.lifetime_us == 900_000_000
@@ -48,6 +49,8 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("[class.gold]\nslack = 'x'", r"class\.gold\.slack: 'x' is not a number"),
         ("[class.gold]\ndeny_countries = 'DE'", r"deny_countries: 'DE' is not a list of texts"),
         ("[class.gold]\ndeny_countries = ['de']", r"deny_countries: 'de' is not a country"),
+        ("[class.gold]\nundeclared = true", r"class\.gold\.undeclared: True is not allow or deny"),
+        ("[class.gold]\nundeclared = 'deny'", r"class\.gold\.undeclared: there is nothing to deny"),
         ("[node.x]", r"node\.x: node ID 'x'"),
         ("[node.'1:1']\ncountry = 'Germany'", r"node\.1:1\.country: 'Germany' is not a country"),
         ("[link.'1:1']", r"link\.1:1: a link is written a>b"),

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from laps_analytics.errors import PlanError
+from laps_analytics.errors import GateError, PlanError
 from laps_analytics.plan import observed
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.predict import DAY
-from laps_analytics.plan.observed import Observed, observe
+from laps_analytics.plan.observed import Observed, observe, require_fresh
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from testkit.plan_lake import END_US, make_lake, observed_world
@@ -62,6 +62,21 @@ def test_a_lake_gives_back_what_was_reported(tmp_path: Path) -> None:
     for row in seen.hops:
         same = by_way[row.relay, row.track, row.out_peer]
         assert (same.in_bps, same.out_bps) == pytest.approx((row.in_bps, row.out_bps), rel=1e-5)
+
+
+def test_data_is_of_now_or_an_error_says_how_old_it_is() -> None:
+    seen = short_world()
+    minute = 60_000_000
+    for apart in (-30, 0, 30):
+        require_fresh(seen, now_us=END_US + apart * minute, max_age_us=30 * minute)
+    for apart, words in (
+        (31, r"18 21:00 UTC, 31 minutes old, and 30 minutes is the most .*`laps-analytics ingest`"),
+        (180, "3 hours old, .* --max-age"),
+        (3 * 1440, "3 days old"),
+        (-31, "31 minutes ahead: a clock is wrong"),
+    ):
+        with pytest.raises(GateError, match=words):
+            require_fresh(seen, now_us=END_US + apart * minute, max_age_us=30 * minute)
 
 
 def test_a_long_history_is_not_read_and_plans_do_not_differ(tmp_path: Path) -> None:

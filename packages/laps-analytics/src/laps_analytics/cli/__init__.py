@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from laps_analytics.cli.bill import bill
+from laps_analytics.cli.bill import show_bill
 from laps_analytics.cli.build import build_gold
 from laps_analytics.cli.demo import demo
 from laps_analytics.cli.ingest import ingest_files
@@ -35,7 +35,7 @@ app.command("explain")(show_explanation)
 app.command("diff")(show_diff)
 app.command("what-if")(show_what_if)
 app.command("build")(build_gold)
-app.command("bill")(bill)
+app.command("bill")(show_bill)
 app.command("retain")(retain_days)
 
 

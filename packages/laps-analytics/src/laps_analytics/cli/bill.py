@@ -22,7 +22,7 @@ from laps_analytics.lake import Lake
 if TYPE_CHECKING:
     from laps_analytics.report.gold import Gold
 
-__all__ = ["Heard", "bill", "heard_of", "require_equal"]
+__all__ = ["Heard", "heard_of", "require_equal", "show_bill"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def heard_of(gold: Gold, days: Sequence[str]) -> dict[str, Heard]:
     return found
 
 
-def bill(
+def show_bill(
     lake: LakeFolder,
     *,
     day: Days = None,

@@ -32,7 +32,9 @@ Days: TypeAlias = Annotated[
 DimensionFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--dimensions", help="Classes, tenants and capacities, TOML or CSV.", show_default=False
+        "--dimensions",
+        help="Classes, tenants and capacities, TOML or CSV.  [default: those of the last time]",
+        show_default=False,
     ),
 ]
 

@@ -13,19 +13,21 @@ import typer
 from laps_analytics.cli.common import AsJson, LakeFolder
 from laps_analytics.cli.plan_measure import measure
 from laps_analytics.cli.plan_shared import (
+    AllowUnknown,
     Constraints,
     DimensionFile,
+    MaxAge,
     Minutes,
     Simulate,
     assembled_from,
     play,
     require_none,
 )
-from laps_analytics.cli.plan_text import explained, tell_entries, tell_plan
+from laps_analytics.cli.plan_text import tell_again, tell_entries, tell_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import make, place
-from laps_analytics.plan.core.explain import diff, explain
+from laps_analytics.plan.core.compose import make, place, snapshot_hash
+from laps_analytics.plan.core.explain import diff, explain, said_of, unwatched
 from laps_analytics.plan.core.explore import Exploring
 from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.revert import Part
@@ -64,6 +66,8 @@ def make_plan(  # noqa: PLR0917 - typer's options
     previous: Annotated[Path | None, typer.Option("--previous", help="The plan in force.")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
     minutes: Minutes = 60,
+    max_age: MaxAge = 30,
+    allow_unknown: AllowUnknown = False,
     hold: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,9 +89,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
 ) -> None:
     """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
 
-    A red data-quality gate stops it; there is no option to go on. Nothing is written that the
-    verifier or the simulator objects to. What is given to --hold is not decided again: it stays as
-    the plan in force has it, or without one is left to relays.
+    A red data-quality gate stops it; there is no option to go on. Old data stops it, too. Nothing
+    is written that the verifier or the simulator objects to. What is given to --hold is not decided
+    again: it stays as the plan in force has it, or without one is left to relays.
     """
     if context.invoked_subcommand is not None:
         return
@@ -96,7 +100,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
     signer = read_key(key)
     settings = read_settings(constraints)
     before = None if previous is None else read_plan(previous).plan
-    assembled = assembled_from(lake, settings, dimensions, minutes)
+    assembled = assembled_from(
+        lake, settings, dimensions, minutes, max_age=max_age, allow_unknown=allow_unknown
+    )
     now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
     made = make(
@@ -118,6 +124,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
         previous=before,
         edges_as_vias=settings.policy.edges_as_vias,
         hold=held,
+        undeclared=settings.policy.undeclared,
     )
     require_none(faults)
     signed = sign(made.plan, signer)
@@ -140,7 +147,7 @@ def keygen(
 plan_app.command("measure")(measure)
 
 
-def show_explanation(
+def show_explanation(  # noqa: PLR0917 - typer's options
     plan: Annotated[Path, typer.Argument(help="File of a plan.")],
     group: Annotated[
         str | None, typer.Option("--group", help="Only entries of this origin, region or track.")
@@ -155,10 +162,19 @@ def show_explanation(
         Path | None, typer.Option("--constraints", help="With --lake: what plans keep to.")
     ] = None,
     dimensions: DimensionFile = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option("--previous", help="With --lake: the plan that this one was made upon."),
+    ] = None,
     minutes: Minutes = 60,
+    allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Why these Vias: the reasons in a plan; with a lake, every choice that there was."""
+    """Why these Vias: the reasons in a plan; with a lake, every choice that there is.
+
+    A lake is decided about again, with the data of now. Where that comes to something else than the
+    plan, both are said.
+    """
     signed = read_plan(plan)
     if key is not None:
         check_signature(signed, key)
@@ -169,18 +185,18 @@ def show_explanation(
     if constraints is None:
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
     settings = read_settings(constraints)
-    assembled = assembled_from(lake, settings, dimensions, minutes)
-    made, _ = place(assembled.network, settings.policy, assembled.tracks)
+    assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
+    upon = None if previous is None else read_plan(previous).plan
+    made, _ = place(assembled.network, settings.policy, assembled.tracks, upon)
+    same = snapshot_hash(assembled.network, made.groups) == signed.plan.based_on
     found = [
-        item
+        (item, said_of(signed.plan, made, number))
         for number in range(len(made.cells))
         if group in (None, (item := explain(made, number)).origin, item.region)
         or _has_track(made, number, group)
     ]
-    if as_json:
-        typer.echo(json.dumps([asdict(item) for item in found]))
-        return
-    typer.echo("\n".join(line for item in found for line in explained(item)))
+    silent = [entry for entry in unwatched(signed.plan, made) if _is_about(entry, group)]
+    tell_again(signed.plan, found, silent, same, as_json)
 
 
 def show_diff(
@@ -194,14 +210,15 @@ def show_diff(
         typer.echo(json.dumps([asdict(item) for item in changes]))
         return
     for item in changes:
-        what = item.track or f"class {item.scope or '(none)'}"
+        # A track that gets a class is one entry that goes, and one that comes.
+        what = f"{item.scope or '(no class)':12} {item.track or 'all its tracks':18}"
         way = f"{item.before or '-'} > {item.after or '-'}"
-        typer.echo(f"{item.kind:8} {item.origin:14} {item.region:16} {what:18} {way}")
+        typer.echo(f"{item.kind:8} {item.origin:14} {item.region:16} {what} {way}")
     if not changes:
         typer.echo("no difference")
 
 
-def show_what_if(
+def show_what_if(  # noqa: PLR0917 - typer's options
     lake: LakeFolder,
     constraints: Constraints,
     drain: Annotated[
@@ -213,6 +230,7 @@ def show_what_if(
     demand: Annotated[float, typer.Option("--demand", min=0.01, help="Factor of demand.")] = 1.0,
     dimensions: DimensionFile = None,
     minutes: Minutes = 60,
+    allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
     """Delay and cost before and after: a relay that goes, other prices, more viewers."""
@@ -220,7 +238,7 @@ def show_what_if(
     prices = dict(_factor(text) for text in price or [])
     if not drain and not prices and demand == 1.0:
         raise UsageError("nothing is different: give --drain, --price or --demand")
-    assembled = assembled_from(lake, settings, dimensions, minutes)
+    assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
     outcome = what_if(
         assembled.network,
         settings.policy,

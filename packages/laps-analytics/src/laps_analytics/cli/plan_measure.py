@@ -13,7 +13,9 @@ import typer
 
 from laps_analytics.cli.common import AsJson, LakeFolder
 from laps_analytics.cli.plan_shared import (
+    AllowUnknown,
     DimensionFile,
+    MaxAge,
     Minutes,
     Simulate,
     assembled_from,
@@ -29,9 +31,10 @@ from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.core.measure import Verdict
 from laps_analytics.plan.core.revert import Part, gone_back, widest
 from laps_analytics.plan.core.verify import check
-from laps_analytics.plan.measured import accepted_at, before_and_after
+from laps_analytics.plan.following import Following, following
+from laps_analytics.plan.measured import METRICS, WAN_METRICS, before_and_after, hours_after
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
-from laps_analytics.plan.trials import judged
+from laps_analytics.plan.trials import judged, trials_of
 from laps_wire.plan import Plan, PlanEntry
 
 __all__ = ["measure"]
@@ -51,6 +54,8 @@ class _Order:
     earlier: Plan | None
     in_force: Plan
     minutes: int
+    max_age: int
+    allow_unknown: bool
     simulate: bool | None
 
 
@@ -79,11 +84,25 @@ def measure(  # noqa: PLR0917 - typer's options
         Path | None,
         typer.Option("--previous", help="The plan in force, if it is later than the one judged."),
     ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            "--since",
+            min=1,
+            help="Judge all versions from this one to that of the file, as one.",
+            show_default=False,
+        ),
+    ] = None,
     minutes: Minutes = 60,
+    max_age: MaxAge = 30,
+    allow_unknown: AllowUnknown = False,
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare hours that are alike before and after a plan; proposes to go back if it is worse.
+
+    Hours in which relays did not follow it are left out. With --since a series of versions is
+    judged from when the first of them was followed.
 
     With --out, --key and --constraints the proposal is a plan: the next version, in which the
     regions and classes that got worse are as an earlier plan had them, or left to relays, and
@@ -91,17 +110,29 @@ def measure(  # noqa: PLR0917 - typer's options
     """
     document = read_plan(plan).plan
     order = _order(
-        document, lake, out, key, constraints, dimensions, revert_to, previous, minutes, simulate
+        document,
+        lake,
+        out,
+        key,
+        constraints,
+        dimensions,
+        revert_to,
+        previous,
+        minutes,
+        max_age,
+        allow_unknown,
+        simulate,
     )
     place = Lake.open(lake)
-    at = accepted_at(place, document.id, document.version)
-    found = before_and_after(place, at)
-    trials = judged(place, document, at)
-    worse: dict[Part, list[str]] = {}
-    for metric, by_part in found.items():
-        for part, verdict in by_part.items():
-            if verdict.revert:
-                worse.setdefault(part, []).append(metric)
+    if since is not None and since > document.version:
+        raise UsageError(f"--since {since} is after version {document.version} of {plan}")
+    followed = following(place, document.id, since or document.version, document.version)
+    at = followed.since_us
+    found = before_and_after(place, at, counts=followed.hour)
+    hours = hours_after(place, at)
+    counted = sum(map(followed.hour, hours))
+    trials = _trials(place, document, followed if since is None else None)
+    worse = _worse(found)
     parts = widest(worse)
     written = None if order is None or not parts else _go_back(order, parts)
     if as_json:
@@ -115,6 +146,11 @@ def measure(  # noqa: PLR0917 - typer's options
         }
         facts = {
             "at_us": at,
+            "versions": [since or document.version, document.version],
+            "accepted": len(followed.accepted),
+            "refused": len(followed.refused),
+            "hours": counted,
+            "hours_left_out": len(hours) - counted,
             "revert": bool(worse),
             "worse": {str(part): metrics for part, metrics in worse.items()},
             "metrics": plain,
@@ -123,6 +159,7 @@ def measure(  # noqa: PLR0917 - typer's options
         }
         typer.echo(json.dumps(facts))
         return
+    typer.echo(_heard(followed, counted, len(hours)))
     _tell(document, found, trials, {part: worse[part] for part in parts}, order, written)
 
 
@@ -136,6 +173,8 @@ def _order(  # noqa: PLR0917 - typer's options
     revert_to: Path | None,
     previous: Path | None,
     minutes: int,
+    max_age: int,
+    allow_unknown: bool,
     simulate: bool | None,
 ) -> _Order | None:
     """What to do if it got worse; None if nothing is to be written."""
@@ -167,6 +206,8 @@ def _order(  # noqa: PLR0917 - typer's options
         earlier=earlier,
         in_force=in_force,
         minutes=minutes,
+        max_age=max_age,
+        allow_unknown=allow_unknown,
         simulate=simulate,
     )
 
@@ -175,7 +216,14 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     """Write the next version, and say what is in it."""
     signer = read_key(order.key)
     settings = read_settings(order.constraints)
-    assembled = assembled_from(order.lake, settings, order.dimensions, order.minutes)
+    assembled = assembled_from(
+        order.lake,
+        settings,
+        order.dimensions,
+        order.minutes,
+        max_age=order.max_age,
+        allow_unknown=order.allow_unknown,
+    )
     wanted = gone_back(order.in_force, order.earlier, parts)
     # Nothing else may change, but for what must: whose Via is gone, forbidden or full.
     still = replace(settings.policy, hard=replace(settings.policy.hard, change_budget=0))
@@ -197,6 +245,7 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
         previous=wanted,
         edges_as_vias=settings.policy.edges_as_vias,
         hold=parts,
+        undeclared=settings.policy.undeclared,
     )
     require_none(faults)
     signed = sign(made.plan, signer)
@@ -217,6 +266,27 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
+def _worse(found: Found) -> dict[Part, list[str]]:
+    """By part, what got worse; but that it got dearer only if viewers have nothing for it."""
+    better = any(found[metric][Part()].word == "better" for metric in METRICS)
+    worse: dict[Part, list[str]] = {}
+    for metric, by_part in found.items():
+        for part, verdict in by_part.items():
+            if verdict.revert and not (better and metric in WAN_METRICS):
+                worse.setdefault(part, []).append(metric)
+    return worse
+
+
+def _trials(
+    lake: Lake, document: Plan, followed: Following | None
+) -> list[tuple[PlanEntry, dict[str, Verdict]]]:
+    """Trials are of one version, also where a series is judged."""
+    if not trials_of(document):
+        return []
+    own = followed or following(lake, document.id, document.version, document.version)
+    return judged(lake, document, own.since_us, counts=own.hour)
+
+
 def _trial(entry: PlanEntry, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
     return {
         "origin": str(entry.origin),
@@ -229,6 +299,14 @@ def _trial(entry: PlanEntry, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
             for metric, verdict in verdicts.items()
         },
     }
+
+
+def _heard(followed: Following, counted: int, hours: int) -> str:
+    words = (
+        f"followed by {len(followed.accepted)} relays, refused by {len(followed.refused)};"
+        f" {counted} of {hours} hours count"
+    )
+    return words if counted or not hours else f"{words}: judge a series of versions with --since"
 
 
 def _line(what: str, whom: str, verdict: Verdict) -> str:

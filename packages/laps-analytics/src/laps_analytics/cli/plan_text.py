@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -13,7 +15,7 @@ from laps_analytics.errors import PlanError
 from laps_analytics.plan import milp
 from laps_analytics.plan.assemble import Assembled
 from laps_analytics.plan.core.compose import Made
-from laps_analytics.plan.core.explain import Explanation
+from laps_analytics.plan.core.explain import Explanation, declared_legs
 from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import UNSERVED
@@ -21,7 +23,7 @@ from laps_analytics.plan.core.verify import LeftOut
 from laps_analytics.plan.rehearsal import Rehearsal
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["explained", "proposals", "tell_entries", "tell_plan"]
+__all__ = ["proposals", "tell_again", "tell_entries", "tell_plan"]
 
 
 def tell_plan(
@@ -29,6 +31,7 @@ def tell_plan(
 ) -> None:
     """What was decided, and what was not and why."""
     plan = made.plan
+    legs, declared = declared_legs(made.draft)
     facts: dict[str, Any] = {
         "id": plan.id,
         "version": plan.version,
@@ -39,9 +42,12 @@ def tell_plan(
         "changed": made.changed,
         "no_room": len(made.draft.crowded_out),
         "trials": len(made.draft.trials),
+        "legs": legs,
+        "legs_declared": declared,
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
         "predicted": assembled.predicted,
+        "data_until": f"{datetime.fromtimestamp(assembled.until_us / 1e6, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "loss_predicted": assembled.loss_predicted,
         "expires_us": plan.expires_us,
         "simulated": played.words,
@@ -98,7 +104,45 @@ def tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
         )
 
 
-def explained(item: Explanation) -> list[str]:
+def tell_again(
+    plan: Plan,
+    found: Sequence[tuple[Explanation, Mapping[str, int]]],
+    silent: Sequence[PlanEntry],
+    same: bool,
+    as_json: bool,
+) -> None:
+    """What is decided with the data of now, and where the plan says something else.
+
+    ``silent`` are entries about what nobody watches now, ``same`` is whether the data is that of
+    the plan.
+    """
+    if as_json:
+        rows = [{**asdict(item), "plan": said, "same_data": same} for item, said in found]
+        typer.echo(json.dumps(rows))
+        return
+    name = f"plan {plan.id} version {plan.version}"
+    if same:
+        typer.echo(f"{name} was made from this data")
+    else:
+        upon = " (or upon another plan: --previous)" if plan.version > 1 else ""
+        typer.echo(f"{name} was made from other data{upon}; below is what the data of now says")
+    for item, said in found:
+        lines = _explained(item)
+        if set(said) != {item.via}:
+            words = " and ".join(
+                via if len(said) == 1 else f"{via} for {count} tracks"
+                for via, count in sorted(said.items())
+            )
+            lines.insert(1, f"  the plan says {words}; with the data of now {item.via}")
+        typer.echo("\n".join(lines))
+    for entry in silent:
+        typer.echo(
+            f"{entry.origin} > {entry.region} ({entry.scope or 'no class'}): the plan says"
+            f" {entry.via}; with the data of now nobody watches there"
+        )
+
+
+def _explained(item: Explanation) -> list[str]:
     """A decision and what stood beside it."""
     cost = "-" if item.cost is None else f"{item.cost:.3g}"
     what = f"{item.origin} > {item.region} ({item.scope or 'no class'})"

@@ -67,9 +67,7 @@ def report(
     moment = gold.until()
     if moment is None:
         before = "" if last is None else f" up to {last}"
-        raise UsageError(
-            f"{lake} has no gold tables with rows{before}: `laps-analytics build` first"
-        )
+        raise UsageError(f"{lake} has no rows of gold{before}: `laps-analytics build` first")
     if first is not None and moment.date() < first:
         raise UsageError(f"{lake} has no rows since {first}: its last day is {moment:%Y-%m-%d}")
     made = make_report(gold, title=title, plan=shown)

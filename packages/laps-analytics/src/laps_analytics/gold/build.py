@@ -22,6 +22,7 @@ from laps_analytics.errors import UsageError
 from laps_analytics.gold import recipes
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.inputs import Inputs, came, days_of, gold_name, note, require_days
+from laps_analytics.gold.kept import keep, kept
 from laps_analytics.gold.recipes import RECIPES, Scene
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
@@ -93,11 +94,14 @@ def build(
     """Build what is stale of some days (None: of all that silver has), table by table.
 
     ``tables`` builds only some; what they stand on should be built before. ``again`` builds days
-    that are not stale too. ``now_us`` is when a bill is closed.
+    that are not stale too. ``now_us`` is when a bill is closed. Dimensions are kept in the lake:
+    without any, those that it was given last count.
     """
     chosen, names = to_build(lake, days, tables)
     moment = int(time.time() * 1e6) if now_us is None else now_us
-    facts = dimensions or Dimensions()
+    if dimensions is not None:
+        keep(lake, dimensions)
+    facts = dimensions or kept(lake) or Dimensions()
     done: list[Built] = []
     work = _Work(spark, lake, facts, moment, Inputs(lake))
     try:

@@ -113,6 +113,16 @@ class Dimensions:
             "classes": {name: asdict(limits) for name, limits in sorted(self.classes.items())},
         }
 
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Dimensions:
+        """What :meth:`as_dict` gave."""
+        return cls(
+            tracks={name: TrackFacts(*facts) for name, facts in plain["tracks"].items()},
+            relays=dict(plain["relays"]),
+            links={_link(name, "links"): bps for name, bps in plain["links"].items()},
+            classes={name: ClassLimits(**limits) for name, limits in plain["classes"].items()},
+        )
+
 
 def _from_plain(plain: Mapping[str, Any], where: str) -> Dimensions:
     known = {"class", "track", "relay", "link"}

@@ -38,7 +38,7 @@ from urllib.parse import unquote
 
 from laps_analytics.errors import ConflictError, LakeError, OutputError
 
-__all__ = ["DataFile", "Lake", "Snapshot", "Table", "writing"]
+__all__ = ["DataFile", "Lake", "Snapshot", "Table", "create_file", "writing"]
 
 _FORMAT: Final = 1
 _DIGITS: Final = 20
@@ -101,7 +101,7 @@ class Lake:
                 )
             with writing(root):
                 root.mkdir(parents=True, exist_ok=True)
-                _create(mark, json.dumps({"laps_lake": _FORMAT}), again=True)
+                create_file(mark, json.dumps({"laps_lake": _FORMAT}), again=True)
         try:
             found = json.loads(mark.read_text())
         except (OSError, ValueError) as error:
@@ -184,7 +184,7 @@ class Table:
             "batches": dict(seen.batches),
             "meta": dict(seen.meta),
         }
-        _create(self._log / f"{version:0{_DIGITS}}.sum", json.dumps(plain), again=True)
+        create_file(self._log / f"{version:0{_DIGITS}}.sum", json.dumps(plain), again=True)
 
     def history(self) -> list[dict[str, Any]]:
         """The entries of the log that are kept, oldest first, each with its version and time."""
@@ -238,7 +238,7 @@ class Table:
             version = base.version + 1
             self._log.mkdir(parents=True, exist_ok=True)
             try:
-                _create(self._log / f"{version:0{_DIGITS}}.json", json.dumps(entry))
+                create_file(self._log / f"{version:0{_DIGITS}}.json", json.dumps(entry))
             except FileExistsError:
                 for file in added:
                     (self.root / file.path).unlink(missing_ok=True)
@@ -397,7 +397,7 @@ def _exists(path: Path) -> bool:
         raise LakeError(f"{path} cannot be looked at: {error.strerror or error}") from None
 
 
-def _create(path: Path, text: str, *, again: bool = False) -> None:
+def create_file(path: Path, text: str, *, again: bool = False) -> None:
     """A file that appears whole; ``FileExistsError`` if it is there already."""
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:

@@ -30,6 +30,8 @@ _UNKNOWN_BPS: Final = 1e15
 class Assembled:
     """What a plan is made from, and what was thought on the way."""
 
+    until_us: int
+    """The end of the time that was looked at."""
     network: Network
     tracks: Sequence[Track]
     spread_ms: Floats
@@ -68,6 +70,7 @@ def assemble(
     )
     network = _links(nodes, index, rtt, loss, settings, facts)
     return Assembled(
+        until_us=observed.at_us,
         network=network,
         tracks=tracks,
         spread_ms=_spread(series, ahead, len(index)),

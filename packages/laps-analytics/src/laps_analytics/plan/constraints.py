@@ -24,6 +24,7 @@
     limit_loss = 0.005              # a Via's way loses at most this share, or no more than direct
     deny_countries = ["XX"]
     allow_countries = ["DE", "FR"]
+    undeclared = "deny"             # a link without `countries` counts as passing a denied one
     via_regions = ["eu-west"]
     disjoint = true                 # only with a second Via
 
@@ -148,6 +149,11 @@ class _Reader:
                     poor_price=self.number(weights, "poor_price", base.poor_price, "weights"),
                 ),
                 edges_as_vias=self.truth(plain, "edges_as_vias", False, ""),
+                undeclared=frozenset(
+                    name
+                    for name, row in self.table(plain, "class", None).items()
+                    if self.strict(row, f"class.{name}")
+                ),
             ),
             lifetime_us=self.whole(plain, "lifetime_s", 900, 1, 86_400) * 1_000_000,
             within=self.number(price, "within", 0.2, "price"),
@@ -166,7 +172,7 @@ class _Reader:
     def rule(self, row: object, place: str) -> ClassRule:
         known = {
             *("slack", "extra_ms", "limit_ms", "limit_loss", "disjoint"),
-            *("deny_countries", "allow_countries", "via_regions"),
+            *("deny_countries", "allow_countries", "via_regions", "undeclared"),
         }
         plain = self.as_table(row, place)
         self.only(plain, known, place)
@@ -186,6 +192,16 @@ class _Reader:
             via_regions=self.words(plain, "via_regions", place),
             disjoint=self.truth(plain, "disjoint", False, place),
         )
+
+    def strict(self, plain: Mapping[str, Any], place: str) -> bool:
+        """Whether a class does without links of which nobody says where they pass."""
+        value = plain.get("undeclared", "allow")
+        if value not in ("allow", "deny"):
+            raise self.fault(f"{place}.undeclared", f"{value!r} is not allow or deny")
+        if value == "deny" and not {"deny_countries", "allow_countries"} & plain.keys():
+            words = "there is nothing to deny without deny_countries or allow_countries"
+            raise self.fault(f"{place}.undeclared", words)
+        return bool(value == "deny")
 
     def node_facts(self, row: object, place: str) -> NodeFacts:
         plain = self.as_table(row, place)

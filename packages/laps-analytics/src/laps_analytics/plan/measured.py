@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from laps_analytics.errors import PlanError
 from laps_analytics.gold.build import gold_name
 from laps_analytics.lake import Lake
 from laps_analytics.plan.core.measure import Verdict, Window, matched
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.reading import batches, between, summed
 
-__all__ = ["METRICS", "accepted_at", "before_and_after"]
+__all__ = ["METRICS", "WAN_METRICS", "before_and_after", "hours_after"]
 
 METRICS: Final = {
     "latency": "latency_p95_ms",
@@ -23,6 +22,13 @@ METRICS: Final = {
     "stalls": "stall_ratio",
 }
 """What is compared, and the column of ``qoe_region_1m``."""
+
+WAN_METRICS: Final = {
+    "wan": ("wan_bytes", "delivered"),
+    "copies": ("wan_bytes", "ideal_wan_bytes"),
+}
+"""What plans make small: bytes between regions by bytes that clients got, and by what one copy for
+each region would need (the duplication factor). Of everything: a copy serves several regions."""
 
 _HOUR_US: Final = 3_600_000_000
 _ALL: Final = Part()
@@ -40,36 +46,26 @@ class _Hour(NamedTuple):
     """Sum of the value, times the reports that it is of."""
 
 
-def accepted_at(lake: Lake, plan_id: str, version: int) -> int:
-    """When the first relay followed a version of a plan, microseconds since 1970."""
-    columns = ("ts", "plan_id", "plan_version", "outcome")
-    times = []
-    for rows in batches(lake.table("silver/policy_applied"), columns, times=("ts",)):
-        wanted = pc.and_(
-            pc.and_(pc.equal(rows["plan_id"], plan_id), pc.equal(rows["plan_version"], version)),
-            pc.equal(rows["outcome"], "accepted"),
-        )
-        first = pc.min(rows.filter(wanted)["ts"]).as_py()
-        if first is not None:
-            times.append(int(first))
-    if not times:
-        raise PlanError(f"no relay has reported that it follows {plan_id} version {version}")
-    return min(times)
-
-
 def before_and_after(
-    lake: Lake, at_us: int, *, days: int = 14, settle_us: int = 60_000_000
+    lake: Lake,
+    at_us: int,
+    *,
+    days: int = 14,
+    settle_us: int = 60_000_000,
+    counts: Callable[[int], bool] = lambda _: True,
 ) -> dict[str, dict[Part, Verdict]]:
     """By metric and part: hours before a moment against those after it.
 
     Parts are all, each region, and each class in a region that has more than one. With many of them
     one would look worse by chance, so the more regions there are, the surer a verdict about one has
-    to be (Bonferroni), and so for the classes in regions.
+    to be (Bonferroni), and so for the classes in regions. Of the hours after the moment only those
+    count for which ``counts`` says so. What goes between regions is judged as a whole.
     """
     begin = at_us - days * 24 * _HOUR_US
     found: dict[str, dict[Part, Verdict]] = {}
     for metric, column in METRICS.items():
-        parts = _parts(_hours(lake, column, begin, at_us, settle_us))
+        hours = _hours(lake, column, begin, at_us, settle_us)
+        parts = _parts([hour for hour in hours if not hour.after or counts(hour.at_us)])
         regions = sum(1 for part in parts if part.region is not None and part.scope is None)
         classes = sum(1 for part in parts if part.scope is not None)
         found[metric] = {
@@ -82,7 +78,62 @@ def before_and_after(
             )
             for part, hours in sorted(parts.items(), key=lambda item: _order(item[0]))
         }
-    return found
+    return found | _wan(lake, begin, at_us, settle_us, counts)
+
+
+def hours_after(lake: Lake, at_us: int, *, settle_us: int = 60_000_000) -> list[int]:
+    """The hours after a moment of which viewers reported anything."""
+    hours = _hours(lake, "reports", at_us, at_us, settle_us)
+    return sorted({hour.at_us for hour in hours if hour.after})
+
+
+def _wan(
+    lake: Lake, begin: int, at_us: int, settle_us: int, counts: Callable[[int], bool]
+) -> dict[str, dict[Part, Verdict]]:
+    """What plans make small, by hours; nothing without the tables that say it."""
+    sums: dict[tuple[bool, int], dict[str, float]] = {}
+    fanout = ("track_bytes", "wan_bytes", "ideal_wan_bytes")
+    for table, columns in (("track_fanout_5m", fanout), ("traffic_1m", ("delivered",))):
+        parts = _bytes(lake, table, columns, begin, at_us, settle_us)
+        rows = summed(parts, ("after", "hour"), columns)
+        for row in [] if rows is None else rows.to_pylist():
+            found = sums.setdefault((row["after"], row["hour"]), {})
+            found.update({name: float(row[name] or 0) for name in columns})
+    windows: dict[str, dict[bool, list[Window]]] = {}
+    for (after, hour), found in sorted(sums.items()):
+        for metric, (top, bottom) in WAN_METRICS.items():
+            if (after and not counts(hour)) or top not in found or not found.get(bottom):
+                continue
+            demand = found["track_bytes"]
+            window = Window(hour, demand, found[top] / found[bottom])
+            windows.setdefault(metric, {}).setdefault(after, []).append(window)
+    return {
+        metric: {_ALL: matched(by.get(False, []), by.get(True, []))}
+        for metric, by in windows.items()
+    }
+
+
+def _bytes(
+    lake: Lake, name: str, columns: tuple[str, ...], begin: int, at_us: int, settle_us: int
+) -> Iterator[pa.Table]:
+    """Rows of a table before and after; ``delivered`` is what relays sent to their clients."""
+    clients = columns == ("delivered",)
+    names = ("window_start", *(("out_peer", "out_bytes") if clients else columns))
+    for rows in batches(lake.table(gold_name(name)), names, times=("window_start",)):
+        chosen = rows
+        if clients:
+            chosen = rows.filter(pc.equal(pc.coalesce(rows["out_peer"], ""), ""))
+            chosen = chosen.rename_columns(["window_start", "out_peer", "delivered"])
+        for after, first, last in (
+            (False, begin, at_us - 1),
+            (True, at_us + settle_us, 1 << 62),
+        ):
+            part = between(chosen, "window_start", first, last)
+            hour = pc.multiply(pc.divide(part["window_start"], _HOUR_US), _HOUR_US)
+            values = {column: pc.coalesce(part[column], 0) for column in columns}
+            yield pa.table(
+                {"after": pa.repeat(pa.scalar(after), part.num_rows), "hour": hour, **values}
+            )
 
 
 def _order(part: Part) -> tuple[bool, str, str]:
@@ -93,7 +144,7 @@ def _hours(lake: Lake, column: str, begin: int, at_us: int, settle_us: int) -> l
     """Sums over the minutes: as many as hours, regions and classes, whatever tenants there are."""
 
     def parts() -> Iterator[pa.Table]:
-        names = ("window_start", "region", "class", "reports", column)
+        names = tuple(dict.fromkeys(("window_start", "region", "class", "reports", column)))
         table = lake.table(gold_name("qoe_region_1m"))
         for rows in batches(table, names, times=("window_start",)):
             known = pc.and_(pc.is_valid(rows[column]), pc.greater(rows["reports"], 0))

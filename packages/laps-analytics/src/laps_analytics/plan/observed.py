@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from laps_analytics.errors import PlanError
+from laps_analytics.errors import GateError, PlanError
 from laps_analytics.gold.build import gold_name
 from laps_analytics.gold.gate import Gate
 from laps_analytics.lake import Lake
@@ -29,7 +29,16 @@ from laps_analytics.lake.table import DataFile
 from laps_analytics.plan.core.predict import LOOKED_AT, WINDOW_US, tried
 from laps_analytics.plan.reading import batches, between, summed
 
-__all__ = ["MOST_WAYS", "HopRow", "NodeRow", "Observed", "gate_of", "observe"]
+__all__ = [
+    "MOST_WAYS",
+    "HopRow",
+    "NodeRow",
+    "Observed",
+    "gate_of",
+    "known_relays",
+    "observe",
+    "require_fresh",
+]
 
 HISTORY_DAYS: Final = 8
 MOST_WAYS: Final = 2_000_000
@@ -127,6 +136,46 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
             for row in red
         ],
     )
+
+
+def known_relays(lake: Lake, *, at_us: int) -> frozenset[str]:
+    """Who was in the network at any time of the last days; see :data:`HISTORY_DAYS`."""
+    first, last = _day(at_us - HISTORY_DAYS * 86_400_000_000), _day(at_us)
+    found: set[str] = set()
+    for part in batches(
+        lake.table(gold_name("topology_snapshot")),
+        ("kind", "node"),
+        where=lambda file: first <= file.partition["dt"] <= last,
+    ):
+        found.update(pc.unique(part.filter(pc.equal(part["kind"], "node"))["node"]).to_pylist())
+    return frozenset(found)
+
+
+def require_fresh(observed: Observed, *, now_us: int, max_age_us: int) -> None:
+    """Raise :class:`GateError` if what was observed is not of now.
+
+    What lies ahead is refused as well: a clock that is wrong would make old data look new for long.
+    """
+    age = now_us - observed.at_us
+    if abs(age) <= max_age_us:
+        return
+    until = f"the newest data is of {_when(observed.at_us):%Y-%m-%d %H:%M} UTC"
+    if age < 0:
+        raise GateError(
+            f"{until}, {_long(-age)} ahead: a clock is wrong, of a relay or of this machine"
+        )
+    raise GateError(
+        f"{until}, {_long(age)} old, and {_long(max_age_us)} is the most for a plan: see whether"
+        " telemetry arrives, run `laps-analytics ingest` and `build`, or say with --max-age what is"
+        " new enough"
+    )
+
+
+def _long(us: int) -> str:
+    minutes = us // 60_000_000
+    if minutes < 120:
+        return f"{minutes} minutes"
+    return f"{minutes // 60} hours" if minutes < 2880 else f"{minutes // 1440} days"
 
 
 def _newest(lake: Lake, days: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -32,13 +32,20 @@ def trials_of(plan: Plan) -> list[PlanEntry]:
 
 
 def judged(
-    lake: Lake, plan: Plan, at_us: int, *, days: int = 14, settle_us: int = 60_000_000
+    lake: Lake,
+    plan: Plan,
+    at_us: int,
+    *,
+    days: int = 14,
+    settle_us: int = 60_000_000,
+    counts: Callable[[int], bool] = lambda _: True,
 ) -> list[tuple[PlanEntry, dict[str, Verdict]]]:
     """Each trial, and by metric: hours before a moment against those after it.
 
     A trial is about few tracks, so it is measured by their viewers' own reports: the mean delay
     behind live, and the share of time that playback stalled. The more trials there are, the surer
-    a verdict about one has to be (Bonferroni).
+    a verdict about one has to be (Bonferroni). Of the hours after the moment only those count for
+    which ``counts`` says so.
     """
     trials = trials_of(plan)
     if not trials:
@@ -51,7 +58,7 @@ def judged(
         verdicts = {
             metric: matched(
                 _windows([row for row in rows if not row["after"]], *columns),
-                _windows([row for row in rows if row["after"]], *columns),
+                _windows([row for row in rows if row["after"] and counts(row["hour"])], *columns),
                 level=1 - 0.05 / len(trials),
             )
             for metric, columns in _METRICS.items()

@@ -112,8 +112,8 @@ def _daily_peaks(context: Context, shown: pd.DataFrame) -> dict[tuple[str, str, 
 
     Day by day, and only of what is shown: minutes are by far the largest table.
     """
-    gold, found = context.gold, []
-    relays = set(shown["relay"])
+    gold, relays = context.gold, set(shown["relay"])
+    peaks: dict[tuple[str, str, str], dict[pd.Timestamp, float]] = {}
     for day in gold.days("traffic_1m", _HISTORY):
         rows = gold.of_days("traffic_1m", _MINUTES, days=(day,), where={"relay": relays})
         fives = [rows["relay"], rows["out_peer"], rows["window_start"].dt.floor("5min")]
@@ -127,9 +127,6 @@ def _daily_peaks(context: Context, shown: pd.DataFrame) -> dict[tuple[str, str, 
             else:
                 part = of_relay[of_relay.index.get_level_values(0) == row.peer]
             if len(part):
-                key = (row.kind, row.relay, row.peer)
-                found.append((key, pd.Timestamp(day), float(part.max()) * 8 / 300))
-    peaks: dict[tuple[str, str, str], dict[pd.Timestamp, float]] = {}
-    for key, at, peak in found:
-        peaks.setdefault(key, {})[at] = peak
+                days = peaks.setdefault((row.kind, row.relay, row.peer), {})
+                days[pd.Timestamp(day)] = float(part.max()) * 8 / 300
     return {key: pd.Series(days) for key, days in peaks.items()}

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from laps_analytics.errors import PlanError
 from laps_analytics.plan.core.compose import Made, in_force, make, place, snapshot_hash
 from laps_analytics.plan.core.demand import Track, aggregate, cells, scaled
-from laps_analytics.plan.core.explain import explain
+from laps_analytics.plan.core.explain import declared_legs, explain
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE
 from laps_analytics.plan.core.rules import Policy
 from laps_analytics.plan.core.trees import figures, trees_of
-from laps_analytics.plan.core.verify import left_out, verify
+from laps_analytics.plan.core.verify import check, left_out, verify
 from laps_wire.plan import ClassRule, HardConstraints, Plan, canonical
 from testkit.planning import line_network, random_case, random_network
 
@@ -127,6 +127,28 @@ def test_a_link_whose_path_passes_a_country_is_not_used() -> None:
     ends = Policy(hard=HardConstraints(classes={"": ClassRule(deny_countries=("US",))}))
     (entry,) = planned(OCEAN, ends, track()).plan.entries
     assert str(entry.via) == "0.0:0.6"
+
+
+def test_a_link_that_nobody_declared_is_not_used_if_the_class_says_so() -> None:
+    rule = ClassRule(deny_countries=("CA",))
+    hard = HardConstraints(classes={"": rule})
+    free = planned(OCEAN, Policy(hard=hard), track())
+    (entry,) = free.plan.entries
+    assert declared_legs(free.draft) == (4, 0)
+    strict = Policy(hard=hard, undeclared=frozenset({""}))
+    nothing = planned(OCEAN, strict, track())
+    assert nothing.plan.entries == ()
+    assert check(nothing.plan, OCEAN, [track()], undeclared=strict.undeclared)[0] == []
+    links = {(a, b): frozenset({"US", "EU"}) for a in range(8) for b in range(a)}
+    declared = replace(OCEAN, countries=links)
+    made = planned(declared, strict, track())
+    assert made.plan.entries == (entry,)
+    assert declared_legs(made.draft) == (4, 4)
+    assert check(made.plan, declared, [track()], undeclared=strict.undeclared)[0] == []
+    via = OCEAN.index[str(entry.via)]
+    lacking = replace(OCEAN, countries={k: v for k, v in links.items() if k != (via, 0)})
+    (other,) = planned(lacking, strict, track()).plan.entries
+    assert other.via != entry.via
 
 
 def test_a_way_that_loses_too_much_is_not_taken_and_loss_has_a_price() -> None:

@@ -10,7 +10,7 @@ from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.rules import Policy
-from laps_analytics.plan.core.verify import left_out, verify
+from laps_analytics.plan.core.verify import check, left_out, verify
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints, Plan, PlanEntry
 from testkit.planning import line_network
@@ -90,6 +90,31 @@ def test_the_path_of_a_link_and_a_relay_that_drains_are_seen() -> None:
     passing = replace(NETWORK, countries={(5, 0): frozenset({"CA", "EU"})})
     assert found(with_rule(deny_countries=("CA",)), passing) == {"country"}
     assert found(PLAN, NETWORK.drained([str(ENTRY.via)])) == {"node"}
+
+
+def test_a_link_that_nobody_declared_passes_what_is_denied_if_the_class_says_so() -> None:
+    plan = with_rule(deny_countries=("CA",))
+    links = {(a, b): frozenset({"US", "EU"}) for a in range(8) for b in range(a)}
+    declared = replace(NETWORK, countries=links)
+    second = NETWORK.index[str(ENTRY.fallback)]
+    via = NETWORK.index[str(ENTRY.via)]
+
+    def faults(network: Network, plan: Plan = plan) -> set[str]:
+        return {item.constraint for item in check(plan, network, [TRACK], undeclared=["gold"])[0]}
+
+    assert found(plan) == set()
+    assert faults(NETWORK) == {"country", "disjoint"}
+    assert faults(declared) == set()
+    for a, b, word in ((via, 0, "country"), (via, 3, "country"), (second, 0, "disjoint")):
+        lacking = {pair: said for pair, said in links.items() if pair != (max(a, b), min(a, b))}
+        assert faults(replace(NETWORK, countries=lacking)) == {word}
+    # Hub and spoke over such a link is not allowed either: the plan must name a Via.
+    few = replace(TRACK, viewers={2: 5})
+    lacking = {pair: said for pair, said in links.items() if pair != (2, 0)}
+    silent = replace(plan, entries=())
+    assert not check(silent, declared, [few], undeclared=["gold"])[1]
+    (left,) = check(silent, replace(NETWORK, countries=lacking), [few], undeclared=["gold"])[1]
+    assert (left.constraint, left.reason) == ("country", "")
 
 
 @pytest.mark.parametrize(

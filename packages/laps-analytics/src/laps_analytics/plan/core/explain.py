@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,16 @@ from laps_analytics.plan.core.network import Floats
 from laps_analytics.plan.core.place import DIRECT, Draft
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["Alternative", "Change", "Explanation", "diff", "explain"]
+__all__ = [
+    "Alternative",
+    "Change",
+    "Explanation",
+    "declared_legs",
+    "diff",
+    "explain",
+    "said_of",
+    "unwatched",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +127,63 @@ def _alternative(via: str, cost: float, now: float, bound: str) -> Alternative:
         return Alternative(via=via, cost=None, extra=None, bound=bound)
     extra = cost / now - 1 if np.isfinite(now) and now > 0 else None
     return Alternative(via=via, cost=cost, extra=extra, bound="")
+
+
+def said_of(plan: Plan, made: Draft, number: int) -> dict[str, int]:
+    """What a plan says of a cell: Via ("direct" if nothing) to how many of its tracks."""
+    cell = made.cells[number]
+    group = made.groups[cell.group]
+    table = _by_key(plan)
+    origin = made.network.nodes[group.origin].id
+    found: dict[str, int] = {}
+    for key in group.keys:
+        entry = table.get((origin, cell.region, key))
+        if entry is None:
+            entry = table.get((origin, cell.region, group.scope))
+        via = "direct" if entry is None else str(entry.via)
+        found[via] = found.get(via, 0) + 1
+    return found
+
+
+def unwatched(plan: Plan, made: Draft) -> list[PlanEntry]:
+    """Entries of a plan of whose tracks a draft has none."""
+    there: set[tuple[str, str, int | str]] = set()
+    for cell in made.cells:
+        group = made.groups[cell.group]
+        origin = made.network.nodes[group.origin].id
+        keys: tuple[int | str, ...] = (*group.keys, group.scope)
+        there.update((origin, cell.region, key) for key in keys)
+    return [
+        entry
+        for entry in plan.entries
+        if there.isdisjoint((str(entry.origin), entry.region, key) for key in _keys(entry))
+    ]
+
+
+def _by_key(plan: Plan) -> Mapping[tuple[str, str, int | str], PlanEntry]:
+    return {
+        (str(entry.origin), entry.region, key): entry
+        for entry in plan.entries
+        for key in _keys(entry)
+    }
+
+
+def _keys(entry: PlanEntry) -> Sequence[int | str]:
+    """The tracks of an entry, or its class."""
+    return (entry.scope,) if entry.tracks is None else entry.tracks
+
+
+def declared_legs(made: Draft) -> tuple[int, int]:
+    """How many links a draft uses, and of how many somebody declared which countries they pass."""
+    used: set[tuple[int, int]] = set()
+    for cell, via in zip(made.cells, made.via, strict=True):
+        group = made.groups[cell.group]
+        source = group.origin if via == DIRECT else via
+        legs = [(source, group.targets[member]) for member in cell.members]
+        used.update((min(leg), max(leg)) for leg in [*legs, (group.origin, source)])
+    used = {(a, b) for a, b in used if a != b}
+    said = {(min(pair), max(pair)) for pair in made.network.countries}
+    return len(used), len(used & said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,12 @@ def faults(
     origin: int,
     targets: Sequence[int],
     rule: ClassRule,
+    strict: bool = False,
 ) -> list[tuple[str, str]]:
-    """Constraints that a way from the origin over a Via breaks, and how."""
+    """Constraints that a way from the origin over a Via breaks, and how.
+
+    With ``strict`` a path that nobody declared passes what is denied.
+    """
     if via not in network.index:
         return [("node", f"{via} is not there")]
     row = network.index[via]
@@ -39,7 +43,7 @@ def faults(
     for target in targets:
         way = f"{network.nodes[target].id} over {via}"
         for a, b in ((origin, row), (row, target)):
-            if names := passes(network, a, b, rule):
+            if names := passes(network, a, b, rule, strict):
                 link = f"{network.nodes[a].id} to {network.nodes[b].id}"
                 found.append(("country", f"{link} passes {names}"))
         direct = float(network.rtt_ms[origin, target])
@@ -56,8 +60,10 @@ def faults(
     return found
 
 
-def passes(network: Network, a: int, b: int, rule: ClassRule) -> str:
+def passes(network: Network, a: int, b: int, rule: ClassRule, strict: bool = False) -> str:
     """The countries that the path of a link passes, if one of them is not allowed."""
+    if strict and (a, b) not in network.countries and (b, a) not in network.countries:
+        return "what nobody declared"
     ends = {network.nodes[a].country, network.nodes[b].country}
     passed = network.path_countries(a, b) - ends
     return "" if not passed or _may_pass(passed, rule) else ", ".join(sorted(passed))

@@ -47,6 +47,8 @@ class Policy:
     weights: Weights = field(default_factory=Weights)
     edges_as_vias: bool = False
     """Whether Edges may be Vias for others."""
+    undeclared: frozenset[str] = frozenset()
+    """Classes for which a link whose countries nobody declared passes a denied one."""
 
     def rule(self, scope: str) -> ClassRule:
         """What holds for a class; for one that nobody named, what holds by default."""
@@ -106,7 +108,10 @@ class Choices:
             allowed = None if rule.allow_countries is None else set(rule.allow_countries)
             denied = set(rule.deny_countries)
             network = self.network
-            links = np.zeros((network.size, network.size), dtype=bool)
+            links = np.full((network.size, network.size), scope in self.policy.undeclared)
+            np.fill_diagonal(links, False)
+            for a, b in network.countries:
+                links[a, b] = links[b, a] = False
             for (a, b), passed in network.countries.items():
                 # The ends of a link are relays, and judged as such.
                 between = passed - {network.nodes[a].country, network.nodes[b].country}

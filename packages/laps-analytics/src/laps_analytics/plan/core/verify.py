@@ -58,12 +58,14 @@ def check(
     previous: Plan | None = None,
     edges_as_vias: bool = False,
     hold: Collection[Part] = (),
+    undeclared: Collection[str] = (),
 ) -> tuple[list[Violation], list[LeftOut]]:
     """Everything that is wrong with a plan for this network and demand, and what it leaves out.
 
-    Of parts to ``hold`` somebody decided that relays may choose: a plan may be silent there.
+    Of parts to ``hold`` somebody decided that relays may choose: a plan may be silent there. For
+    classes in ``undeclared`` a link whose countries nobody declared passes a denied one.
     """
-    verifier = _Verifier(plan, network, list(tracks), edges_as_vias, hold)
+    verifier = _Verifier(plan, network, list(tracks), edges_as_vias, hold, undeclared)
     verifier.run(previous)
     return verifier.found, verifier.silent
 
@@ -109,12 +111,14 @@ class _Verifier:
         tracks: list[Track],
         edges_as_vias: bool,
         hold: Collection[Part],
+        undeclared: Collection[str],
     ) -> None:
         self.plan = plan
         self.network = network
         self.tracks = tracks
         self.kinds = ("via", "edge") if edges_as_vias else ("via",)
         self.hold = hold
+        self.undeclared = undeclared
         self.found: list[Violation] = []
         self.silent: list[LeftOut] = []
         self.answers = _answers(plan)
@@ -157,10 +161,11 @@ class _Verifier:
         return found
 
     def faults(
-        self, via: str, origin: int, targets: list[int], rule: ClassRule
+        self, via: str, origin: int, targets: list[int], scope: str
     ) -> list[tuple[str, str]]:
         """What forbids a Via for some targets."""
-        return faults(self.network, self.kinds, via, origin, targets, rule)
+        rule, strict = self.rule(scope), scope in self.undeclared
+        return faults(self.network, self.kinds, via, origin, targets, rule, strict)
 
     # Entries
 
@@ -173,7 +178,7 @@ class _Verifier:
                 continue
             where = f"{origin} > {region} ({track.scope or 'no class'})"
             rule = self.rule(track.scope)
-            for constraint, text in self.faults(str(entry.via), track.origin, targets, rule):
+            for constraint, text in self.faults(str(entry.via), track.origin, targets, track.scope):
                 self.say(constraint, where, text)
             if entry.scope != track.scope:
                 self.say("node", where, f"the entry is for the class {entry.scope!r}")
@@ -182,7 +187,7 @@ class _Verifier:
                     self.say("disjoint", where, "no second way")
                 continue
             second = str(entry.fallback)
-            for constraint, text in self.faults(second, track.origin, targets, rule):
+            for constraint, text in self.faults(second, track.origin, targets, track.scope):
                 kind = "disjoint" if rule.disjoint else constraint
                 self.say(kind, where, f"second way, {constraint}: {text}")
 
@@ -251,7 +256,7 @@ class _Verifier:
             return False
         return not rule.disjoint or any(
             self.carried.has_reserve(via, self._spots(other, decision.origin, targets, rate))
-            for other in self._allowed(decision.origin, targets, rule)
+            for other in self._allowed(decision.origin, targets, decision.scope)
             if other != via
         )
 
@@ -302,8 +307,8 @@ class _Verifier:
         """What speaks against hub and spoke; empty if nothing does."""
         if len(targets) > self.plan.constraints.max_fanout:
             return "fan-out"
-        rule = self.rule(decision.scope)
-        if any(passes(self.network, decision.origin, target, rule) for target in targets):
+        rule, strict = self.rule(decision.scope), decision.scope in self.undeclared
+        if any(passes(self.network, decision.origin, t, rule, strict) for t in targets):
             return "country"
         origin = self.name(decision.origin)
         spots: list[Spot] = [(origin,), *((origin, self.name(target)) for target in targets)]
@@ -314,7 +319,7 @@ class _Verifier:
     ) -> str:
         """Why a plan may say nothing here; empty if it may not."""
         rule = self.rule(decision.scope)
-        allowed = self._allowed(decision.origin, targets, rule)
+        allowed = self._allowed(decision.origin, targets, decision.scope)
         if len(allowed) < (2 if rule.disjoint else 1):
             return "no Via is allowed" if not allowed else "no second Via is allowed"
         rate = sum(track.rate_bps for track in mute)
@@ -365,22 +370,22 @@ class _Verifier:
             direct: list[Spot] = [(origin,), *((origin, self.name(target)) for target in targets)]
             return any(spot in self.full for spot in direct)
         via, rule = str(old.via), self.rule(decision.scope)
-        if self.faults(via, decision.origin, targets, rule):
+        if self.faults(via, decision.origin, targets, decision.scope):
             return True
         if any(spot in self.full for spot, _ in self._spots(via, decision.origin, targets, 0.0)):
             return True
         if not rule.disjoint:
             return False
-        if len(self._allowed(decision.origin, targets, rule)) < 2:
+        if len(self._allowed(decision.origin, targets, decision.scope)) < 2:
             return True
         # It had to have a second way, and what is planned now leaves no room for that.
         return not self._room(via, decision, targets, sum(track.rate_bps for track in tracks))
 
-    def _allowed(self, origin: int, targets: list[int], rule: ClassRule) -> list[str]:
+    def _allowed(self, origin: int, targets: list[int], scope: str) -> list[str]:
         return [
             node.id
             for node in self.network.nodes
-            if node.kind in self.kinds and not self.faults(node.id, origin, targets, rule)
+            if node.kind in self.kinds and not self.faults(node.id, origin, targets, scope)
         ]
 
 
