@@ -157,6 +157,8 @@ class PlaneFeed:
         """Begin a stream to all egress sets of the moment."""
         head = self._head(_STREAM, priority, ttl_ms)
         stream = FeedStream(self, self._state, self._entry(), head)
+        # Somebody has just been added to a set, and may hear of that behind this stream.
+        stream.stale = self._state.outdated.when(self) is not None
         self.open[stream] = None
         stream.start(now, priority, deadline, expires=ttl_ms > 0 or deadline is not None)
         return stream
