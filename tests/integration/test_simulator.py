@@ -102,6 +102,11 @@ def test_what_broke_of_a_kind_holds(seed: int, kind: str) -> None:
 
 
 @pytest.mark.seeds
+def test_a_via_that_comes_beside_a_control_server_is_not_faster_than_light() -> None:
+    hold([simulate_seed(4033, kind="planned")])
+
+
+@pytest.mark.seeds
 def test_a_stub_that_policy_refuses_asks_until_it_has_waited_and_its_parent_waits_then() -> None:
     hold([simulate_seed(22, relays=8, topology="random+stubs")])
 

@@ -346,12 +346,15 @@ def _insert(made: Scenario, draw: random.Random, when: float, number: int) -> tu
     """A Via that makes ways shorter."""
     relays = made.topology.relays
     near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
-    place = near[0].location
+    # Control servers stand nowhere. Between relays that do it must, too, or it would be faster than
+    # light, and nobody would believe in its ways.
+    beside = next((relay for relay in near if relay.location is not None), near[0])
+    place = beside.location
     spare = RelaySpec(
         name=f"v{number}",
         node_id=NodeId(0x64_0009_0000_0000 + number),
         relay_type=RelayType.VIA,
-        region=near[0].region,
+        region=beside.region,
         location=place,
     )
     links = tuple(
