@@ -21,6 +21,7 @@ from laps_analytics.gold.build import build, read_gold
 from laps_analytics.gold.churn import churn
 from laps_analytics.gold.common import finish
 from laps_analytics.gold.fanout import track_fanout
+from laps_analytics.gold.kept import kept
 from laps_analytics.gold.links import link_quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
@@ -125,6 +126,18 @@ def test_other_dimensions_make_only_those_tables_stale_that_use_them(
     }
     first = [row for row in rows_of(copy, "capacity_fc") if row["dt"] == DAYS[0]]
     assert not [row for row in first if row["kind"] == "relay" and row["capacity_bps"]]
+
+
+def test_dimensions_stay_in_the_lake_until_others_are_given(
+    spark: SparkSession, copy: Lake
+) -> None:
+    (without,) = build(spark, copy, [DAYS[0]], tables=["capacity_fc"])
+    assert without.days == ()
+    assert kept(copy) == DIMENSIONS
+    other = replace(DIMENSIONS, relays={})
+    (changed,) = build(spark, copy, [DAYS[0]], dimensions=other, tables=["capacity_fc"])
+    (again,) = build(spark, copy, [DAYS[0]], tables=["capacity_fc"])
+    assert (changed.days, again.days) == ((DAYS[0],), ())
 
 
 def test_shuffled_input_gives_the_same(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
