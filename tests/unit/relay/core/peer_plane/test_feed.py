@@ -215,6 +215,21 @@ def test_a_stream_that_does_not_end_should_go_on_anew() -> None:
     assert look(net, 10.0) == 0
 
 
+def test_a_stream_that_begins_while_somebody_comes_is_looked_at_too() -> None:
+    """Who was added in place may hear of that behind the stream, and there may be no other one."""
+    net, feed = make(2)
+    first = feed.open_stream(net.now, priority=1)
+    first.write(b"a")
+    net.plane.outdate(net.now, PLACE)
+    net.now += 0.1
+    first.write(b"b", True)
+    feed.open_stream(net.now, priority=1).write(b"c")
+    assert look(net, 0.4) == 1
+    assert look(net, 10.0) == 0
+    feed.open_stream(net.now, priority=1).write(b"d")
+    assert look(net, 10.0) == 0  # nobody has come
+
+
 def test_a_stream_that_has_lost_somebody_goes_on_when_there_is_a_way() -> None:
     net, feed = make(2)
     stream = feed.open_stream(net.now, priority=1)
