@@ -29,7 +29,6 @@ REGRESSIONS = (
     # These are among the 300; others are played by themselves.
     359,  # a packet with a new target is lost, and the next stream is faster than its repetition
     503,  # relays damped a link that they did not measure, and disagreed about it
-    669,  # a Via drains, and for a moment all peers of an o-relay refuse what was behind it
     3003,  # a policy forbids a way that nobody tells any more, and that is still in use
     3045,  # a relay that drains put its own tracks onto a Via, and two copies met behind it
 )

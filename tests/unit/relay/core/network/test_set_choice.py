@@ -168,15 +168,11 @@ def test_what_policy_forbids_is_told_at_once_and_loses_its_place(
     )
 
 
-def test_a_target_of_a_feed_keeps_its_place_for_a_while(host: Host, chooser: Chooser) -> None:
+def test_a_target_of_a_feed_keeps_no_place(host: Host, chooser: Chooser) -> None:
     host.ways = Assignment({}, {})
     record = feed()
-    assert chooser.choose(NOW, record, [FOUR]).homes == {}
     record.home[FOUR] = 1
-    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
-    record.kept[FOUR] = NOW + 1
-    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
-    assert chooser.choose(NOW + 1, record, [FOUR]).homes == {}
+    assert chooser.choose(NOW, record, [FOUR]).homes == {}
 
 
 # Refusals
@@ -196,27 +192,13 @@ def test_a_peer_that_refused_is_avoided(chooser: Chooser) -> None:
     assert chooser.choose(NOW, record, [FOUR]).unserved[FOUR].code is SnsRefusal.POLICY
 
 
-@pytest.mark.parametrize(
-    ("code", "homes"),
-    [
-        (SnsRefusal.NOT_ADVERTISED, {FOUR: 1}),
-        (SnsRefusal.TOO_MANY_HOPS, {}),
-        (SnsRefusal.TOO_MANY_SETS, {}),
-    ],
-)
-def test_a_place_at_the_peer_that_refused_is_kept_if_it_may_still_serve(
-    chooser: Chooser, code: SnsRefusal, homes: dict[NodeId, int]
-) -> None:
-    """It has lost its way, which may be through a relay that drains, and keeps its own place."""
+def test_a_place_at_the_peer_that_refused_is_not_kept(chooser: Chooser) -> None:
     record = transit()
     record.home[FOUR] = 1
-    assert not chooser.is_refused(record, FOUR, 1)
-    chooser.block(NOW, record, FOUR, TWO, code)
-    assert chooser.is_refused(record, FOUR, 1)
-    assert not chooser.is_refused(record, FOUR, 2)
+    chooser.block(NOW, record, FOUR, TWO, SnsRefusal.NOT_ADVERTISED)
     choice = chooser.choose(NOW, record, [FOUR])
     assert choice == Choice(
-        homes, {}, {FOUR: Unserved(SnsRefusal.NOT_ADVERTISED, f"refused by {TWO}", NOW + 0.2)}
+        {}, {}, {FOUR: Unserved(SnsRefusal.NOT_ADVERTISED, f"refused by {TWO}", NOW + 0.2)}
     )
 
 

@@ -51,12 +51,6 @@ def test_a_target_that_arrives_where_all_others_have_gone() -> None:
     assert steps == [Step(2, NONE, False, ids(1))]
 
 
-def test_a_target_that_its_peer_must_look_at_again_replaces_its_set() -> None:
-    same = {1: ids(1, 2), 2: ids(3)}
-    steps = plan(same, same, wanted=ids(1, 2, 3), moved=ids(1))
-    assert steps == [Step(1, ids(1, 2), True, ids(1, 2))]
-
-
 def test_everything_anew() -> None:
     same = {1: ids(1), 2: ids(2)}
     assert plan(same, same, wanted=ids(1, 2), moved=NONE, renew=True) == [

@@ -128,54 +128,6 @@ def test_a_target_that_keeps_its_place() -> None:
     assert bench.record.unserved == {A: LOST}
 
 
-def refused_at_its_place(bench: Bench, *others: NodeId) -> None:
-    """A has no way any more, and keeps the place at the peer that has refused it."""
-    bench.switch({A: 1, **dict.fromkeys(others, 1)})
-    bench.chooser.block(NOW, bench.record, A, NodeId(2), SnsRefusal.NOT_ADVERTISED)
-    assert bench.switch({A: 1}, A)
-    bench.record.kept[A] = NOW + 1
-    assert bench.sent == {1: {1: nodes(A, *others)}}
-    assert bench.record.displaced == {A}
-    # The refusal is old, and there is still no way.
-    bench.record.blocks.clear()
-    assert bench.switch({A: 1}, A)
-    assert (bench.record.displaced, bench.record.home[A]) == ({A}, 1)
-
-
-def test_who_kept_a_place_where_it_was_refused_gets_a_new_set_there() -> None:
-    """The peer has told that it does not serve it, so it does not look at the old one again."""
-    bench = Bench()
-    refused_at_its_place(bench, B)
-    assert bench.switch({A: 1})
-    assert bench.sent == {1: {1: nodes(A, B), 2: nodes(A, B)}}
-    assert list(bench.record.retired) == [(1, 1)]
-    assert not bench.record.displaced
-    assert not bench.record.kept
-    assert bench.switch({A: 1})
-    assert list(bench.sent[1]) == [1, 2]
-
-
-def test_who_was_refused_is_not_served_where_no_new_set_is_taken() -> None:
-    bench = Bench()
-    refused_at_its_place(bench, B)
-    bench.relay.max_sets[1] = 1
-    assert not bench.switch({A: 1})
-    assert bench.sent == {1: {1: nodes(B)}}
-    assert bench.record.home == {B: 1}
-    assert bench.record.displaced == {A}
-    assert bench.record.avoided(A) == {NodeId(2)}
-
-
-def test_the_same_if_nobody_else_is_in_the_set() -> None:
-    bench = Bench()
-    refused_at_its_place(bench)
-    bench.relay.max_sets[1] = 1
-    assert not bench.switch({A: 1})
-    assert bench.sent == {}
-    assert not bench.record.current
-    assert not bench.record.home
-
-
 def test_a_peer_that_takes_no_more_sets_is_avoided_and_nothing_has_changed() -> None:
     bench = Bench()
     bench.switch({A: 1})

@@ -1,11 +1,7 @@
 """Which session each target of an ingress gets, or why it gets none.
 
-A target that is left without a way keeps its place for a while, also where the peer has refused it
-because its own way is lost: that way may go through a relay that drains, and it works until the
-relay has gone. Of a peer's set the sender is told: it has another way already, or finds one, and
-what it has sent before is not lost. The o-relay itself has nobody to tell. It may be refused by all
-its peers for a moment, until they have found another way; so it goes on, too, and when it tries one
-again there is a new set, because who has refused a target does not look at it again in the old one.
+A target of a peer's set that is left without a way keeps its place for a while, and the sender is
+told: it has another way already, or finds one, and what it has sent before is not lost.
 
 **Only the o-relay looks for another way.** When a node is lost, relays hear of it one after the
 other, and what they know of longer ways may be as dead as the way that they had. If each of them
@@ -86,7 +82,7 @@ class Chooser:
                     SnsRefusal.TOO_MANY_HOPS, f"{record.hops - 1} sets lead here", now
                 )
             elif not record.is_feed and not self._host.may_serve(record.ingress.session, target):
-                self._keep(now, record, target, choice)
+                self._keep(record, target, choice)
                 choice.unserved[target] = Unserved(
                     SnsRefusal.NOT_ADVERTISED, "not advertised to this peer", now
                 )
@@ -121,11 +117,6 @@ class Chooser:
     def may_stay(self, record: IngressRecord, target: NodeId, session: int) -> bool:
         """Whether streams that began on a session may go on to a target: policy can forbid it."""
         return self._length(record, self._host.node_of(session), target) is not None
-
-    def is_refused(self, record: IngressRecord, target: NodeId, session: int) -> bool:
-        """Whether the peer of a session does not serve a target: it must be asked anew."""
-        avoid = record.avoided(target)
-        return bool(avoid) and self._host.node_of(session) in avoid
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
         """Let be tried what has waited long enough: peers that refused, ways that are longer.
@@ -162,7 +153,7 @@ class Chooser:
             if isinstance(hop, NodeId) and not record.is_feed:
                 hop = self._steady(now, record, target, hop)
                 if isinstance(hop, Refusal):
-                    self._keep(now, record, target, choice)
+                    self._keep(record, target, choice)
                     choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, hop.reason, now)
                     continue
             if hop in avoid:
@@ -228,7 +219,7 @@ class Chooser:
             if not record.is_feed:
                 record.took(target, hop, self._length(record, hop, target))
             return
-        self._keep(now, record, target, choice)
+        self._keep(record, target, choice)
         later = now + _BATCHES * self._settings.batch
         choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, reason, later)
 
@@ -244,18 +235,11 @@ class Chooser:
         used = () if record.is_feed else record.current
         return self._host.session_to(hop, record.spread, used)
 
-    def _keep(self, now: float, record: IngressRecord, target: NodeId, choice: Choice) -> None:
-        """Let a target that is left without a way keep its place for a while.
-
-        Also if the peer there has refused it for a way that is lost: that may be one of a relay
-        that drains and still works, and the peer keeps its own place, too. But not if the peer
-        never served it.
-        """
-        session, until = record.home.get(target), record.kept.get(target)
-        if session is None or (until is not None and until <= now):
+    def _keep(self, record: IngressRecord, target: NodeId, choice: Choice) -> None:
+        """Let a target of a peer's set keep its place, unless that very peer has refused it."""
+        session = record.home.get(target)
+        if record.is_feed or session is None:
             return
-        if self.is_refused(record, target, session):
-            block = record.blocks[target][self._host.node_of(session)]
-            if block.code != SnsRefusal.NOT_ADVERTISED:
-                return
-        choice.homes[target] = session
+        avoid = record.avoided(target)
+        if not avoid or self._host.node_of(session) not in avoid:
+            choice.homes[target] = session

@@ -9,7 +9,7 @@ Streams and control messages are not ordered among each other, so there are two 
     session, or for none while it       are retired: streams under way end where they began, new
     is still wanted                     ones begin with the new ids; none is lost, none comes twice
     a target arrives that had lost      a new set, too: the first stream after the switch must
-    its session, or was refused there   reach it
+    its session                         reach it
 
 The function here says what to do for each session; it does nothing.
 """
@@ -61,7 +61,7 @@ def plan(
         if not old:
             if new:
                 steps.append(Step(session, _NOBODY, False, new))
-        elif leaving or renew or not moved.isdisjoint(new):
+        elif leaving or renew or not moved.isdisjoint(new - old):
             steps.append(Step(session, keep, bool(keep), new))
         elif new != old:
             steps.append(Step(session, new, False, _NOBODY))

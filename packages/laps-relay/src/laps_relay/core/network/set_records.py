@@ -106,7 +106,7 @@ class IngressRecord:
         self.waits: dict[NodeId, float] = {}
         """Those for which a longer way is better now, and when they get it."""
         self.displaced: set[NodeId] = set()
-        """Targets that had a place, and have none now, or one where they were refused."""
+        """Targets that had a place, and have none now."""
         self.unserved: dict[NodeId, Unserved] = {}
         self.told: set[NodeId] = set()
         """Unserved targets of which the sender knows: it finds another way, so we do not."""

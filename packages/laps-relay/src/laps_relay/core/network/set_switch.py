@@ -56,12 +56,7 @@ class Switch:
             **dict.fromkeys(choice.unserved),
             **choice.homes,
         }
-        moving = {
-            node: place
-            for node, place in places.items()
-            if record.home.get(node) != place
-            or (node in record.displaced and node not in choice.unserved)
-        }
+        moving = {node: place for node, place in places.items() if record.home.get(node) != place}
         moved = {
             node
             for node, place in moving.items()
@@ -154,9 +149,7 @@ class Switch:
         if old is None:
             return _NOBODY
         if step.make and made is None:
-            # Whom the peer has refused in this set it does not serve in it again.
-            refused = {node for node in step.make & old.targets if node in record.displaced}
-            return self._in_place(now, old, step.make - refused) | refused
+            return self._in_place(now, old, step.make)
         if step.retire:
             self._egress.shrink(now, old, step.keep)
             record.retired[old.egress] = old
@@ -174,7 +167,7 @@ class Switch:
         self, now: float, item: OutSet, targets: frozenset[NodeId]
     ) -> AbstractSet[NodeId]:
         came = targets - item.targets
-        if targets and self._egress.update(now, item, targets):
+        if self._egress.update(now, item, targets):
             self._record.stretched |= bool(came)
             return _NOBODY
         blocked = targets - item.targets
@@ -224,19 +217,15 @@ class Switch:
     ) -> None:
         record = self._record
         for node, place in places.items():
-            reason = choice.unserved.get(node)
             if place is not None and node not in blocked:
                 record.home[node] = record.last[node] = place
-                if reason is None:
-                    record.displaced.discard(node)
-                    record.kept.pop(node, None)
-                elif self._chooser.is_refused(record, node, place):
-                    record.displaced.add(node)
+                record.displaced.discard(node)
             else:
                 had = record.home.pop(node, None)
                 record.kept.pop(node, None)
                 if node in record.wanted and (had is not None or node in moved):
                     record.displaced.add(node)
+            reason = choice.unserved.get(node)
             known = record.unserved.pop(node, None)
             if reason is not None:
                 due = reason.due if known is None else min(known.due, reason.due)

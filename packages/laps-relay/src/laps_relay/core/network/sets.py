@@ -179,8 +179,6 @@ class Sets:
                     record.blocks.pop(node, None)
                     record.taken.pop(node, None)
                     record.waits.pop(node, None)
-                    if node in record.kept:  # along a way that nobody tells, so none can judge it
-                        record.kept[node] = now
                 elif record.is_feed:
                     self._chooser.unblock(record, node)
         self._evaluate_all(now, affected, cut=cut)
@@ -371,11 +369,7 @@ class Sets:
         order = sorted(asked)
         while True:
             choice = self._chooser.choose(now, record, order)
-            choice.unserved.update(
-                (target, record.unserved[target])
-                for target in sorted(leave)
-                if target not in choice.homes and target not in choice.unserved
-            )
+            choice.unserved.update((target, record.unserved[target]) for target in sorted(leave))
             if switch.change(now, choice, gone=gone, cut=cut, renew=renew):
                 break
             # Somebody did not take its part and is avoided from now on. What was done is done.
@@ -422,10 +416,7 @@ class Sets:
 
     def _tell(self, now: float, record: IngressRecord) -> None:
         """Tell the sender of a set which targets get nothing, so that it finds another way."""
-        if record.is_feed:
-            for target in record.unserved:
-                if target in record.home:
-                    record.kept.setdefault(target, now + self._settings.set_linger)
+        if record.ingress.session == LOCAL:
             if record.key is not None:
                 self._host.led(now, record.key, record.wanted, record.scope, record.unserved)
             return
