@@ -205,6 +205,7 @@ class PeerTask:
     ) -> None:
         if authenticator is None:
             key_file = state / "key"
+            key_file.touch(mode=0o600)
             key_file.write_text(key)
             authenticator = open_key_ring(method, state, key_file=key_file)
         self.number = number

@@ -194,7 +194,7 @@ def test_the_policy_of_a_relays_configuration(
 ) -> None:
     monkeypatch.delenv("LAPS_CONFIG", raising=False)
     config = tmp_path / "relay.toml"
-    config.write_text(f'[network]\npolicy = "{EXAMPLE}"\n', encoding="utf-8")
+    config.write_text(f'[network]\nenabled = true\npolicy = "{EXAMPLE}"\n', encoding="utf-8")
     assert "is good" in run("check", "--config", config).stdout
     assert "verdict" in run("explain", "--config", config, "--from", "1:1", "--to", "1:2").stdout
     for command in (("check",), ("explain", "--from", "1:1", "--to", "1:2")):

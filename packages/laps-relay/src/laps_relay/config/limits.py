@@ -82,6 +82,12 @@ class Plane(Section):
     fetch_window: Size = key("256KiB", "Bytes of a fetch answer that wait to be sent.")
     fetch_interval: Duration = key("5ms", "Between two looks whether an answer can go on.")
     linger: Duration = key("5s", "Until an abandoned subgroup's cached part is reset.")
+    continued_bytes: Size = key(
+        "4MiB", "The same of a stream of another relay that goes on with it."
+    )
+    continued_time: Duration = key(
+        "3s", "A subgroup whose stream was cut waits so long for the one that goes on with it."
+    )
 
 
 class Limits(Section):
