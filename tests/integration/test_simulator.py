@@ -35,7 +35,6 @@ REGRESSIONS = (
 
 OF_KINDS = (
     (32, "narrow"),  # datagrams wait for longer than a flight when a policy comes
-    (49, "narrow"),  # a Via has drained for its time, and streams for it wait two relays away
     (16, "planned"),  # a relay of a ring leaves, and the way round it is too long for some
     (74, "planned"),  # who may not have a track does not hear of its publisher either
     (103, "planned"),  # copies that go round a country meet the others behind it
