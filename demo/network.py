@@ -253,7 +253,8 @@ class Demo:
         if not line:
             raise DemoError(f"{name} did not start (exit code {await process.wait()})")
         relay = self.relays[name] = Relay(name, json.loads(line))
-        print(f"  {name:<10} {relay_type:<8} node {relay.node:<24} peers at {relay.peers}")
+        where = f"peers at {relay.peers}" if "peers" in relay.facts else "takes no peers"
+        print(f"  {name:<10} {relay_type:<8} node {relay.node:<24} {where}")
         return relay
 
     async def end(self) -> None:
