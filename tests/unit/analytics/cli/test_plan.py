@@ -164,7 +164,7 @@ def test_dimensions_that_were_given_once_are_not_forgotten(place: Place, tmp_pat
     )
     assert place.json(*demand) == place.json("what-if", *place.common, "--demand", "2")
     # A file that is named counts, and stays where it is.
-    (tmp_path / "d.toml").write_text("", encoding="ascii")
+    (tmp_path / "d.toml").write_text('[relay."a:1"]\ncapacity_bps = 1e10\n', encoding="ascii")
     with pytest.raises(UsageError, match="no track is of any class"):
         place.run("plan", *bare, *out, "--dimensions", str(tmp_path / "d.toml"))
     place.run("plan", *bare, *out)
