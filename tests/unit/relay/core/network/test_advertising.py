@@ -144,3 +144,22 @@ def test_an_entry_that_fits_no_message_is_counted() -> None:
 
     advertiser.flush(1.0, link, send)
     assert advertiser.unsendable == 1
+
+
+def test_what_is_too_long_together_is_sent_in_halves() -> None:
+    sent: list[tuple[int, ...]] = []
+
+    def send(part: tuple[int, ...]) -> None:
+        if sum(part) > 2:
+            raise EncodeError("too long")
+        sent.append(part)
+
+    assert send_split(send, lambda part: part, [1, 1, 1, 1, 3, 1], 4) == 1
+    assert sent == [(1, 1), (1, 1), (1,)]
+
+
+def test_withdrawals_alone() -> None:
+    gone = object()
+    advertiser, link, sent, send = made(Table((), (NodeId(5),)), Table(), Table((), (gone,)))
+    advertiser.flush(1.0, link, send)
+    assert sent == [NodeWithdraw((NodeId(5),)), SubscribeWithdraw((gone,))]  # type: ignore[arg-type] # only passed on
