@@ -29,6 +29,7 @@ REGRESSIONS = (
     # These are among the 300; others are played by themselves.
     359,  # a packet with a new target is lost, and the next stream is faster than its repetition
     503,  # relays damped a link that they did not measure, and disagreed about it
+    669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
     3003,  # a policy forbids a way that nobody tells any more, and that is still in use
     3045,  # a relay that drains put its own tracks onto a Via, and two copies met behind it
 )

@@ -116,6 +116,8 @@ class SetRelay:
         """Targets that this relay serves to nobody."""
         self.policy: set[NodeId] = set()
         """Targets that policy forbids here."""
+        self.leaving: set[NodeId] = set()
+        """Those that drain."""
         self.forbidden: set[tuple[NodeId, NodeId]] = set()
         """Peers, and targets to which policy forbids to go through them."""
         self.max_sets: dict[int, int] = {}
@@ -180,6 +182,11 @@ class SetRelay:
         if (peer, target) in self.forbidden:
             return None
         return len(path) - 1
+
+    def drains(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> bool:
+        return not self.leaving.isdisjoint(self.world.path(peer, target)[:-1])
 
     def led(
         self,

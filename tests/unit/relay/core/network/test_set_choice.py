@@ -339,6 +339,21 @@ def test_a_longer_way_is_taken_when_the_old_one_has_held(host: Host, chooser: Ch
     assert record.next_due() is None
 
 
+def test_a_longer_way_is_taken_at_once_if_a_relay_drains_on_the_old_one(
+    host: Host, chooser: Chooser
+) -> None:
+    record = passing(chooser)
+    host.hop[FOUR] = THREE
+    host.lengths = {TWO: 2, THREE: 2}
+    host.leaving.add(THREE)  # not on the way that it has
+    assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 1}
+    assert record.next_due() == NOW + 1.0
+    host.leaving = {TWO}
+    assert chooser.choose(NOW + 0.1, record, [FOUR]).homes == {FOUR: 2}
+    assert record.next_due() is None
+    assert record.taken[FOUR] == (THREE, 2)
+
+
 def test_where_streams_may_go_on(host: Host, chooser: Chooser) -> None:
     record = feed()
     assert chooser.may_stay(record, FOUR, 1)

@@ -89,6 +89,21 @@ def test_the_next_hop_and_its_alternates() -> None:
     assert relay.length(B, D, "", arrived_on=B) is None
 
 
+def test_a_way_on_which_a_relay_drains() -> None:
+    net = square()
+    relay = net.relays[1]
+
+    def drains(*, arrived_on: NodeId | None = None) -> list[bool]:
+        return [relay.drains(peer, D, "", arrived_on=arrived_on) for peer in (B, C, D)]
+
+    assert drains() == [False, False, False]
+    net.relays[2].drain(net.now, 10.0, "")
+    net.run(0.5)
+    assert drains() == [True, False, False]
+    assert not relay.drains(B, B, "", arrived_on=None)  # on the way to itself it does not count
+    assert drains(arrived_on=B) == [False, False, False]
+
+
 def test_sessions_and_the_nodes_at_their_ends() -> None:
     net = square()
     relay = net.relays[1]

@@ -11,8 +11,9 @@ of a peer's set one way, and then::
 
     the way is lost, or refused      the sender is told, at once; so it goes back to the o-relay
     another is better and no longer  the target moves there, make before break
-    another is better and longer     the target moves if its way has held for ``_PATIENCE`` more:
-                                     a relay drains, or nobody has told us yet what is lost
+    another is better and longer     if a relay drains on the way that it has: the target moves
+                                     there, too. Otherwise if that way has held for ``_PATIENCE``
+                                     more: perhaps nobody has told us yet what is lost
 
 Each set leads to no more than one place while a node is lost, so one try of the o-relay is one
 chain of sets. It tries again when it is refused, or told something new of the node.
@@ -179,7 +180,7 @@ class Chooser:
         if target not in record.home or self._length(record, taken.peer, target) is None:
             return Refusal("", f"the way to {target} through {taken.peer} is lost")
         length = self._length(record, hop, target)
-        if length is None or length <= taken.length:
+        if length is None or length <= taken.length or self._drains(record, taken.peer, target):
             return hop
         record.waits[target] = now + _PATIENCE * self._settings.batch if wait is None else wait
         return taken.peer
@@ -225,6 +226,9 @@ class Chooser:
 
     def _length(self, record: IngressRecord, peer: NodeId, target: NodeId) -> int | None:
         return self._host.length(peer, target, record.scope, arrived_on=record.arrived_on)
+
+    def _drains(self, record: IngressRecord, peer: NodeId, target: NodeId) -> bool:
+        return self._host.drains(peer, target, record.scope, arrived_on=record.arrived_on)
 
     def _session_to(self, hop: NodeId, record: IngressRecord) -> int | None:
         """One of the sessions to a peer, the same for all targets of an ingress.

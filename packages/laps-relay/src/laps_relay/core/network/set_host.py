@@ -52,6 +52,11 @@ class SetHost(Protocol):
         None: it tells none, or policy forbids it, or it leads back to ``arrived_on``.
         """
 
+    def drains(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> bool:
+        """Whether a relay on the way to a target that a peer tells is about to go away."""
+
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         """The session that takes data to a peer; flows are spread over several of them by key.
 

@@ -17,13 +17,14 @@ from laps_relay.core.network.nib import Nib
 from laps_relay.core.network.own_node import OwnNode
 from laps_relay.core.network.peers import Peers
 from laps_relay.core.network.pulls import Lack
+from laps_relay.core.network.selection import LOAD_WEIGHTS
 from laps_relay.core.network.set_log import SetLog
 from laps_relay.core.network.set_records import Unserved
 from laps_relay.core.network.steering import Steering
 from laps_relay.core.network.ways import Ways
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeSelf, SnsRefusal, SubscribeCode
+from laps_wire.peering.laps2 import LoadClass, NodeSelf, SnsRefusal, SubscribeCode
 
 __all__ = ["SetHosting"]
 
@@ -104,6 +105,13 @@ class SetHosting:
         """How many relays are on the way that a peer tells; None if there is none to use."""
         way = self._ways.through(target, scope, peer, arrived_on)
         return None if way is None else way.hops
+
+    def drains(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> bool:
+        """Whether the way that a peer tells passes a relay that drains."""
+        way = self._ways.through(target, scope, peer, arrived_on)
+        return way is not None and way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
 
     def led(
         self,
