@@ -35,6 +35,7 @@ REGRESSIONS = (
 )
 
 OF_KINDS = (
+    (49, "narrow"),  # a stream waits for eight seconds, and the way behind it has moved meanwhile
     (32, "narrow"),  # datagrams wait for longer than a flight when a policy comes
     (16, "planned"),  # a relay of a ring leaves, and the way round it is too long for some
     (74, "planned"),  # who may not have a track does not hear of its publisher either

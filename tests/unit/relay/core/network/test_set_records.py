@@ -46,13 +46,12 @@ def test_forgetting_a_target() -> None:
     record.displaced.add(A)
     record.unserved[A] = Unserved(SnsRefusal.POLICY, "no", 1.0)
     record.told.add(A)
-    record.kept[A] = 2.0
     record.blocks[A] = {PEER: Block(1, 1, 5.0, True)}
     record.took(A, PEER, 1)
     record.waits[A] = 3.0
     record.forget(A)
     record.forget(B)
-    left = (record.displaced, record.unserved, record.told, record.kept, record.blocks)
+    left = (record.displaced, record.unserved, record.told, record.blocks)
     assert not any((*left, record.taken, record.waits))
 
 
@@ -74,8 +73,7 @@ def test_what_is_due_next() -> None:
     record.unserved[B] = Unserved(SnsRefusal.POLICY, "no", 4.0)
     assert record.next_due() == 4.0
     record.told.add(B)
-    record.kept[B] = 4.5
-    assert record.next_due() == 4.5
+    assert record.next_due() == 5.0
     record.waits[A] = 4.25
     assert record.next_due() == 4.25
     ours = feed()

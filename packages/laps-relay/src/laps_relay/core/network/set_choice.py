@@ -1,7 +1,8 @@
 """Which session each target of an ingress gets, or why it gets none.
 
-A target of a peer's set that is left without a way keeps its place for a while, and the sender is
-told: it has another way already, or finds one, and what it has sent before is not lost.
+A target of a peer's set that is left without a way keeps its place, and the sender is told: it has
+another way already, or finds one, and replaces the set. What it sent before is not lost then, also
+if that waits for long before a narrow link.
 
 **Only the o-relay looks for another way.** When a node is lost, relays hear of it one after the
 other, and what they know of longer ways may be as dead as the way that they had. If each of them

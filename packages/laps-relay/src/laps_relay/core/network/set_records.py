@@ -69,7 +69,6 @@ class IngressRecord:
         "hops",
         "ingress",
         "installed",
-        "kept",
         "key",
         "last",
         "retired",
@@ -109,9 +108,10 @@ class IngressRecord:
         """Targets that had a place, and have none now."""
         self.unserved: dict[NodeId, Unserved] = {}
         self.told: set[NodeId] = set()
-        """Unserved targets of which the sender knows: it finds another way, so we do not."""
-        self.kept: dict[NodeId, float] = {}
-        """Unserved targets that still have a place: data may be under way to it. Until when."""
+        """Unserved targets of which the sender knows: it finds another way, so we do not.
+
+        Some still have a place. Streams that began before may come late, and the sender takes a
+        target out of a set, or withdraws it, when none is under way any more."""
         self.blocks: dict[NodeId, dict[NodeId, Block]] = {}
         """Target to peers that do not serve it."""
         self.installed: tuple[tuple[EgressSet, ...], bool] | None = None
@@ -151,12 +151,11 @@ class IngressRecord:
         self.waits.pop(target, None)
         self.unserved.pop(target, None)
         self.told.discard(target)
-        self.kept.pop(target, None)
         self.blocks.pop(target, None)
 
     def next_due(self) -> float | None:
         """When a refusal is to be sent, or a peer to be tried again."""
-        times = [*self.kept.values(), *self.waits.values()]
+        times = [*self.waits.values()]
         times += [
             block.until
             for blocks in self.blocks.values()

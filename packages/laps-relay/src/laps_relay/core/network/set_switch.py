@@ -222,7 +222,6 @@ class Switch:
                 record.displaced.discard(node)
             else:
                 had = record.home.pop(node, None)
-                record.kept.pop(node, None)
                 if node in record.wanted and (had is not None or node in moved):
                     record.displaced.add(node)
             reason = choice.unserved.get(node)

@@ -246,8 +246,7 @@ class Sets:
             due.append(ingress)
         for ingress in due:
             record = self._records[ingress.session][ingress.set_id]
-            leave = [target for target, until in record.kept.items() if until <= now]
-            self._evaluate(now, record, self._chooser.expire(now, record), leave=leave)
+            self._evaluate(now, record, self._chooser.expire(now, record))
 
     # Figures
 
@@ -353,7 +352,6 @@ class Sets:
         targets: Iterable[NodeId],
         *,
         gone: frozenset[NodeId] = _NOBODY,
-        leave: Iterable[NodeId] = (),
         cut: bool = False,
         renew: bool = False,
     ) -> None:
@@ -362,6 +360,7 @@ class Sets:
         asked = set(targets)
         if asked and record.is_feed:
             asked.update(record.wanted)
+        ending = self._forbidden(record, asked & record.told) if cut else []
         asked.difference_update(record.told)
         asked.discard(self._local)
         switch = Switch(record, self._egress, self._chooser)
@@ -369,7 +368,7 @@ class Sets:
         order = sorted(asked)
         while True:
             choice = self._chooser.choose(now, record, order)
-            choice.unserved.update((target, record.unserved[target]) for target in sorted(leave))
+            choice.unserved.update((target, record.unserved[target]) for target in ending)
             if switch.change(now, choice, gone=gone, cut=cut, renew=renew):
                 break
             # Somebody did not take its part and is avoided from now on. What was done is done.
@@ -388,6 +387,15 @@ class Sets:
             self._timers.cancel(record.ingress)
         else:
             self._timers.set(record.ingress, due)
+
+    def _forbidden(self, record: IngressRecord, targets: AbstractSet[NodeId]) -> list[NodeId]:
+        """Those that have kept a place where policy does not let them, or nobody can say."""
+        return [
+            target
+            for target in sorted(targets)
+            if target in record.home
+            and not self._chooser.may_stay(record, target, record.home[target])
+        ]
 
     def _install(self, now: float, record: IngressRecord) -> bool:
         """Tell the plane where data goes; whether some of it goes to a new set."""
@@ -433,5 +441,3 @@ class Sets:
             self.counters.refused += len(due[code])
             for target in due[code]:
                 record.blocks.pop(target, None)
-                if target in record.home:
-                    record.kept[target] = now + self._settings.set_linger
