@@ -5,10 +5,11 @@
 
 Each measurement is a process of its own. CPU is user and system time of it and its children (the
 JVM of Spark), so it holds on a machine that others use too; wall time does not. *Cold* is the first
-run with the start of the engine, *warm* the same again in the same process: the last of a few times
-(until they took 150 s of CPU, or four), since the compiler of a JVM works for several.
+run with the start of the engine, *warm* the same again in the same process: for Spark the last of a
+few times (until they took 150 s of CPU, or four), since the compiler of a JVM works for several.
 Peak is the largest resident memory of the process and its children together. Data lies in
-``--data``, made once.
+``--data``, made once. What ``--json`` has already is not measured again: a run that was cut off
+goes on, and tasks and sizes can be added.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from analytics.cost_data import lines, silver
 from analytics.cost_tasks import ENGINES, TASKS, task_of, tidy
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_ROUNDS = 4
-"""Warm runs at most."""
+_ROUNDS = {"spark": 4}
+"""Warm runs at most; others have one."""
 _LONG = 150.0
 """CPU seconds of warm runs after which there is no other."""
 _FOLDER = Path(__file__).resolve().parent.parent
@@ -98,7 +99,7 @@ def measure(engine: str, task: str, folder: Path) -> dict[str, Any]:
         # The start of the engine belongs to the cold run: what its modules cost, too.
         work: list[Callable[[], int]] = []
         spent = 0.0
-        for name in ("cold", *("warm",) * _ROUNDS):
+        for name in ("cold", *("warm",) * _ROUNDS.get(engine, 1)):
             if spent > _LONG:
                 break
             wall, cpu = time.monotonic(), 0.0 if name == "cold" else cpu_of(root)
@@ -195,38 +196,55 @@ def _ratios(results: list[dict[str, Any]]) -> list[str]:
     ]
 
 
+def _order(item: dict[str, Any]) -> tuple[int, int, int]:
+    return TASKS.index(item["task"]), item["rows"], ENGINES.index(item["engine"])
+
+
+_COLOURS = dict(zip(ENGINES, ("#c1440e", "#2a6f97", "#5a8f3c", "#8a5aa8"), strict=True))
+
+
 def picture(results: list[dict[str, Any]], path: Path) -> None:
-    """CPU against rows, a panel for each task."""
+    """CPU, CPU for a row, and memory, against rows; a column for each task."""
     import matplotlib as mpl  # noqa: PLC0415
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
+    results = [item for item in results if "failed" not in item]
     tasks = [task for task in TASKS if any(item["task"] == task for item in results)]
     figure, panels = plt.subplots(
-        1, len(tasks), figsize=(4.2 * len(tasks), 3.8), squeeze=False, constrained_layout=True
+        3, len(tasks), figsize=(3.6 * len(tasks), 8.4), squeeze=False, constrained_layout=True
     )
-    colours = dict(zip(ENGINES, ("#c1440e", "#2a6f97", "#5a8f3c", "#8a5aa8"), strict=True))
-    for panel, task in zip(panels[0], tasks, strict=True):
-        for engine in ENGINES:
-            mine = [
-                item
-                for item in results
-                if item["task"] == task and item["engine"] == engine and "failed" not in item
-            ]
-            mine.sort(key=lambda item: item["rows"])
-            if not mine:
-                continue
-            x = [item["rows"] / 1e6 for item in mine]
-            warm = [item["warm"]["cpu"] for item in mine]
-            panel.plot(x, warm, "o-", color=colours[engine], label=engine)
-            if engine == "spark":
-                cold = [item["cold"]["cpu"] for item in mine]
-                panel.plot(x, cold, "o--", color=colours[engine], alpha=0.5, label="spark, cold")
-        panel.set(title=task, xlabel="million rows", ylabel="CPU seconds", xscale="log")
-        panel.set_yscale("log")
-        panel.grid(visible=True, which="major", alpha=0.3)
-    panels[0][0].legend()
+    measures: list[tuple[str, Callable[[dict[str, Any], str], float]]] = [
+        ("CPU seconds", lambda item, run: float(item[run]["cpu"])),
+        ("CPU µs for a row", lambda item, run: float(item[run]["cpu"] / item["rows"] * 1e6)),
+        ("peak memory, MB", lambda item, _: float(item["peak_mb"])),
+    ]
+    for (label, value), row in zip(measures, panels, strict=True):
+        for panel, task in zip(row, tasks, strict=True):
+            mine = [item for item in results if item["task"] == task]
+            for engine in ENGINES:
+                items = sorted(
+                    (item for item in mine if item["engine"] == engine),
+                    key=lambda item: int(item["rows"]),
+                )
+                x = [item["rows"] / 1e6 for item in items]
+                colour = _COLOURS[engine]
+                if items:
+                    warm = [max(value(item, "warm"), 1e-3) for item in items]
+                    panel.plot(x, warm, "o-", color=colour, label=engine)
+                if items and engine == "spark" and "memory" not in label:
+                    cold = [value(item, "cold") for item in items]
+                    panel.plot(x, cold, "o--", color=colour, alpha=0.5, label="spark, cold")
+            sizes = sorted({item["rows"] / 1e6 for item in mine})
+            panel.set(title=task, xscale="log", yscale="log")
+            panel.set_xticks(sizes, [f"{size:g}" for size in sizes])
+            panel.set_xticks([], minor=True)
+            panel.grid(visible=True, which="major", alpha=0.3)
+        row[0].set_ylabel(label)
+    for panel in panels[-1]:
+        panel.set_xlabel("million rows")
+    panels[0][0].legend(fontsize="small")
     figure.savefig(path, dpi=130)
 
 
@@ -246,7 +264,8 @@ def main() -> None:
         engine, task, folder = given.measure
         print(json.dumps(measure(engine, task, Path(folder))))
         return
-    results: list[dict[str, Any]] = []
+    results = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
+    known = {(item["task"], item["rows"], item["engine"]) for item in results}
     for rows in given.rows:
         folder = given.data / str(rows)
         folder.mkdir(parents=True, exist_ok=True)
@@ -261,11 +280,14 @@ def main() -> None:
                     continue
                 if engine == "pandas" and rows > given.pandas_at_most:
                     continue
+                if (task, rows, engine) in known:
+                    continue
                 found = run(engine, task, folder)
                 results.append({"task": task, "rows": rows, "engine": engine, **found})
                 print(f"{task} {rows:,} {engine}: {found}", file=sys.stderr)
                 if given.json:
                     given.json.write_text(json.dumps(results, indent=1))
+    results.sort(key=_order)
     print(table(results))
     if given.png:
         picture(results, given.png)

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-from laps_relay.core.interfaces import Egress
 from laps_relay.core.interfaces import OutStream as PlaneStream
 from laps_relay.core.network.interfaces import Dial
+from laps_relay.core.network.shell import PeerRelay
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.transport.base import Connection, ConnectionStats, OutStream
 from laps_sdk.transport.events import (
@@ -39,7 +39,7 @@ from laps_wire.peering.errors import CloseCode, UnknownKindError
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamEnd, Transmit
 from laps_wire.peering.session import StreamData as ControlData
 
-__all__ = ["PeerPort", "PeerRelay", "PortOwner"]
+__all__ = ["PeerPort", "PortOwner"]
 
 ALONE_RETRY: Final = 0.005
 """Seconds until it is looked again whether a message for the C++ relay has left."""
@@ -55,81 +55,6 @@ LASTING: Final = 3
 """Looks in a row, one a second, after which a queue is more than a burst, or the burst over."""
 LITTLE: Final = 64 * 1024
 """Bytes that may wait on any connection: not worth a thought."""
-
-
-class PeerRelay(Protocol):
-    """What the shell needs of the network core: ``NetworkRelay``, or a fake."""
-
-    # What happens to connections
-
-    def connection_opened(
-        self,
-        now: float,
-        session: int,
-        egress: Egress,
-        *,
-        role: Role,
-        alpn: str,
-        spki_hash: bytes,
-        dial: Dial | None,
-    ) -> None:
-        """A connection stands."""
-
-    def control_data(
-        self, now: float, session: int, stream_id: int, data: bytes, fin: bool
-    ) -> None:
-        """Bytes of a bidirectional stream."""
-
-    def control_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer abandoned its half of one."""
-
-    def control_stopped(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer reads our half of one no more."""
-
-    def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        """Bytes of a unidirectional stream."""
-
-    def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer abandoned one."""
-
-    def datagram(self, now: float, session: int, data: bytes) -> None:
-        """A datagram."""
-
-    def out_stream_gone(
-        self, now: float, session: int, stream: PlaneStream, lost: int, *, stopped: bool
-    ) -> None:
-        """An outgoing data stream was dropped by the egress, or stopped by the peer."""
-
-    def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
-        """The connection is gone."""
-
-    def measured(
-        self, now: float, session: int, srtt_us: int, loss: float, congested: bool
-    ) -> None:
-        """The round trip, the share of packets lost since the last time, and more than it carries.
-
-        ``congested``: for some time now more waits for the peer than the connection takes away.
-        """
-
-    # Polls
-
-    def poll_dirty(self) -> list[int]:
-        """Sessions that may have something to send."""
-
-    def poll_transmit(self, session: int) -> list[Transmit]:
-        """What one wants to send."""
-
-    def poll_dials(self, now: float) -> list[Dial]:
-        """Whom to dial now."""
-
-    def dial_failed(self, now: float, number: int, reason: str) -> None:
-        """A dial has led to nothing."""
-
-    def poll_timeout(self) -> float | None:
-        """When ``handle_timeout`` wants to be called."""
-
-    def handle_timeout(self, now: float) -> None:
-        """The time has come."""
 
 
 class PortOwner(Protocol):

@@ -22,7 +22,8 @@ from typing import Final
 
 from laps_relay.core.network.contacts import ContactError, parse_contact
 from laps_relay.core.network.interfaces import Dial
-from laps_relay.io.peer_port import PeerPort, PeerRelay
+from laps_relay.core.network.shell import PeerRelay
+from laps_relay.io.peer_port import PeerPort
 from laps_relay.io.turns import Deaf, TurnServer
 from laps_sdk.errors import ConnectError
 from laps_sdk.transport.admission import AdmissionLimits

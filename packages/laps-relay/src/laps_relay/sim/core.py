@@ -1,8 +1,8 @@
 """What the simulator asks of a relay core, and what it looks at inside.
 
-:class:`RelayCore` is the part of ``NetworkRelay`` that a shell drives. :class:`Tables` is what
-invariants are checked on; :mod:`laps_relay.sim.tables` reads it from a ``NetworkRelay``. Both are
-protocols, so the machinery can be tested with a core that does one thing only.
+:class:`RelayCore` is the part of ``NetworkRelay`` that is driven from outside. :class:`Tables` is
+what invariants are checked on; :mod:`laps_relay.sim.tables` reads it from a ``NetworkRelay``. Both
+are protocols, so the machinery can be tested with a core that does one thing only.
 """
 
 from __future__ import annotations
@@ -11,64 +11,17 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
-from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.interfaces import Dial, Policy
+from laps_relay.core.network.interfaces import Policy
+from laps_relay.core.network.shell import PeerRelay
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind, Load, RelayType, SubscribeData
-from laps_wire.peering.session import Role, Transmit
 
 __all__ = ["Flow", "RelayCore", "SetOut", "Tables"]
 
 
-class RelayCore(Protocol):
-    """``NetworkRelay``, as shells see it."""
-
-    def connection_opened(
-        self,
-        now: float,
-        session: int,
-        egress: Egress,
-        *,
-        role: Role,
-        alpn: str,
-        spki_hash: bytes,
-        dial: Dial | None,
-    ) -> None:
-        """A connection was made."""
-
-    def control_data(
-        self, now: float, session: int, stream_id: int, data: bytes, fin: bool
-    ) -> None:
-        """Bytes of a bidirectional stream."""
-
-    def control_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """It was abandoned."""
-
-    def control_stopped(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer does not read it any more."""
-
-    def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        """Bytes of a unidirectional stream."""
-
-    def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """It was abandoned."""
-
-    def datagram(self, now: float, session: int, data: bytes) -> None:
-        """A datagram."""
-
-    def out_stream_gone(
-        self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
-    ) -> None:
-        """An outgoing stream was dropped, or stopped by the peer."""
-
-    def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
-        """It is over."""
-
-    def measured(
-        self, now: float, session: int, srtt_us: int, loss: float = 0.0, congested: bool = False
-    ) -> None:
-        """What the transport measured."""
+class RelayCore(PeerRelay, Protocol):
+    """``NetworkRelay``: as shells see it, and what clients and operators do."""
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """A client publishes."""
@@ -87,24 +40,6 @@ class RelayCore(Protocol):
 
     def pull_ended(self, now: float, key: int, reason: str) -> None:
         """The publisher ended it."""
-
-    def poll_dirty(self) -> Sequence[int]:
-        """Sessions with something to transmit."""
-
-    def poll_transmit(self, session: int) -> Sequence[Transmit]:
-        """What to transmit."""
-
-    def poll_dials(self, now: float) -> Sequence[Dial]:
-        """Whom to dial."""
-
-    def dial_failed(self, now: float, number: int, reason: str) -> None:
-        """Nobody is there."""
-
-    def poll_timeout(self) -> float | None:
-        """When to call ``handle_timeout``."""
-
-    def handle_timeout(self, now: float) -> None:
-        """It is time."""
 
     def poll_events(self) -> Sequence[object]:
         """What happened."""

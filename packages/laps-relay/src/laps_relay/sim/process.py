@@ -226,7 +226,7 @@ class RelayProcess:
             spki_hash=(end.host if dial is None else end.other.host).spki_hash,
             dial=dial,
         )
-        self.core.measured(now, end.session, wire.srtt_us, 0.0)
+        self.core.measured(now, end.session, wire.srtt_us, 0.0, congested=False)
         self.pump()
 
     def arrived(self, end: End, chunk: Chunk) -> None:
