@@ -116,6 +116,8 @@ class SetRelay:
         """Targets that this relay serves to nobody."""
         self.policy: set[NodeId] = set()
         """Targets that policy forbids here."""
+        self.prohibited: set[NodeId] = set()
+        """Relays that data must not pass."""
         self.leaving: set[NodeId] = set()
         """Those that drain."""
         self.forbidden: set[tuple[NodeId, NodeId]] = set()
@@ -187,6 +189,12 @@ class SetRelay:
         self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
     ) -> bool:
         return not self.leaving.isdisjoint(self.world.path(peer, target)[:-1])
+
+    def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
+        return tuple(self.world.path(peer, target))
+
+    def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
+        return self.prohibited.isdisjoint(relays)
 
     def led(
         self,

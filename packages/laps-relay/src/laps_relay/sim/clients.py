@@ -70,7 +70,7 @@ class Style(NamedTuple):
 class Publication:
     """What one client publishes: a track, or everything below a namespace."""
 
-    __slots__ = ("flows", "group", "kind", "lane", "name", "open", "scope", "style")
+    __slots__ = ("beat", "flows", "group", "kind", "lane", "name", "open", "scope", "style")
 
     def __init__(
         self, kind: AnnounceKind, name: FullTrackName, scope: str, style: Style, lane: int = 0
@@ -80,12 +80,21 @@ class Publication:
         self.scope = scope
         self.style = style
         self.group = 0
+        self.beat = 0
+        """How often it has begun: who ends and begins again within a period has one rhythm."""
         self.lane = lane
         """Which one of several publishers of the track it is."""
         self.flows: dict[int, tuple[Flow, Feed]] = {}
         """By key: what the network pulls."""
         self.open: dict[int, tuple[Flow, OutStream]] = {}
         """By key: a stream that does not end."""
+
+    def begin(self) -> int:
+        """Nothing is pulled yet; gives the number of this beginning."""
+        self.flows.clear()
+        self.open.clear()
+        self.beat += 1
+        return self.beat
 
     def end(self) -> None:
         """End the streams that do not end by themselves."""
@@ -177,10 +186,9 @@ class Clients:
     def publish(self, publication: Publication) -> None:
         """A publisher comes."""
         self.publications.append(publication)
-        publication.flows.clear()
-        publication.open.clear()
+        beat = publication.begin()
         self._call(lambda core, now: core.announce(now, publication.kind, publication.name))
-        self._clock.after(publication.style.period, self._tick, publication)
+        self._clock.after(publication.style.period, self._tick, publication, beat)
 
     def unpublish(self, publication: Publication) -> None:
         """It goes; groups under way are finished."""
@@ -238,11 +246,11 @@ class Clients:
 
     # Publishing
 
-    def _tick(self, publication: Publication) -> None:
-        if not self.alive or publication not in self.publications:
+    def _tick(self, publication: Publication, beat: int) -> None:
+        if not self.alive or publication not in self.publications or publication.beat != beat:
             return
         style = publication.style
-        self._clock.after(style.period, self._tick, publication)
+        self._clock.after(style.period, self._tick, publication, beat)
         publication.group += 1
         if style.endless:
             for key, (flow, feed) in list(publication.flows.items()):

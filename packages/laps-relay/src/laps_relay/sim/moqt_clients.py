@@ -300,10 +300,9 @@ class MoqtClients(Clients):
     def publish(self, publication: Publication) -> None:
         """A publisher comes."""
         self.publications.append(publication)
-        publication.flows.clear()
-        publication.open.clear()
+        beat = publication.begin()
         self._call(lambda core, now: self._publish(publication))  # noqa: ARG005
-        self._clock.after(publication.style.period, self._tick, publication)
+        self._clock.after(publication.style.period, self._tick, publication, beat)
 
     def _publish(self, publication: Publication) -> None:
         if publication not in self.publications or publication in self._publishing:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from laps_relay.core.network.events import SetChanged, SetGone
 from laps_relay.core.network.interfaces import Answer, Assignment, Refusal
 from laps_relay.core.network.set_records import Unserved
+from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    NodeSelf,
     SnsRefusal,
     SubscribeCode,
 )
@@ -17,6 +21,15 @@ from testkit.relay_net import OTHER, TRACK, key_of
 from testkit.relay_shapes import square
 
 B, C, D = (NodeId(number) for number in (2, 3, 4))
+
+
+class NoTransit(OpenPolicy):
+    """Data does not go through one relay."""
+
+    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+        if any(node.node_id == B for node in nodes[1:-1]):
+            return Refusal("transit", f"{scope} does not pass {B}")
+        return None
 
 
 def test_telemetry_hears_of_every_change_of_a_set_and_of_its_track() -> None:
@@ -87,6 +100,17 @@ def test_the_next_hop_and_its_alternates() -> None:
     assert isinstance(relay.detour(D, "", arrived_on=B, avoid=frozenset({C})), Refusal)
     assert [relay.length(peer, D, "", arrived_on=None) for peer in (B, C, D)] == [1, 1, None]
     assert relay.length(B, D, "", arrived_on=B) is None
+
+
+def test_the_relays_on_a_way_and_what_policy_says_of_them() -> None:
+    net = square()
+    relay = net.relays[1]
+    assert [relay.relays(peer, D) for peer in (B, C, D)] == [(B, D), (C, D), ()]
+    assert relay.relays(B, B) == (B,)
+    assert relay.permits("gold", (B, D))
+    relay.set_policy(net.now, NoTransit())
+    assert not relay.permits("gold", (B, D))
+    assert relay.permits("gold", (C, D))
 
 
 def test_a_way_on_which_a_relay_drains() -> None:

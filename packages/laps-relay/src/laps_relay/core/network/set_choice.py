@@ -120,6 +120,11 @@ class Chooser:
         """Whether streams that began on a session may go on to a target: policy can forbid it."""
         return self._length(record, self._host.node_of(session), target) is not None
 
+    def may_last(self, record: IngressRecord, target: NodeId) -> bool:
+        """Whether a target may keep its place on a way that perhaps nobody tells any more."""
+        taken = record.taken.get(target)
+        return taken is not None and self._host.permits(record.scope, taken.relays)
+
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
         """Let be tried what has waited long enough: peers that refused, ways that are longer.
 
@@ -219,7 +224,8 @@ class Chooser:
             choice.homes[target] = session
             choice.hops[session] = hop
             if not record.is_feed:
-                record.took(target, hop, self._length(record, hop, target))
+                length = self._length(record, hop, target)
+                record.took(target, hop, length, self._host.relays(hop, target))
             return
         self._keep(record, target, choice)
         later = now + _BATCHES * self._settings.batch

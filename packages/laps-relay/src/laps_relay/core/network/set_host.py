@@ -57,6 +57,12 @@ class SetHost(Protocol):
     ) -> bool:
         """Whether a relay on the way to a target that a peer tells is about to go away."""
 
+    def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
+        """The relays on the way to a target that a peer tells, the peer first, the target last."""
+
+    def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
+        """Whether policy lets data of a class go from here along these relays."""
+
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         """The session that takes data to a peer; flows are spread over several of them by key.
 

@@ -113,6 +113,18 @@ class SetHosting:
         way = self._ways.through(target, scope, peer, arrived_on)
         return way is not None and way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
 
+    def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
+        """Who is on the way that a peer tells; nobody if it tells none."""
+        way = self._nib.told_by(target, peer)
+        if way is None:
+            return ()
+        # The last item of a path is the next hop (laps-2, 5.1).
+        return (*(item.node_id for item in reversed(way.info.path)), target)
+
+    def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
+        """Whether policy has nothing against this way."""
+        return self._ways.refusal_of(scope, *relays) is None
+
     def led(
         self,
         now: float,

@@ -55,6 +55,8 @@ class Taken(NamedTuple):
     peer: NodeId
     length: int
     """How many relays it had when it was taken; those behind the peer may have made it longer."""
+    relays: tuple[NodeId, ...] = ()
+    """Who was on it when it was last looked at, the target too."""
 
 
 class IngressRecord:
@@ -131,11 +133,15 @@ class IngressRecord:
         """Whether a target that comes to a session may count on streams that go elsewhere."""
         return target in self.displaced or self.last.get(target, session) != session
 
-    def took(self, target: NodeId, peer: NodeId, length: int | None) -> None:
+    def took(
+        self, target: NodeId, peer: NodeId, length: int | None, relays: tuple[NodeId, ...]
+    ) -> None:
         """A target goes to a peer, or stays there."""
         taken = self.taken.get(target)
         if taken is None or taken.peer != peer:
-            self.taken[target] = Taken(peer, length or 0)
+            self.taken[target] = Taken(peer, length or 0, relays)
+        elif taken.relays != relays:
+            self.taken[target] = taken._replace(relays=relays)
 
     def avoided(self, target: NodeId) -> frozenset[NodeId]:
         """Peers that are not used for a target now."""

@@ -177,8 +177,9 @@ class Sets:
                 affected.setdefault(ingress, []).append(node)
                 if nodes is None:
                     record.blocks.pop(node, None)
-                    record.taken.pop(node, None)
                     record.waits.pop(node, None)
+                    if node not in record.told:  # of those it is the last that is known
+                        record.taken.pop(node, None)
                 elif record.is_feed:
                     self._chooser.unblock(record, node)
         self._evaluate_all(now, affected, cut=cut)
@@ -389,12 +390,11 @@ class Sets:
             self._timers.set(record.ingress, due)
 
     def _forbidden(self, record: IngressRecord, targets: AbstractSet[NodeId]) -> list[NodeId]:
-        """Those that have kept a place where policy does not let them, or nobody can say."""
+        """Those that have kept a place on a way that policy does not let them have."""
         return [
             target
             for target in sorted(targets)
-            if target in record.home
-            and not self._chooser.may_stay(record, target, record.home[target])
+            if target in record.home and not self._chooser.may_last(record, target)
         ]
 
     def _install(self, now: float, record: IngressRecord) -> bool:
