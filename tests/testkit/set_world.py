@@ -116,8 +116,6 @@ class SetRelay:
         """Targets that this relay serves to nobody."""
         self.policy: set[NodeId] = set()
         """Targets that policy forbids here."""
-        self.prohibited: set[NodeId] = set()
-        """Relays that data must not pass."""
         self.leaving: set[NodeId] = set()
         """Those that drain."""
         self.forbidden: set[tuple[NodeId, NodeId]] = set()
@@ -191,10 +189,11 @@ class SetRelay:
         return not self.leaving.isdisjoint(self.world.path(peer, target)[:-1])
 
     def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
-        return tuple(self.world.path(peer, target))
+        path = tuple(self.world.path(peer, target))
+        return () if self.node in path else path
 
     def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
-        return self.prohibited.isdisjoint(relays)
+        return relays[-1] not in self.policy and (relays[0], relays[-1]) not in self.forbidden
 
     def led(
         self,

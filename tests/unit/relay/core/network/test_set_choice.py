@@ -330,7 +330,7 @@ def test_a_longer_way_is_taken_when_the_old_one_has_held(host: Host, chooser: Ch
     assert chooser.expire(NOW + 0.9, record) == []
     assert chooser.expire(NOW + 1.0, record) == [FOUR]
     assert chooser.choose(NOW + 1.0, record, [FOUR]).homes == {FOUR: 2}
-    assert record.taken[FOUR][:2] == (THREE, 2)
+    assert record.taken[FOUR] == (THREE, 2)
     host.hop[FOUR] = TWO
     host.lengths = {TWO: 3, THREE: 2}
     assert chooser.choose(NOW + 1.5, record, [FOUR]).homes == {FOUR: 2}
@@ -351,11 +351,15 @@ def test_a_longer_way_is_taken_at_once_if_a_relay_drains_on_the_old_one(
     host.leaving = {TWO}
     assert chooser.choose(NOW + 0.1, record, [FOUR]).homes == {FOUR: 2}
     assert record.next_due() is None
-    assert record.taken[FOUR][:2] == (THREE, 2)
+    assert record.taken[FOUR] == (THREE, 2)
 
 
 def test_where_streams_may_go_on(host: Host, chooser: Chooser) -> None:
     record = feed()
-    assert chooser.may_stay(record, FOUR, 1)
-    host.policy.add(FOUR)
-    assert not chooser.may_stay(record, FOUR, 1)
+    way = chooser.relays(FOUR, 1)
+    assert way == (TWO, FOUR)
+    assert chooser.may_stay(record, way)
+    assert not chooser.may_stay(record, ())  # nobody knows where they go
+    host.forbidden.add((TWO, FOUR))
+    assert not chooser.may_stay(record, way)
+    assert chooser.may_stay(record, chooser.relays(FOUR, 2))

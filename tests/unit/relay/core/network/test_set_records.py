@@ -47,22 +47,23 @@ def test_forgetting_a_target() -> None:
     record.unserved[A] = Unserved(SnsRefusal.POLICY, "no", 1.0)
     record.told.add(A)
     record.blocks[A] = {PEER: Block(1, 1, 5.0, True)}
-    record.took(A, PEER, 1, (PEER, A))
+    record.took(A, PEER, 1)
+    record.relays[A] = (PEER, A)
     record.waits[A] = 3.0
     record.forget(A)
     record.forget(B)
     left = (record.displaced, record.unserved, record.told, record.blocks)
-    assert not any((*left, record.taken, record.waits))
+    assert not any((*left, record.relays, record.taken, record.waits))
 
 
 def test_what_a_way_was_like_when_it_was_taken() -> None:
     record = transit()
-    record.took(A, PEER, 2, (PEER, A))
-    record.took(A, PEER, 5, (PEER, OTHER, A))
-    assert record.taken == {A: Taken(PEER, 2, (PEER, OTHER, A))}
-    record.took(A, OTHER, 5, (OTHER, A))
-    record.took(B, OTHER, None, (OTHER, B))
-    assert record.taken == {A: Taken(OTHER, 5, (OTHER, A)), B: Taken(OTHER, 0, (OTHER, B))}
+    record.took(A, PEER, 2)
+    record.took(A, PEER, 5)
+    assert record.taken == {A: Taken(PEER, 2)}
+    record.took(A, OTHER, 5)
+    record.took(B, OTHER, None)
+    assert record.taken == {A: Taken(OTHER, 5), B: Taken(OTHER, 0)}
 
 
 def test_what_is_due_next() -> None:

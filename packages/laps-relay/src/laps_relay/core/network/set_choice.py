@@ -116,14 +116,13 @@ class Chooser:
             if block.code in _LOST and block.length != self._length(record, peer, target):
                 blocks[peer] = block._replace(active=False)
 
-    def may_stay(self, record: IngressRecord, target: NodeId, session: int) -> bool:
-        """Whether streams that began on a session may go on to a target: policy can forbid it."""
-        return self._length(record, self._host.node_of(session), target) is not None
+    def relays(self, target: NodeId, session: int) -> tuple[NodeId, ...]:
+        """Who is on the way to a target by a session; nobody: the peer tells none."""
+        return self._host.relays(self._host.node_of(session), target)
 
-    def may_last(self, record: IngressRecord, target: NodeId) -> bool:
-        """Whether a target may keep its place on a way that perhaps nobody tells any more."""
-        taken = record.taken.get(target)
-        return taken is not None and self._host.permits(record.scope, taken.relays)
+    def may_stay(self, record: IngressRecord, relays: tuple[NodeId, ...]) -> bool:
+        """Whether streams may go on along a way that perhaps nobody tells any more."""
+        return bool(relays) and self._host.permits(record.scope, relays)
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
         """Let be tried what has waited long enough: peers that refused, ways that are longer.
@@ -224,8 +223,7 @@ class Chooser:
             choice.homes[target] = session
             choice.hops[session] = hop
             if not record.is_feed:
-                length = self._length(record, hop, target)
-                record.took(target, hop, length, self._host.relays(hop, target))
+                record.took(target, hop, self._length(record, hop, target))
             return
         self._keep(record, target, choice)
         later = now + _BATCHES * self._settings.batch

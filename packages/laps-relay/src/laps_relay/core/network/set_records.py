@@ -15,7 +15,7 @@ __all__ = ["Block", "IngressRecord", "OutSet", "Taken", "Unserved"]
 class OutSet:
     """One of our sets."""
 
-    __slots__ = ("egress", "owner", "retired", "targets")
+    __slots__ = ("egress", "owner", "relays", "retired", "targets")
 
     def __init__(self, egress: EgressSet, targets: frozenset[NodeId], owner: IngressRecord) -> None:
         self.egress = egress
@@ -23,6 +23,8 @@ class OutSet:
         self.owner: IngressRecord | None = owner
         """The ingress whose data it carries; None if that has ended."""
         self.retired = False
+        self.relays: dict[NodeId, tuple[NodeId, ...]] = {}
+        """If it is retired: the ways that its targets had."""
 
 
 class Block(NamedTuple):
@@ -55,8 +57,6 @@ class Taken(NamedTuple):
     peer: NodeId
     length: int
     """How many relays it had when it was taken; those behind the peer may have made it longer."""
-    relays: tuple[NodeId, ...] = ()
-    """Who was on it when it was last looked at, the target too."""
 
 
 class IngressRecord:
@@ -73,6 +73,7 @@ class IngressRecord:
         "installed",
         "key",
         "last",
+        "relays",
         "retired",
         "scope",
         "stretched",
@@ -102,6 +103,8 @@ class IngressRecord:
         self.retired: dict[EgressSet, OutSet] = {}
         self.last: dict[NodeId, int] = {}
         """Target to the session that had it last, also of targets that have gone."""
+        self.relays: dict[NodeId, tuple[NodeId, ...]] = {}
+        """Target to the relays on its way, as its peer last told them."""
         self.taken: dict[NodeId, Taken] = {}
         """Target of a peer's set to the way that it got here."""
         self.waits: dict[NodeId, float] = {}
@@ -133,15 +136,11 @@ class IngressRecord:
         """Whether a target that comes to a session may count on streams that go elsewhere."""
         return target in self.displaced or self.last.get(target, session) != session
 
-    def took(
-        self, target: NodeId, peer: NodeId, length: int | None, relays: tuple[NodeId, ...]
-    ) -> None:
+    def took(self, target: NodeId, peer: NodeId, length: int | None) -> None:
         """A target goes to a peer, or stays there."""
         taken = self.taken.get(target)
         if taken is None or taken.peer != peer:
-            self.taken[target] = Taken(peer, length or 0, relays)
-        elif taken.relays != relays:
-            self.taken[target] = taken._replace(relays=relays)
+            self.taken[target] = Taken(peer, length or 0)
 
     def avoided(self, target: NodeId) -> frozenset[NodeId]:
         """Peers that are not used for a target now."""
@@ -153,6 +152,7 @@ class IngressRecord:
     def forget(self, target: NodeId) -> None:
         """It is not wanted any more; its place is given up elsewhere."""
         self.displaced.discard(target)
+        self.relays.pop(target, None)
         self.taken.pop(target, None)
         self.waits.pop(target, None)
         self.unserved.pop(target, None)

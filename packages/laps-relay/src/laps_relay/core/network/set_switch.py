@@ -64,7 +64,9 @@ class Switch:
         }
         kept = record.wanted
         if cut:
-            kept -= {node for node in moving if not self._may_stay(node, record.home.get(node))}
+            kept -= {
+                node for node in moving if node in record.home and not self._may_stay(node, record)
+            }
         steps: list[Step] = []
         if moving or renew:  # most changes of ways move nobody
             steps = plan(
@@ -77,7 +79,7 @@ class Switch:
         if made is None:
             return False
         self.began = True
-        self._shrink_retired(now, gone, places.keys() if cut else _NOBODY)
+        self._shrink_retired(now, gone, cut=cut)
         blocked: set[NodeId] = set()
         for step in steps:
             refused = self._carry_out(now, step, made.get(step.session))
@@ -152,6 +154,7 @@ class Switch:
             return self._in_place(now, old, step.make)
         if step.retire:
             self._egress.shrink(now, old, step.keep)
+            old.relays = {node: record.relays.get(node, ()) for node in step.keep}
             record.retired[old.egress] = old
             self._retiring.append(old)
             old.retired = True
@@ -191,20 +194,20 @@ class Switch:
             peer = choice.hops[session]
             self._chooser.block(now, self._record, target, peer, SnsRefusal.TOO_MANY_SETS)
 
-    def _may_stay(self, target: NodeId, session: int | None) -> bool:
-        return session is None or self._chooser.may_stay(self._record, target, session)
+    def _may_stay(self, target: NodeId, place: IngressRecord | OutSet) -> bool:
+        """Whether policy lets streams under way go on to a target where it is, or was."""
+        return self._chooser.may_stay(self._record, place.relays.get(target, ()))
 
-    def _shrink_retired(
-        self, now: float, gone: AbstractSet[NodeId], doubted: AbstractSet[NodeId]
-    ) -> None:
+    def _shrink_retired(self, now: float, gone: AbstractSet[NodeId], *, cut: bool) -> None:
         """Streams under way go no more to these, and to the others only where they may."""
-        if not gone and not doubted:
+        if not gone and not cut:
             return
         for item in self._record.retired.values():
-            session = item.egress.session
-            cut = {node for node in item.targets & doubted if not self._may_stay(node, session)}
-            if kept := item.targets - gone - cut:
-                self._egress.shrink(now, item, kept)
+            stay = item.targets - gone
+            if cut:
+                stay = frozenset(node for node in stay if self._may_stay(node, item))
+            if stay:
+                self._egress.shrink(now, item, stay)
             else:
                 self._end(item)
 
@@ -220,6 +223,8 @@ class Switch:
             if place is not None and node not in blocked:
                 record.home[node] = record.last[node] = place
                 record.displaced.discard(node)
+                if relays := self._chooser.relays(node, place):
+                    record.relays[node] = relays
             else:
                 had = record.home.pop(node, None)
                 if node in record.wanted and (had is not None or node in moved):

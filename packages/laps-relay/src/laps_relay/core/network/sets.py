@@ -177,9 +177,8 @@ class Sets:
                 affected.setdefault(ingress, []).append(node)
                 if nodes is None:
                     record.blocks.pop(node, None)
+                    record.taken.pop(node, None)
                     record.waits.pop(node, None)
-                    if node not in record.told:  # of those it is the last that is known
-                        record.taken.pop(node, None)
                 elif record.is_feed:
                     self._chooser.unblock(record, node)
         self._evaluate_all(now, affected, cut=cut)
@@ -394,7 +393,8 @@ class Sets:
         return [
             target
             for target in sorted(targets)
-            if target in record.home and not self._chooser.may_last(record, target)
+            if target in record.home
+            and not self._chooser.may_stay(record, record.relays.get(target, ()))
         ]
 
     def _install(self, now: float, record: IngressRecord) -> bool:
