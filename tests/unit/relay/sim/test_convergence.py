@@ -37,6 +37,7 @@ def test_changes_are_followed_until_everything_must_be_right() -> None:
     outcome, run = simulate(scenario(2, relays=5, topology="ring", kind="faults"), network_relay)
     assert outcome.ok, outcome.problem
     assert 0 < outcome.proven <= outcome.changes
+    assert 0 < outcome.prompt <= outcome.proven
     assert 0 < outcome.convergence < outcome.bound
     assert run.convergence.longest == outcome.convergence
 

@@ -107,7 +107,7 @@ def run(
         typer.echo(json.dumps({"figures": figures.as_dict()}))
     else:
         for name, value in figures.rows():
-            typer.echo(f"{name:34} {value}")
+            typer.echo(f"{name:39} {value}")
     if figures.breaks:
         raise typer.Exit(1)
 

@@ -10,7 +10,9 @@ After a loss a path vector may try longer and longer ways before it gives a node
 session with it any more, and each believes a little longer in what others told of it before. The
 longest of these ways ends where paths do, so for a loss the bound has the most hops that a path may
 have (or as many as there are relays) instead of the diameter. Losses that took longer than the
-diameter's bound are counted: :attr:`Convergence.late`.
+diameter's bound are counted: :attr:`Convergence.late`. So are changes after which the last route
+moved within diameter x one-way delay + 2 x batching, as if relays in between collected nothing:
+:attr:`Convergence.prompt`.
 
 The time that a dead session takes to be noticed is before that: the change is the moment in which
 a relay notices. Batching counts once for each relay that passes the news on, because each collects
@@ -25,7 +27,7 @@ control session, relays that drain.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from laps_relay.core.network.events import PeerAdded, PeerGone
 from laps_relay.sim.ledger import BreakError
@@ -48,6 +50,17 @@ AHEAD: Final = 2.5
 """Packets that news may wait for where the bandwidth is limited."""
 
 
+class Times(NamedTuple):
+    """How long one change may take."""
+
+    start: float
+    least: float
+    """If relays in between collected nothing."""
+    bound: float
+    longest: float
+    """For a loss."""
+
+
 class Convergence:
     """Follows every change of sessions until the tables must be right."""
 
@@ -60,6 +73,7 @@ class Convergence:
         "changes",
         "late",
         "longest",
+        "prompt",
         "proven",
     )
 
@@ -74,6 +88,8 @@ class Convergence:
         """Session changes, together if at once."""
         self.proven = 0
         """Changes after which nothing else happened, and the bound held."""
+        self.prompt = 0
+        """Those of them after which nothing moved when news had come from end to end."""
         self.late = 0
         """Losses after which ways were still tried when the diameter's bound was over."""
         self.bound = 0.0
@@ -113,16 +129,16 @@ class Convergence:
         policy = world.policy
         oracle = Oracle(graph, lambda node: policy.transit("", node))
         hops = oracle.diameter(graph)
+        least = hops * delay_of(wires) + 2 * settings.batch
         bound = bound_of(hops, wires, settings.batch)
         longest = bound_of(max(hops, min(len(graph), MAX_HOPS)), wires, settings.batch)
         start = now if self._again else changed
         self._again = False
         since = world.policy_since
-        world.clock.at(start + bound, self._check, changed, since, oracle, (start, bound, longest))
+        times = Times(start, least, bound, longest)
+        world.clock.at(start + bound, self._check, changed, since, oracle, times)
 
-    def _check(
-        self, changed: float, policy_since: float, oracle: Oracle, times: tuple[float, float, float]
-    ) -> None:
+    def _check(self, changed: float, policy_since: float, oracle: Oracle, times: Times) -> None:
         world = self._world
         if changed != self._changed or world.ending:
             return
@@ -134,21 +150,22 @@ class Convergence:
             self._again = True
             self._look(changed)
             return
-        start, bound, longest = times
         try:
             self._compare(oracle)
         except BreakError:
-            if not self._lost or bound == longest:
+            if not self._lost or times.bound == times.longest:
                 raise
             self.late += 1
-            again = (start, longest, longest)
-            world.clock.at(start + longest, self._check, changed, policy_since, oracle, again)
+            due = times.start + times.longest
+            again = times._replace(bound=times.longest)
+            world.clock.at(due, self._check, changed, policy_since, oracle, again)
             return
         self.proven += 1
         self._lost = False
-        self.bound = max(self.bound, bound)
-        if world.quiet_since >= changed:
-            self.longest = max(self.longest, world.quiet_since - changed)
+        self.bound = max(self.bound, times.bound)
+        moved = max(0.0, world.quiet_since - changed)
+        self.prompt += moved <= times.least
+        self.longest = max(self.longest, moved)
 
     def _compare(self, oracle: Oracle) -> None:
         """All next hops, and the FIB, with those of the oracle."""
@@ -196,14 +213,18 @@ class Convergence:
 
 def bound_of(hops: int, wires: list[Wire], batch: float) -> float:
     """How long news may take to be known everywhere, so many hops away, and acted on."""
-    delay = max(
+    return hops * (delay_of(wires) + batch) + 2 * batch
+
+
+def delay_of(wires: list[Wire]) -> float:
+    """How long news takes over the slowest of these."""
+    return max(
         (
             wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter + _before(wire)
             for wire in wires
         ),
         default=0.0,
     )
-    return hops * (delay + batch) + 2 * batch
 
 
 def _before(wire: Wire) -> float:

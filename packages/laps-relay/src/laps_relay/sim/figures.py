@@ -31,6 +31,7 @@ class Figures:
     cpu: float = 0.0
     changes: int = 0
     proven: int = 0
+    prompt: int = 0
     late: int = 0
     convergence: float = 0.0
     bound: float = 0.0
@@ -48,7 +49,7 @@ class Figures:
         self.breaks += not outcome.ok
         for name in ("relays", "deeds", "faults", "published", "deliveries", "crossings", "lost",
                      "undrained", "loops", "checks", "events", "virtual", "cpu", "changes",
-                     "proven", "late"):  # fmt: skip
+                     "proven", "prompt", "late"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(outcome, name))
         self.convergence = max(self.convergence, outcome.convergence)
         self.bound = max(self.bound, outcome.bound)
@@ -101,6 +102,7 @@ class Figures:
             ("virtual time, CPU time", f"{self.virtual:,.0f} s, {self.cpu:,.1f} s"),
             ("CPU for each relay", f"{1000 * self.cpu_per_relay:.1f} ms"),
             ("session changes, bound proven", f"{self.changes:,}, {self.proven:,}"),
+            ("of these, over as if nobody had batched", f"{self.prompt:,}"),
             ("losses later than the diameter's bound", f"{self.late:,}"),
             (
                 "longest convergence, bound",

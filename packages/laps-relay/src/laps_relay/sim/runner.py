@@ -66,6 +66,8 @@ class Outcome:
     """Sessions that came or went, together if at once."""
     proven: int = 0
     """Changes that no other one followed within the bound: all tables were right then."""
+    prompt: int = 0
+    """Those of them after which nothing moved when news had come from end to end."""
     late: int = 0
     """Losses after which ways were still tried when the diameter's bound was over."""
     convergence: float = 0.0
@@ -203,6 +205,7 @@ class Run:
             checks=self.checks.made,
             changes=self.convergence.changes,
             proven=self.convergence.proven,
+            prompt=self.convergence.prompt,
             late=self.convergence.late,
             convergence=self.convergence.longest,
             bound=self.convergence.bound,
