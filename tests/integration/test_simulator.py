@@ -30,6 +30,7 @@ REGRESSIONS = (
     359,  # a packet with a new target is lost, and the next stream is faster than its repetition
     503,  # relays damped a link that they did not measure, and disagreed about it
     669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
+    2528,  # a relay comes back, and an impostor comes before the node whose id it takes
     3003,  # a policy forbids a way that nobody tells any more, and that is still in use
     3045,  # a relay that drains put its own tracks onto a Via, and two copies met behind it
 )
