@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from laps_relay.app.known_keys import KeyMemory
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.core.network.suspicions import MAX_LIES
 from laps_relay.core.network.views import FibRow
@@ -56,7 +57,7 @@ from laps_wire.peering.laps2 import (
 from testkit.hostile_peer import HostilePeer, hostile_peer
 from testkit.logs import restored_logging
 from testkit.network_scene import scene
-from testkit.network_task import RunningRelay, until
+from testkit.network_task import RunningRelay, network, until
 from testkit.peer_certs import authority, issue_node, store
 from testkit.raw_peer import raw_peer
 
@@ -454,6 +455,37 @@ async def test_a_node_id_that_another_key_holds(tmp_path: Path) -> None:
             (line,) = show.via.logged("node information not believed")
             assert line["node"] == twin
             assert "another key" in line["reason"]
+
+
+async def test_a_node_id_that_another_key_held_before_a_restart(tmp_path: Path) -> None:
+    # Relays of one state directory have one key: those here share it, the impostor has its own.
+    async with network(tmp_path) as net:
+        edge = await net.relay("edge", node="1:1")
+        other = await net.relay("edge", edge, node="2:1")
+        await net.settled()
+        twin, node = other.node, NodeId.parse(other.node)
+        await net.stop(other)
+        await net.stop(edge)
+        edge = await net.relay("edge", node="1:1")
+        async with hostile_peer(net, edge, node=twin, epoch=1 << 50) as mallory:
+            await refused(edge, mallory, CloseCode.NODE_ID_CONFLICT, twin)
+            (line,) = edge.logged("node information not believed")
+            assert line["node"] == twin
+            assert "another key" in line["reason"]
+        other = await net.relay("edge", edge, node="2:1")
+        await net.settled()
+        assert "has a connection" in (edge.network.forget_key(node) or "")
+        await net.stop(other)
+        await until(lambda: not edge.network.peers())
+        # Also one that was not met since the start is forgotten.
+        await net.stop(edge)
+        edge = await net.relay("edge", node="1:1")
+        assert edge.network.forget_key(node) is None
+        assert edge.network.forget_key(node) == f"no key of node {twin} is known here"
+        async with hostile_peer(net, edge, node=twin, epoch=1 << 50) as mallory:
+            assert mallory.established
+            known = KeyMemory.of(tmp_path, NodeId.parse(edge.node))
+            await until(lambda: known.load() == {node: mallory.keys.fingerprint})
 
 
 async def test_our_own_node_id(tmp_path: Path) -> None:

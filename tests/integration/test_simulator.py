@@ -32,6 +32,7 @@ REGRESSIONS = (
     669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
     2505,  # a publisher that ends and begins again within a period
     2585,  # a policy of one class comes while streams of another are still on ways that moved
+    2528,  # a relay comes back, and an impostor comes before the node whose id it takes
     3003,  # a policy forbids a way that nobody tells any more, and that is still in use
     3045,  # a relay that drains put its own tracks onto a Via, and two copies met behind it
 )

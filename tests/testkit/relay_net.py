@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar
@@ -81,6 +81,7 @@ class RelayNet:
         guests: GuestFactory | None = None,
         authenticator: PeerAuthenticator | None = None,
         order: Order = default_order,
+        known_keys: Mapping[NodeId, bytes] | None = None,
         **settings: object,
     ) -> NetworkRelay:
         contact = f"relay-{number}:33434"
@@ -105,6 +106,7 @@ class RelayNet:
             random=draw,
             policy=policy,
             order=order,
+            known_keys=known_keys,
         )
         if guests is not None:
             relay.set_guests(guests)

@@ -12,6 +12,7 @@ import pytest
 
 import laps_sdk
 from laps_relay.app import RelayApp, StartError, network_part
+from laps_relay.app.known_keys import KeyMemory
 from laps_relay.app.membership import key_ring, name_hasher, node_id_of, same_member
 from laps_relay.app.network_part import NetworkPart
 from laps_relay.certificates import obtain
@@ -100,6 +101,52 @@ def test_the_node_id_stays(tmp_path: Path) -> None:
     back = same_member(config(tmp_path), NodeId.parse("7:1"), 5)
     assert (back.network.node_id, back.network.port) == ("0.7:0.1", 5)
     assert node_id_of(back, keys) == NodeId.parse("7:1")
+
+
+# Whom it has met before
+
+MET = NodeId.parse("0:11")
+
+
+def test_a_key_that_was_kept_is_forgotten_in_the_file_at_once(tmp_path: Path) -> None:
+    given = config(tmp_path, node_id="1:1")
+    memory = KeyMemory.of(tmp_path, NodeId.parse("1:1"))
+    memory.save({MET: b"k" * 32})
+
+    async def test() -> None:
+        made = part(given)
+        await made.start()
+        assert made.forget_key(MET) is None
+        assert memory.load() == {}
+        assert made.forget_key(MET) == f"no key of node {MET} is known here"
+        await made.stop()
+
+    in_loop(test)
+
+
+def test_a_record_of_keys_that_is_none_stops_the_start(tmp_path: Path) -> None:
+    KeyMemory.of(tmp_path, NodeId.parse("1:1")).path.write_text("{")
+    with pytest.raises(StartError, match="is not a record of keys"):
+        part(config(tmp_path, node_id="1:1"))
+    part(config(tmp_path, node_id="1:1", auth="none"))  # it is not looked at
+
+
+def test_keys_that_cannot_be_kept_are_said(tmp_path: Path) -> None:
+    memory = KeyMemory.of(tmp_path, NodeId.parse("1:1"))
+    memory.save({MET: b"k" * 32})
+
+    async def test() -> None:
+        text = io.StringIO()
+        app = RelayApp(Loaded(config(tmp_path, node_id="1:1")), configure("json", "warning", text))
+        await app.start()
+        memory.path.unlink()
+        memory.path.mkdir()
+        assert app.network is not None
+        assert app.network.forget_key(MET) is None
+        await app.stop()
+        assert "keys of other nodes are not kept" in text.getvalue()
+
+    in_loop(test)
 
 
 # What it tells others

@@ -12,12 +12,15 @@ from laps_relay.sim.scenario import Deed, scenario
 from laps_wire.peering.errors import CloseCode
 
 
-def visit(habit: str, *, seed: int, on_bytes: bool) -> tuple[Run, Hostile]:
+def visit(
+    habit: str, *before: Deed, seed: int, on_bytes: bool, whom: tuple[str, str] | None = None
+) -> tuple[Run, Hostile]:
+    """``whom``: the victim, and another relay."""
     made = scenario(seed, relays=5, topology="ring", kind="planned")
     names = [relay.name for relay in made.topology.relays]
     made = replace(
         made,
-        deeds=(Deed(3.0, habit, (names[0], names[2]), 2.0),),
+        deeds=(*before, Deed(3.0, habit, whom or (names[0], names[2]), 2.0)),
         healed=6.0,
         spares=(),
         spare_links=(),
@@ -45,3 +48,14 @@ def test_a_node_id_of_somebody_else_is_refused(seed: int, code: CloseCode) -> No
     assert bool(run.world.holders) is bool(seed % 2)
     assert not hostile.established
     assert hostile.refused == code
+
+
+def test_a_relay_that_comes_back_knows_the_keys_that_it_knew() -> None:
+    link = scenario(2, relays=5, topology="ring", kind="planned").topology.links[0]
+    away = Deed(2.0, "crash", (link.b,), 4.0)
+    restart = Deed(2.1, "crash", (link.a,), 0.4)
+    run, hostile = visit("double", away, restart, seed=2, on_bytes=False, whom=(link.a, link.b))
+    assert (hostile.victim, run.world.processes[link.a].life) == (link.a, 2)
+    assert hostile.met
+    assert not hostile.established
+    assert hostile.refused == CloseCode.NODE_ID_CONFLICT

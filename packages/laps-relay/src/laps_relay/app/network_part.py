@@ -24,6 +24,7 @@ from typing import Final
 from laps_relay.admin.network_api import PlanState
 from laps_relay.app.epochs import next_epoch
 from laps_relay.app.joined_edge import JoinedEdge, fresh_context
+from laps_relay.app.known_keys import KeyKeeper, key_memory
 from laps_relay.app.membership import name_hasher, node_id_of, policy_of
 from laps_relay.app.network_readings import NetworkReadings
 from laps_relay.app.plan_memory import PlanMemory
@@ -79,11 +80,12 @@ class NetworkPart(NetworkReadings):
         version: str,
         observe: Callable[[float, Sequence[NetworkEvent]], None],
         applied: Callable[[PolicyApplied], None] = lambda _record: None,
+        forgets: Callable[[str], None] = lambda _reason: None,
         hidden: bool = False,
     ) -> None:
         """``hidden``: relays elsewhere cannot dial it, so it tells no contact of its own.
 
-        ``applied`` hears what becomes of plans.
+        ``applied`` hears what becomes of plans, ``forgets`` why keys of others are not kept.
         """
         network = config.network
         self._hidden = hidden
@@ -108,6 +110,7 @@ class NetworkPart(NetworkReadings):
         self._epoch, self.forgetful = int(time.time() * 1000), None
         if network.node_id or network.port:  # else the next start has another node id
             self._epoch, self.forgetful = next_epoch(config.state_dir, node_id, self._epoch)
+        memory = key_memory(config, node_id)
         self.relay = NetworkRelay(
             Identity(
                 node_id=node_id,
@@ -128,7 +131,9 @@ class NetworkPart(NetworkReadings):
             policy=policy_of(network.policy, self.hasher, node_id),
             implementation=f"laps-relay {version}",
             order=ORDERS[network.order],
+            known_keys=None if memory is None else memory.load(),
         )
+        self._known_keys = KeyKeeper(memory, self.relay.poll_known_keys, forgets)
         self.server = PeerServer(
             PeerServerConfig(
                 host=network.host or config.listen.host,
@@ -217,6 +222,7 @@ class NetworkPart(NetworkReadings):
             self._plan_timer.cancel()
             self._plan_timer = None
         await self.server.stop()
+        self._known_keys.keep()
         edge, self._edge = self._edge, None
         if edge is not None:
             edge.leave()
@@ -324,6 +330,7 @@ class NetworkPart(NetworkReadings):
             return f"node {node} has a connection: it ends first, or the relay there is stopped"
         if not self.relay.forget_key(node):
             return f"no key of node {node} is known here"
+        self._known_keys.keep()
         self.server.settle()
         return None
 
@@ -386,6 +393,7 @@ class NetworkPart(NetworkReadings):
                 if isinstance(event, PeerAdded):
                     self._nodes[event.session] = event.node
             self._observe(now, events)
+        self._known_keys.look(now)
         edge = self._edge
         if edge is not None and (edge.pump(now) or not edge.server.settling):
             edge.server.settle()

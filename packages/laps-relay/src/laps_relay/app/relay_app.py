@@ -142,12 +142,20 @@ class RelayApp:
             version=VERSION,
             observe=self._watching.network_turn,
             applied=self._watching.plan_applied,
+            forgets=self._forgets_keys,
             hidden=self._hidden,
         )
         self.view.node_id = str(self.network.relay.node_id)
         self._watching.attend(self.network)
         if config.network.takes_clients:
             self.network.join(self.server, self._relay, self._plane, self.authorizer.guest)
+
+    def _forgets_keys(self, reason: str) -> None:
+        self.logger.warning(
+            "keys of other nodes are not kept: after a restart whoever comes first has a node id",
+            reason=reason,
+            advice="set state_dir",
+        )
 
     def _make_edge(self, config: RelayConfig) -> EdgeRelay:
         """The Edge's control plane, traced if that is asked for."""

@@ -44,6 +44,9 @@ class RelayCore(PeerRelay, Protocol):
     def poll_events(self) -> Sequence[object]:
         """What happened."""
 
+    def poll_known_keys(self) -> dict[NodeId, bytes] | None:
+        """Which keys hold node ids, if that has changed."""
+
     def drain(self, now: float, seconds: float) -> None:
         """Go away, and say so."""
 

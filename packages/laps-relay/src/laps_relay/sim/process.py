@@ -17,6 +17,7 @@ from laps_relay.sim.edge_host import EdgeHost
 from laps_relay.sim.net import End
 from laps_relay.sim.topology import RelaySpec
 from laps_relay.sim.wires import Chunk, SimOutStream
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import ConnectionClose, StreamData
 from laps_wire.peering.session.latching import Ending
@@ -49,6 +50,7 @@ class RelayProcess:
         "edge",
         "is_control",
         "is_stub",
+        "known_keys",
         "leaves_by",
         "life",
         "links",
@@ -78,6 +80,8 @@ class RelayProcess:
         self.leaves_by = 0.0
         """When its time is over, if it drains."""
         self.life = 0
+        self.known_keys: dict[NodeId, bytes] = {}
+        """Which keys hold node ids, as its state directory has it: the next life begins with it."""
         self.core: RelayCore
         self.tables: Tables
         self.clients: Clients
@@ -315,6 +319,9 @@ class RelayProcess:
             world.network.dial(self, dial)
         for event in core.poll_events():
             world.event(self, event)
+        keys = core.poll_known_keys()
+        if keys is not None:
+            self.known_keys = keys
         self._pumping = False
         when = self._due()
         if when is None:

@@ -124,7 +124,7 @@ class Successions:
                 world.network.vanish(end)
                 world.clock.after(world.scenario.idle, former.lost, end, 0, "idle timeout")
         twin = RelayProcess(world, former.spec, former.links)
-        twin.life = former.life
+        twin.life, twin.known_keys = former.life, former.known_keys
         world.take_over(twin)
         world.network.add_host(twin)
         come(twin)

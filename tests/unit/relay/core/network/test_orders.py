@@ -8,6 +8,7 @@ import pytest
 
 from laps_relay.core.network.events import (
     KeyForgotten,
+    PeerAdded,
     PeerGone,
     PeerLeaving,
     PolicyChanged,
@@ -397,3 +398,18 @@ def test_a_key_is_forgotten_and_that_is_told() -> None:
     assert not net.relays[1].forget_key(NodeId(2))
     net.run()
     assert net.told(1, KeyForgotten) == [KeyForgotten(node=NodeId(2))]
+    assert net.relays[1].poll_known_keys() == {}
+
+
+def test_a_key_of_a_former_life_is_forgotten_too() -> None:
+    net = RelayNet()
+    relay = net.add(1, authenticator=Keyed(), known_keys={NodeId(2): b"o" * 32})
+    net.add(2, authenticator=Keyed())
+    net.join(1, 2)
+    net.run()
+    assert not net.told(1, PeerAdded)
+    assert relay.forget_key(NodeId(2))
+    net.join(1, 2)
+    net.run()
+    assert net.told(1, PeerAdded)
+    assert relay.poll_known_keys() == {NodeId(2): b"k" * 32}

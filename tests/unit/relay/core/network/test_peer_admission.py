@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from laps_relay.core.network import peer_admission
 from laps_relay.core.network.peer_admission import Admission, KeyConflictError, Ruling
@@ -24,8 +26,21 @@ ME = NodeId(10)
 STUB = NodeId(0)
 
 
-def admission(*banned: int, max_sessions: int = 8) -> Admission:
-    return Admission(ToyAuthenticator(10), OpenPolicy(*banned), max_sessions=max_sessions)
+def admission(
+    *banned: int, max_sessions: int = 8, kept: dict[NodeId, bytes] | None = None
+) -> Admission:
+    return Admission(
+        ToyAuthenticator(10), OpenPolicy(*banned), max_sessions=max_sessions, kept=kept
+    )
+
+
+def key_of(number: int) -> bytes:
+    return bytes([number]) * 32
+
+
+def keys(**numbers: int) -> dict[NodeId, bytes]:
+    """``n20=1``: node 20 has key 1."""
+    return {NodeId(int(node[1:])): key_of(number) for node, number in numbers.items()}
 
 
 def sign(peer: int, mode: Mode = Mode.BOTH) -> AuthenticationRequired:
@@ -237,3 +252,118 @@ def test_an_unproved_meeting_leaves_nothing() -> None:
     door.closed(1)
     assert len(door) == 0
     assert door.ask(2, ME, sign(20)) is Mode.BOTH
+
+
+# What outlasts a restart
+
+
+def test_what_was_kept_holds_in_the_next_life() -> None:
+    door = admission(kept=keys(n20=1, n30=1))
+    with pytest.raises(KeyConflictError) as caught:
+        listen(door, 1, shown(20, key=2, epoch=9))
+    assert caught.value.known == key_of(1)
+    door.ask(2, ME, sign(30))
+    with pytest.raises(KeyConflictError):
+        door.judge(2, ME, Role.DIALLER, shown(30, key=2))
+    door.closed(2)
+    assert listen(door, 3, shown(20)).mode is Mode.BOTH
+    assert listen(door, 4, shown(30)).mode is Mode.BOTH
+    assert door.poll_keys() is None  # nothing is new
+
+
+def test_keys_are_told_when_they_are_others_and_who_was_away_for_longest_is_first() -> None:
+    door = admission(kept=keys(n40=4))
+    assert door.poll_keys() is None
+    listen(door, 1, shown(20, key=2))
+    listen(door, 2, shown(30, key=3))
+    door.ask(3, ME, sign(50))  # has proved nothing
+    door.closed(2)
+    told = door.poll_keys()
+    assert told is not None
+    assert list(told.items()) == list(keys(n40=4, n30=3, n20=2).items())
+    assert door.poll_keys() is None
+    listen(door, 4, shown(20, key=2))
+    with pytest.raises(KeyConflictError):
+        listen(door, 5, shown(30, key=9))
+    door.closed(1)
+    door.closed(4)
+    assert door.poll_keys() is None
+
+
+def test_who_has_no_key_and_stubs_are_not_kept() -> None:
+    door = admission(kept={NodeId(20): b"", STUB: key_of(1)})
+    listen(door, 1, shown(20, transcript=b"", evidence=None))
+    listen(door, 2, shown(0, key=2))
+    assert door.poll_keys() is None
+    listen(door, 3, shown(30, key=3))
+    assert door.poll_keys() == keys(n30=3)
+
+
+def test_what_was_kept_is_bounded_and_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_admission, "MAX_REMEMBERED", 2)
+    door = admission(kept=keys(n20=1, n30=1, n40=1))
+    assert door.poll_keys() == keys(n30=1, n40=1)
+    listen(door, 1, shown(50))
+    door.closed(1)
+    assert door.poll_keys() == keys(n40=1, n50=1)
+    with pytest.raises(KeyConflictError):  # whoever it was asks for it
+        listen(door, 2, shown(40, key=2))
+    for session, peer in ((3, 60), (4, 70)):
+        listen(door, session, shown(peer))
+        door.closed(session)
+    assert door.poll_keys() == keys(n60=1, n70=1)
+    assert len(door) == 2
+
+
+def test_a_key_that_was_kept_is_forgotten_without_a_meeting() -> None:
+    door = admission(kept=keys(n20=1, n30=1))
+    assert door.forget(NodeId(20))
+    assert not door.forget(NodeId(20))
+    assert door.poll_keys() == keys(n30=1)
+    with pytest.raises(KeyConflictError):
+        listen(door, 1, shown(30, key=2))
+    assert door.forget(NodeId(30))
+    assert door.poll_keys() == {}
+    listen(door, 2, shown(20, key=2))
+    listen(door, 3, shown(30, key=2))
+    assert door.poll_keys() == keys(n20=2, n30=2)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["come", "go", "forget", "restart"]),
+            st.integers(20, 22),
+            st.integers(1, 2),
+        ),
+        max_size=30,
+    )
+)
+def test_a_node_id_stays_with_its_key_over_any_number_of_lives(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    holds: dict[NodeId, bytes] = {}
+    written: dict[NodeId, bytes] = {}
+    door, here = admission(), dict[int, NodeId]()
+    for session, (step, number, key) in enumerate(steps, start=1):
+        node = NodeId(number)
+        if step == "come":
+            if holds.setdefault(node, key_of(key)) == key_of(key):
+                listen(door, session, shown(number, Mode.DATA, key=key))
+                here[session] = node
+            else:
+                with pytest.raises(KeyConflictError):
+                    listen(door, session, shown(number, Mode.DATA, key=key))
+                door.closed(session)
+        elif step == "go":
+            for each in [each for each, peer in here.items() if peer == node]:
+                door.closed(each)
+                del here[each]
+        elif step == "forget" and node not in here.values():
+            assert door.forget(node) is (holds.pop(node, None) is not None)
+        told = door.poll_keys()
+        if told is not None:
+            written = told
+        assert written == holds
+        if step == "restart":
+            door, here = admission(kept=written), {}

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laps_relay.core.network.interfaces import Dial
+from laps_relay.core.network.peer_events import NodeIdConflict
 from laps_relay.core.network.peers import PeerDown, PeerRefused, PeerUp
 from laps_relay.core.policy.facts import stranger
 from laps_wire.errors import ProtocolViolation, StateError
@@ -298,6 +299,25 @@ def test_a_person_can_let_another_key_have_a_node_id() -> None:
     net.run()
     assert twin.of(PeerUp)
     assert b.of(PeerDown)
+
+
+def test_keys_that_held_node_ids_in_a_former_life_still_do() -> None:
+    net, a, b, ours, _ = pair()
+    known = a.peers.poll_known_keys()
+    assert known == {B: bytes([20]) * 32}
+    assert a.peers.poll_known_keys() is None
+    net.cut(a, ours)
+    again = net.node(10, epoch=2, known_keys=known)
+    twin = net.node(20, key=99)
+    net.connect(twin, again)
+    net.run()
+    assert twin.of(PeerRefused)[0].code == CloseCode.NODE_ID_CONFLICT
+    (conflict,) = again.of(NodeIdConflict)
+    assert (conflict.node, conflict.shown) == (B, bytes([99]) * 32)
+    net.connect(b, again)
+    net.run()
+    assert again.of(PeerUp)
+    assert again.peers.poll_known_keys() is None
 
 
 def test_what_we_say_of_ourselves_is_signed() -> None:

@@ -251,6 +251,7 @@ def test_a_relay_with_nothing_to_do_wants_no_time() -> None:
     assert relay.poll_timeout() is None
     relay.handle_timeout(net.now)
     assert (relay.poll_timeout(), relay.poll_dirty(), relay.poll_events()) == (None, [], [])
+    assert relay.poll_known_keys() is None
 
 
 def test_a_control_stream_that_is_lost_is_opened_again() -> None:

@@ -7,7 +7,7 @@ in :mod:`.set_hosting`. :mod:`laps_relay.core.network.core` makes things happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -139,10 +139,12 @@ class NetworkParts(SetHosting):
         policy: Policy,
         implementation: str = "",
         order: Order = default_order,
+        known_keys: Mapping[NodeId, bytes] | None = None,
     ) -> None:
         """``challenge`` gives 32 random bytes, ``contexts`` 32 random bits that are not 0.
 
-        ``order`` says which of several ways to a node is best (:mod:`.selection`).
+        ``order`` says which of several ways to a node is best (:mod:`.selection`); ``known_keys``
+        are those that held node ids in a former life.
         """
         self._settings, self._policy = settings, policy
         self._local: LocalSide | None = None
@@ -199,6 +201,7 @@ class NetworkParts(SetHosting):
             policy=policy,
             node_info=lambda: self._own.info,
             implementation=implementation,
+            known_keys=known_keys,
         )
         self._dialler = Dialler(
             random, relay_type=settings.relay_type, own_contacts=identity.contacts

@@ -6,14 +6,16 @@
     VERIFY  (both)      judge   proof good?  policy?  same key as before?  newest life of the node?
                                 -> what is granted, and which connections are dead at the other end
 
-A node id belongs to the key that held it first, for as long as this process lives (laps-2, 4.1):
-the same key with a higher boot epoch is the same node after a restart, another key never replaces
-it. What was only heard of a node does not count here: a liar could lock the node out with it.
-Stubs share node id 0; they have no arbiter and no key of the network.
+A node id belongs to the key that held it first (laps-2, 4.1): the same key with a higher boot epoch
+is the same node after a restart, another key never replaces it. That outlasts a restart of our own
+where the shell keeps what :meth:`Admission.poll_keys` tells, and gives it to the next life. What
+was only heard of a node does not count here: a liar could lock the node out with it. Stubs share
+node id 0; they have no arbiter and no key of the network.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from laps_relay.core.network.interfaces import Policy
@@ -72,17 +74,36 @@ class _Node:
 class Admission:
     """All nodes that we have or had connections with. Refusals are raised as ``PeeringError``."""
 
-    __slots__ = ("_authenticator", "_idle", "_max_sessions", "_nodes", "_of_session", "policy")
+    __slots__ = (
+        "_authenticator",
+        "_changed",
+        "_idle",
+        "_kept",
+        "_max_sessions",
+        "_nodes",
+        "_of_session",
+        "policy",
+    )
 
     def __init__(
-        self, authenticator: PeerAuthenticator, policy: Policy, *, max_sessions: int
+        self,
+        authenticator: PeerAuthenticator,
+        policy: Policy,
+        *,
+        max_sessions: int,
+        kept: Mapping[NodeId, bytes] | None = None,
     ) -> None:
+        """``kept``: what :meth:`poll_keys` told a former life."""
         self.policy = policy
         self._authenticator = authenticator
         self._max_sessions = max_sessions
         self._nodes: dict[NodeId, _Node] = {}
         self._of_session: dict[int, NodeId] = {}
         self._idle: dict[NodeId, None] = {}
+        self._kept = {node: key for node, key in (kept or {}).items() if node and key}
+        """Keys of nodes that were not met in this life; they are older than all that is idle."""
+        self._changed = False
+        self._shrink()
 
     # The two questions
 
@@ -114,6 +135,7 @@ class Admission:
         node = self._node(local, question.peer)
         if node.key is None:
             node.key = fingerprint
+            self._changed |= fingerprint != b""
         elif node.key != fingerprint:
             raise KeyConflictError(question.peer, node.key, fingerprint)
         epoch = info.node.stamp.epoch
@@ -190,22 +212,49 @@ class Admission:
             del self._nodes[peer]
             return
         self._idle[peer] = None
-        if len(self._idle) > MAX_REMEMBERED:
-            oldest = next(iter(self._idle))
-            del self._idle[oldest], self._nodes[oldest]
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Let go of who was away for longest."""
+        while len(self._kept) + len(self._idle) > MAX_REMEMBERED:
+            if self._kept:
+                del self._kept[next(iter(self._kept))]
+            else:
+                oldest = next(iter(self._idle))
+                del self._idle[oldest], self._nodes[oldest]
+            self._changed = True
 
     def forget(self, node: NodeId) -> bool:
         """Let go of the key of a node that has no session: a person says that it changed.
 
         Handshakes with it may be under way: we dial it, and it is refused, again and again.
         """
+        if self._kept.pop(node, None) is not None:
+            self._changed = True
+            return True
         known = self._nodes.get(node)
         if known is None or not known.key:
             return False
         known.key = None
+        self._changed = True
         if node in self._idle:
             del self._idle[node], self._nodes[node]
         return True
+
+    def poll_keys(self) -> dict[NodeId, bytes] | None:
+        """Which keys hold node ids, if they are others than when this was last asked; else None.
+
+        Who was away for longest is first: so a former life tells the next whom to let go of.
+        """
+        if not self._changed:
+            return None
+        self._changed = False
+        keys = dict(self._kept)
+        here = (node for node in self._nodes if node not in self._idle)
+        for node in (*self._idle, *here):
+            if key := self._nodes[node].key:
+                keys[node] = key
+        return keys
 
     def control_of(self, node: NodeId) -> int | None:
         """The connection that carries control with a node, as far as this side knows."""
@@ -219,6 +268,9 @@ class Admission:
         node = self._nodes.get(peer)
         if node is None:
             node = self._nodes[peer] = _Node(local, peer)
+            if peer in self._kept:
+                node.key = self._kept.pop(peer)
+                self._idle[peer] = None  # until it has a connection
         return node
 
     def _hold(self, session: int, peer: NodeId) -> None:

@@ -31,6 +31,7 @@ from laps_relay.core.network.peer_offer import features_of, settings_of
 from laps_relay.core.network.peer_records import STREAM_STEP, PeerRecord
 from laps_relay.core.network.signed_nodes import check_peer, judge_nodes
 from laps_relay.core.timers import Timers
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode, NotAuthorizedError, PeeringError
 from laps_wire.peering.laps2 import Direction, Evidence, Feature, Mode, NodeInfo, RelayType
 from laps_wire.peering.session import (
@@ -125,6 +126,7 @@ class PeerCore:
         max_handshakes: int = MAX_HANDSHAKES,
         max_sessions_per_node: int = MAX_SESSIONS_PER_NODE,
         handshake_seconds: float = HANDSHAKE_SECONDS,
+        known_keys: Mapping[NodeId, bytes] | None = None,
     ) -> None:
         """``challenge`` gives 32 fresh random bytes; ``node_info`` what we say of ourselves now."""
         self.identity = identity
@@ -137,7 +139,9 @@ class PeerCore:
         self._implementation = implementation
         self._max_handshakes = max_handshakes
         self._handshake_seconds = handshake_seconds
-        self._admission = Admission(authenticator, policy, max_sessions=max_sessions_per_node)
+        self._admission = Admission(
+            authenticator, policy, max_sessions=max_sessions_per_node, kept=known_keys
+        )
         self._peers: dict[int, PeerRecord] = {}
         self._greeting: dict[int, None] = {}
         self._touched: dict[int, None] = {}

@@ -255,6 +255,10 @@ class Peers(PeerCore):
         events, self._events = self._events, []
         return events
 
+    def poll_known_keys(self) -> dict[NodeId, bytes] | None:
+        """Which keys hold node ids, if that has changed; for the next life."""
+        return self._admission.poll_keys()
+
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
         if self._touched:

@@ -34,6 +34,7 @@ from laps_relay.core.network.links import Link
 from laps_relay.core.timers import earliest, first_of
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceKind,
     SubscribeCode,
@@ -271,6 +272,10 @@ class NetworkRelay(FetchCommands):
             )
         taken, self._events = self._events, []
         return taken
+
+    def poll_known_keys(self) -> dict[NodeId, bytes] | None:
+        """Which keys hold node ids, if that has changed; the next life is to be given them."""
+        return self._peers.poll_known_keys()
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
