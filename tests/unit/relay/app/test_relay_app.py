@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 import laps_sdk
 from laps_relay import certificates
@@ -19,12 +20,14 @@ from laps_relay.certificates import DEV_CERTIFICATE
 from laps_relay.config import Loaded, RelayConfig, load
 from laps_relay.config.model import TlsFiles
 from laps_relay.observe.logs import configure
+from laps_relay.peer_auth import NODE_URN
 from laps_sdk import tokens
 from laps_sdk.transport.tls import CertificateError
 from laps_wire.errors import LapsError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
 from testkit.http import http_client
 from testkit.logs import restored_logging
+from testkit.peer_certs import authority, issue_node, store
 
 LIMIT = 90.0
 
@@ -546,3 +549,21 @@ def test_two_samples_at_a_time_count_nothing_twice(tmp_path: Path) -> None:
                 assert "\nlaps_received_bytes_total 100.0\n" in page.text
 
     in_loop(test)
+
+
+@pytest.mark.anyio
+async def test_a_relay_that_others_will_refuse_says_so(tmp_path: Path) -> None:
+    """It starts all the same: that is how its key is made, and others may have pinned it."""
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority().certificate.public_bytes(serialization.Encoding.PEM))
+    network = {"enabled": True, "port": 0, "node_id": "0:10", "auth": "certificate", "ca": ca}
+    async with running(loaded(tmp_path, network=network)) as relay:
+        (line,) = relay.logged("other relays will refuse this one")
+    assert line["reason"] == "there is no certificate for the key of this relay"
+    assert line["node"] == "0.0:0.10"
+    assert "node-cert.pem" in line["advice"]
+    issued = issue_node(authority(), [NODE_URN + "0.0:0.10"])
+    key, chain = store(tmp_path, issued)
+    network |= {"node_key": key, "node_certificate": chain}
+    async with running(loaded(tmp_path, network=network)) as relay:
+        assert relay.logged("other relays will refuse this one") == []
