@@ -567,3 +567,32 @@ async def test_a_relay_that_others_will_refuse_says_so(tmp_path: Path) -> None:
     network |= {"node_key": key, "node_certificate": chain}
     async with running(loaded(tmp_path, network=network)) as relay:
         assert relay.logged("other relays will refuse this one") == []
+
+
+@pytest.mark.anyio
+async def test_a_drain_is_taken_back_and_some_clients_are_sent_elsewhere(tmp_path: Path) -> None:
+    async with running(loaded(tmp_path)) as relay, relay.connect(reconnect=False) as client:
+        view = relay.app.view
+        await client.publish("a", "b")
+        assert view.stay() == "the relay does not drain"
+        assert view.redirect(None, 1.0, "") == 0  # there is no other relay
+        assert view.redirect(None, 0.5, "moqt://other.example:1") == 0  # half of one is none
+        view.drain("")
+        assert not view.ready
+        assert view.stay() is None
+        assert view.ready
+        assert not any(row.leaving for row in view.sessions())
+        async with relay.connect(reconnect=False) as other:
+            await other.publish("a", "c")
+            assert view.redirect(None, 1.0, "moqt://other.example:1") == 2
+            assert all(row.leaving for row in view.sessions())
+        view.drain("")
+        view.ending = True
+        assert view.stay() == "the relay ends, or changes its type"
+
+
+def test_a_relay_that_has_no_clients_yet_sends_nobody_away(tmp_path: Path) -> None:
+    view = Relay(loaded(tmp_path)).app.view
+    assert view.redirect(None, 1.0, "moqt://other.example:1") == 0
+    view.drain("")
+    assert view.stay() is None

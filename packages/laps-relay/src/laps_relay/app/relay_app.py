@@ -128,6 +128,7 @@ class RelayApp:
         self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
         self.view.places = self._leaving.places
         self.view.tell_peers = self._leaving.tell_peers
+        self.view.keep_peers = self._leaving.keep_peers
         self.view.patience = self._leaving.patience
         self._enter(config)
 
@@ -382,7 +383,7 @@ class RelayApp:
             self._failure = error
             self.request_stop()
             return
-        self.view.draining = False
+        self.view.draining = self.view.ending = False
         self._watching.type_changed(old.network.type, kind)
 
     def _reload_certificate(self, certificate: Certificate) -> bool:
