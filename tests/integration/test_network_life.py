@@ -136,7 +136,7 @@ async def test_an_order_to_drain_is_told_to_peers(tmp_path: Path) -> None:
 async def test_a_via_that_drains_and_stays_is_used_again(tmp_path: Path) -> None:
     """An operator takes the drain back: nothing is lost, nothing comes twice, no session ends."""
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:
-        via, other = [await net.relay("via", **PATIENT) for _ in range(2)]
+        via = await net.relay("via", **PATIENT)
         left = await net.relay("edge", via, network={"dynamic": False})
         right = await net.relay("edge", via, network={"dynamic": False})
         await net.settled()
@@ -152,6 +152,7 @@ async def test_a_via_that_drains_and_stays_is_used_again(tmp_path: Path) -> None
             await show.more(ear, numbers=50)
         assert left.sends_to() == {via.node}
         # Also when there is another way, to which all has moved.
+        other = await net.relay("via", **PATIENT)
         for edge in (left, right):
             edge.network.set_peers(peered(edge, via, other))
         await net.settled()
