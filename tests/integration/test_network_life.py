@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laps_relay.app import StartError
-from laps_relay.config import Loaded
+from laps_relay.config import Loaded, RelayConfig
 from testkit.logs import restored_logging
 from testkit.network_show import Show
 from testkit.network_task import RunningRelay, network, until
@@ -130,6 +130,76 @@ async def test_an_order_to_drain_is_told_to_peers(tmp_path: Path) -> None:
         await until(lambda: len(staying.app.server.ports) == 2)
         await show.more(ear, numbers=100)
         await show.whole(ear)
+        show.stop()
+
+
+async def test_a_via_that_drains_and_stays_is_used_again(tmp_path: Path) -> None:
+    """An operator takes the drain back: nothing is lost, nothing comes twice, no session ends."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        via = await net.relay("via", **PATIENT)
+        left = await net.relay("edge", via, network={"dynamic": False})
+        right = await net.relay("edge", via, network={"dynamic": False})
+        await net.settled()
+        show = Show(group)
+        show.publish(left, per_group=10)
+        ear = show.listen(right)
+        await show.more(ear)
+        for _ in range(2):
+            via.app.view.drain("")
+            await until(lambda: all(row.leaving for row in left.network.relay.peers()))
+            assert via.app.view.stay() is None
+            await until(lambda: not any(row.leaving for row in left.network.relay.peers()))
+            await show.more(ear, numbers=50)
+        assert left.sends_to() == {via.node}
+        # Also when there is another way, to which all has moved.
+        other = await net.relay("via", **PATIENT)
+        for edge in (left, right):
+            edge.network.set_peers(peered(edge, via, other))
+        await net.settled()
+        via.app.view.drain("")
+        await until(lambda: left.sends_to() == {other.node})
+        assert via.app.view.stay() is None
+        rows = left.network.relay
+        await until(
+            lambda: (
+                all(row.load_class != "draining" for row in rows.nodes())
+                and not any(row.leaving for row in rows.peers())
+            )
+        )
+        await show.more(ear, numbers=100)
+        await show.whole(ear)
+        assert [line for edge in (left, right) for line in edge.logged("peer gone")] == []
+        assert via.app.view.ready
+        show.stop()
+
+
+def peered(relay: RunningRelay, *peers: RunningRelay) -> RelayConfig:
+    """Its configuration with other peers."""
+    data = relay.app.loaded.config.model_dump(mode="json")
+    data["network"] |= {"peers": [each.network.contact for each in peers]}
+    return RelayConfig.model_validate(data)
+
+
+async def test_some_clients_are_sent_elsewhere(tmp_path: Path) -> None:
+    """Half of them go without a loss, and the relay takes others as before."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        full = await net.relay("edge", **PATIENT)
+        free = await net.relay("edge", full)
+        await net.settled()
+        show = Show(group)
+        show.publish(free, per_group=10)
+        ears = [show.listen(full) for _ in range(4)]
+        await show.more(*ears)
+        assert full.app.view.redirect(None, 0.5, "") == 2
+        await until(lambda: len(full.app.server.ports) == 2)
+        assert len(free.app.server.ports) == 3
+        (chosen, _) = [row.session for row in full.app.view.sessions() if not row.info.upstream]
+        assert full.app.view.redirect([chosen], 0.0, free.app.url) == 1
+        await until(lambda: len(full.app.server.ports) == 1)
+        ears.append(show.listen(full))
+        await show.more(*ears, numbers=100)
+        await show.whole(*ears)
+        assert full.app.view.ready
         show.stop()
 
 

@@ -213,6 +213,7 @@ subscribe_gone: source node, stamp, full_name_hash hash, parameters
 0x2e FETCH_REQUEST: source node, target node, fetch_id sns_id, hops, element_hashes hashes, name_hash hash, full_name_hash hash, scope labels, data, parameters
 0x30 FETCH_RESPONSE: source node, fetch_id sns_id, responder node, hops, code i, reason, retry_after_ms i, data, parameters
 0x32 FETCH_CANCEL: source node, target node, fetch_id sns_id, hops, parameters
+0x34 STAY: parameters
 """  # noqa: E501 - one structure is one line
 
 

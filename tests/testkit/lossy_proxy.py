@@ -1,11 +1,12 @@
-"""A UDP proxy in the test's loop that loses, reorders and redirects packets.
+"""A UDP proxy in the test's loop that loses, delays, reorders and redirects packets.
 
 ::
 
     client --> front socket | LossyProxy | one back socket for each client --> server
 
 Randomness is seeded. ``rebind`` gives every client a new back socket: the server sees a new port,
-as after a NAT forgot its mapping.
+as after a NAT forgot its mapping. Who was not admitted is carried too if it is open to all:
+relays dial each other when they like.
 """
 
 from __future__ import annotations
@@ -35,14 +36,21 @@ class _Socket(asyncio.DatagramProtocol):
 class LossyProxy:
     """Stands between clients and one server; change its fields while it runs."""
 
-    def __init__(self, server: tuple[str, int], *, seed: int = 1) -> None:
-        self._server = server
+    def __init__(
+        self, server: tuple[str, int] | None = None, *, seed: int = 1, open_to_all: bool = False
+    ) -> None:
+        """A server that is told later must be there before anybody dials."""
+        self.server = server
+        self._open_to_all = open_to_all
+        self._opening: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._random = random.Random(seed)
         self._front: asyncio.DatagramTransport | None = None
         self._back: dict[tuple[str, int], asyncio.DatagramTransport] = {}
         self._closed: list[asyncio.DatagramTransport] = []
         self.loss = 0.0
         self.reorder = 0.0
+        self.delay = 0.0
+        """Seconds for each packet, in each direction."""
         self.blackhole = False
         """Lose everything."""
         self.lost = self.carried = 0
@@ -63,6 +71,10 @@ class LossyProxy:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._front is not None
+        opening = list(self._opening.values())
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
         for transport in (self._front, *self._back.values(), *self._closed):
             transport.close()
         await asyncio.sleep(0)
@@ -90,8 +102,11 @@ class LossyProxy:
 
     def _from_client(self, data: bytes, client: tuple[str, int]) -> None:
         transport = self._back.get(client)
-        if transport is not None:
-            self._carry(transport, data, self._server)
+        if transport is not None and self.server is not None:
+            self._carry(transport, data, self.server)
+        elif self._open_to_all and client not in self._opening:
+            # This packet is lost: so are packets of whoever comes here.
+            self._opening[client] = asyncio.create_task(self.admit(client))
 
     def _carry(
         self, transport: asyncio.DatagramTransport, data: bytes, target: tuple[str, int]
@@ -100,9 +115,10 @@ class LossyProxy:
             self.lost += 1
             return
         self.carried += 1
-        if self._random.random() < self.reorder:
+        held = self.delay + (_HELD_FOR if self._random.random() < self.reorder else 0.0)
+        if held:
             loop = asyncio.get_running_loop()
-            loop.call_later(_HELD_FOR, self._release, transport, data, target)
+            loop.call_later(held, self._release, transport, data, target)
         else:
             transport.sendto(data, target)
 

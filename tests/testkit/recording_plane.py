@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import inf
 
 from laps_relay.core.interfaces import (
     CacheLimits,
@@ -164,7 +165,7 @@ class RecordingPlane:
         assert self.egress[subscription].track == entry.track
         self.egress[subscription] = entry
 
-    def renew_egress(self, subscription: Subscription) -> None:
+    def renew_egress(self, subscription: Subscription, before: float = inf) -> None:
         assert subscription in self.egress
         self.renewed.append(subscription)
 

@@ -79,7 +79,7 @@ class Clients:
         if self.answer:
             self.net.relays[self.number].pulled(now, key)
 
-    def renew(self, now: float, key: int) -> None:
+    def renew(self, now: float, key: int, before: float) -> None:
         self.renewed.append(key)
 
     def release(self, now: float, key: int) -> None:

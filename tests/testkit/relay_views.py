@@ -150,6 +150,15 @@ class FakeView:
     def drain(self, new_uri: str) -> None:
         self.drained.append(new_uri)
 
+    def stay(self) -> str | None:
+        if not self.drained:
+            return "the relay does not drain"
+        self.drained.clear()
+        return None
+
+    def redirect(self, sessions: Sequence[int] | None, share: float, new_uri: str) -> int:
+        return len(sessions or ()) or int(8 * share) + len(new_uri)
+
     async def metrics(self) -> bytes:
         return b"laps_sessions_open 1\n"
 

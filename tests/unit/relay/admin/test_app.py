@@ -133,6 +133,15 @@ def test_orders() -> None:
     ):
         assert http.post("/v1/drain", json={"new_uri": wrong}).status_code == 422
     assert view.drained == ["moqt://b"]
+    assert http.request("DELETE", "/v1/drain").json() == {"state": "ready"}
+    refused = http.request("DELETE", "/v1/drain")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "the relay does not drain")
+    assert http.post("/v1/redirect", json={"sessions": [3, 4]}).json() == {"sessions": 2}
+    assert http.post("/v1/redirect", json={"share": 0.5}).json() == {"sessions": 4}
+    for strange in ({}, {"sessions": [1], "share": 0.5}):
+        assert http.post("/v1/redirect", json=strange).status_code == 400
+    for wrong in ({"share": 0}, {"share": 1.5}, {"sessions": [1], "new_uri": "banana"}):
+        assert http.post("/v1/redirect", json=wrong).status_code == 422
     assert http.get("/v1/drain").status_code == 404
 
 

@@ -33,6 +33,9 @@ class Peers:
     def drain(self, seconds: float) -> None:
         self.told.append(seconds)
 
+    def stay(self) -> None:
+        self.told.clear()
+
     @property
     def in_transit(self) -> bool:
         return self.looks > 0
@@ -61,6 +64,17 @@ def leave(peers: Peers | None, seconds: float = 20.0, *, hurry: bool = False) ->
         leaving.hurry()
     asyncio.run(leaving.drain(seconds))
     return text.getvalue()
+
+
+@pytest.mark.parametrize("peers", [None, Peers(0)], ids=["alone", "with peers"])
+def test_peers_hear_that_it_stays(peers: Peers | None) -> None:
+    view: Any = SimpleNamespace(loaded=Loaded(RelayConfig()))
+    logger = configure("json", "info", io.StringIO())
+    leaving = Leaving(cast("Any", None), view, lambda: cast("Any", peers), logger)
+    leaving.tell_peers(5.0)
+    assert peers is None or peers.told == [5.0]
+    leaving.keep_peers()
+    assert peers is None or peers.told == []
 
 
 def test_who_has_no_network_and_no_clients_leaves_at_once() -> None:

@@ -257,6 +257,14 @@ def test_a_relay_that_drains_stays_until_peers_know_and_have_everything(tmp_path
             assert (leaving.unsent, leaving.in_transit) == (0, False)
             leaving.drain(0.0)  # said once
             assert not leaving.stays
+            # And taken back.
+            leaving.stay()
+            leaving.stay()
+            rows = staying.network.relay
+            await until(lambda: not any(row.leaving for row in rows.peers()))
+            await until(lambda: all(row.load_class != "draining" for row in rows.nodes()))
+            leaving.drain(30.0)
+            assert leaving.stays
 
     in_loop(test)
 

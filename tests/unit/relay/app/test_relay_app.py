@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 import laps_sdk
 from laps_relay import certificates
@@ -19,12 +20,14 @@ from laps_relay.certificates import DEV_CERTIFICATE
 from laps_relay.config import Loaded, RelayConfig, load
 from laps_relay.config.model import TlsFiles
 from laps_relay.observe.logs import configure
+from laps_relay.peer_auth import NODE_URN
 from laps_sdk import tokens
 from laps_sdk.transport.tls import CertificateError
 from laps_wire.errors import LapsError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
 from testkit.http import http_client
 from testkit.logs import restored_logging
+from testkit.peer_certs import authority, issue_node, store
 
 LIMIT = 90.0
 
@@ -546,3 +549,50 @@ def test_two_samples_at_a_time_count_nothing_twice(tmp_path: Path) -> None:
                 assert "\nlaps_received_bytes_total 100.0\n" in page.text
 
     in_loop(test)
+
+
+@pytest.mark.anyio
+async def test_a_relay_that_others_will_refuse_says_so(tmp_path: Path) -> None:
+    """It starts all the same: that is how its key is made, and others may have pinned it."""
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority().certificate.public_bytes(serialization.Encoding.PEM))
+    network = {"enabled": True, "port": 0, "node_id": "0:10", "auth": "certificate", "ca": ca}
+    async with running(loaded(tmp_path, network=network)) as relay:
+        (line,) = relay.logged("other relays will refuse this one")
+    assert line["reason"] == "there is no certificate for the key of this relay"
+    assert line["node"] == "0.0:0.10"
+    assert "node-cert.pem" in line["advice"]
+    issued = issue_node(authority(), [NODE_URN + "0.0:0.10"])
+    key, chain = store(tmp_path, issued)
+    network |= {"node_key": key, "node_certificate": chain}
+    async with running(loaded(tmp_path, network=network)) as relay:
+        assert relay.logged("other relays will refuse this one") == []
+
+
+@pytest.mark.anyio
+async def test_a_drain_is_taken_back_and_some_clients_are_sent_elsewhere(tmp_path: Path) -> None:
+    async with running(loaded(tmp_path)) as relay, relay.connect(reconnect=False) as client:
+        view = relay.app.view
+        await client.publish("a", "b")
+        assert view.stay() == "the relay does not drain"
+        assert view.redirect(None, 1.0, "") == 0  # there is no other relay
+        assert view.redirect(None, 0.5, "moqt://other.example:1") == 0  # half of one is none
+        view.drain("")
+        assert not view.ready
+        assert view.stay() is None
+        assert view.ready
+        assert not any(row.leaving for row in view.sessions())
+        async with relay.connect(reconnect=False) as other:
+            await other.publish("a", "c")
+            assert view.redirect(None, 1.0, "moqt://other.example:1") == 2
+            assert all(row.leaving for row in view.sessions())
+        view.drain("")
+        view.ending = True
+        assert view.stay() == "the relay ends, or changes its type"
+
+
+def test_a_relay_that_has_no_clients_yet_sends_nobody_away(tmp_path: Path) -> None:
+    view = Relay(loaded(tmp_path)).app.view
+    assert view.redirect(None, 1.0, "moqt://other.example:1") == 0
+    view.drain("")
+    assert view.stay() is None

@@ -57,6 +57,7 @@ EVENTS: list[core.NetworkEvent] = [
     core.PeerFaulted(session=1, node=A, code=3, reason="garbage"),
     core.PeerLeaving(session=1, node=A, reason="upgrade", by_peer=True),
     core.Dialled(contact="a:1", node=A, dynamic=True),
+    core.PeerStays(session=1, node=A),
     core.Dialled(contact="a:1", node=None, dynamic=False, failed="nobody there"),
     core.NodeAdded(info=NODE, peer=B, best=True),
     core.NodeAdded(info=NodeInfo(NodeSelf(A, RelayType.EDGE, STAMP)), peer=None, best=False),

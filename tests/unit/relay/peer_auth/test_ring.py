@@ -295,6 +295,30 @@ def test_a_pinned_key_needs_no_authority_and_excludes_all_others() -> None:
     assert "pinned to another key" in reason(shown(b, certified(node_key(10))))
 
 
+def test_a_relay_knows_that_others_will_refuse_it() -> None:
+    assert certified(node_key(10)).own_flaw(A) is None
+    assert certified(node_key(10)).own_flaw(NodeId(0)) is None  # a Stub
+    assert shared().own_flaw(A) is None
+    flaw = certified(node_key(11)).own_flaw(A)
+    assert flaw == f"the certificate is not for node {A}"
+    other = issue_node(issue_node(None, ca=True, name="another"), [NODE_URN + str(A)])
+    flaw = certified(NodeKey(other.key, (other.certificate,))).own_flaw(A)
+    assert flaw == "the certificate does not come from the network's authority"
+    old = issue_node(authority(), [NODE_URN + str(A)], end=datetime.now(UTC) - timedelta(days=1))
+    flaw = certified(NodeKey(old.key, (old.certificate,))).own_flaw(A)
+    assert flaw == "a certificate is not valid now"
+
+
+def test_a_relay_without_a_certificate_knows_that(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority().certificate.public_bytes(serialization.Encoding.PEM))
+    flaw = open_key_ring("certificate", tmp_path, ca=ca).own_flaw(A)
+    assert flaw == "there is no certificate for the key of this relay"
+    # Where all keys are pinned nobody needs one.
+    pinned = open_key_ring("certificate", tmp_path, pins={NodeId(11): frozenset({b"x" * 32})})
+    assert pinned.own_flaw(A) is None
+
+
 def test_a_proof_with_a_stolen_certificate_does_not_hold() -> None:
     a, thief = certified(node_key(10)), certified(node_key(30))
     evidence = proof(a)

@@ -275,7 +275,7 @@ def test_names_are_discovered_and_vanish(desk: Desk) -> None:
 def test_a_stream_that_does_not_end_goes_on_in_others(desk: Desk) -> None:
     publication = pulled(desk, Style(period=0.1, endless=True))
     desk.clock.run(desk.clock.now + 0.25)
-    desk.clients.renew(desk.clock.now, KEY)
+    desk.clients.renew(desk.clock.now, KEY, desk.clock.now)
     desk.clock.run(desk.clock.now + 0.2)
     first, second = desk.feed.streams
     assert [fin for _, fin in first] == [False] * (len(first) - 1) + [True]

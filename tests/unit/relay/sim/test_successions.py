@@ -52,6 +52,24 @@ def test_a_relay_changes_its_type_and_nothing_is_lost(who: str, kind: RelayType)
             assert (process.spec.node_id, kind) in other.tables.types()
 
 
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.5, 1.5])
+@pytest.mark.parametrize("who", ["r2", "r5"])
+def test_a_relay_begins_to_leave_and_stays_and_nothing_is_lost(who: str, after: float) -> None:
+    """One that is in use, and one that is not."""
+    deed = Deed(4.0, "undrain", (who,), 4.0, str(after))
+    outcome, run = simulate(ring(deed, healed=8.0), network_relay)
+    assert (outcome.problem, outcome.lost) == ("", 0)
+    process = run.world.processes[who]
+    # Who has left before that has another life.
+    assert (run.deeds.taken_back, process.life) in ((1, 1), (0, 2))
+    assert run.deeds.taken_back or after > 0.02
+    assert not process.draining
+    if run.deeds.taken_back:
+        for other in run.world.running():
+            load = other.core.nodes() if hasattr(other.core, "nodes") else ()
+            assert all(row.load_class != "draining" for row in load)
+
+
 def test_who_takes_a_relay_for_what_it_was_is_seen() -> None:
     run = Run(ring(healed=3.0), network_relay)
     run.play()
@@ -84,9 +102,9 @@ def test_who_keeps_the_sessions_of_a_former_life_is_seen() -> None:
 def test_some_seeds_have_one_and_others_none() -> None:
     planned = [scenario(seed, kind="planned") for seed in range(1, 40)]
     faults = [scenario(seed, kind="faults") for seed in range(1, 40)]
-    for many, verb in ((planned, "retype"), (faults, "twin")):
+    for many, verb in ((planned, "retype"), (planned, "undrain"), (faults, "twin")):
         having = [made for made in many if any(deed.verb == verb for deed in made.deeds)]
-        assert len(many) / 10 < len(having) < len(many) / 2
+        assert len(many) / 10 < len(having) < len(many) * 2 / 3
     for made in planned:
         clients = {deed.who for deed in made.deeds if deed.verb.startswith(("pub", "sub"))}
         assert not clients & {deed.who for deed in made.deeds if deed.verb == "retype"}

@@ -51,9 +51,7 @@ class PurgeRequest(BaseModel):
     track: str | None = Field(None, description="Text form, such as example.2enet-team2--report.")
 
 
-class DrainRequest(BaseModel):
-    """Where clients should go."""
-
+class _Away(BaseModel):
     new_uri: str = Field(
         "",
         max_length=8192,
@@ -69,6 +67,25 @@ class DrainRequest(BaseModel):
         if text and (not parts.hostname or parts.port == 0):  # .port raises if it is no number
             raise ValueError("write moqt://host:port, or https://host:port/path")
         return text
+
+
+class DrainRequest(_Away):
+    """Where clients should go."""
+
+
+class RedirectRequest(_Away):
+    """Which clients should go, and where."""
+
+    sessions: list[int] | None = Field(None, description="Their numbers, as in /v1/sessions.")
+    share: float | None = Field(
+        None, gt=0, le=1, description="Instead: how many of all, such as 0.25."
+    )
+
+
+class Redirected(BaseModel):
+    """What a redirect did."""
+
+    sessions: int = Field(description="How many clients were told to go.")
 
 
 def make_app(
@@ -207,6 +224,21 @@ def _add_orders(app: FastAPI, view: RelayView) -> None:
         """Send GOAWAY to everybody; the relay takes no new sessions."""
         view.drain(order.new_uri)
         return {"state": "draining"}
+
+    @app.delete("/v1/drain", tags=["orders"])
+    async def stay() -> dict[str, str]:
+        """Take a drain back: who has not left stays; 409 if there is nothing to take back."""
+        if reason := view.stay():
+            raise HTTPException(409, reason)
+        return {"state": "ready"}
+
+    @app.post("/v1/redirect", tags=["orders"])
+    async def redirect(order: RedirectRequest) -> Redirected:
+        """Send some clients to another relay; all others stay, and new ones are taken."""
+        if (order.sessions is None) == (order.share is None):
+            raise HTTPException(400, "give either sessions or share")
+        told = view.redirect(order.sessions, order.share or 0.0, order.new_uri)
+        return Redirected(sessions=told)
 
 
 def _add_live(app: FastAPI, feed: LiveFeed) -> None:

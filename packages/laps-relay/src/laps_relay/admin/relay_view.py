@@ -65,6 +65,10 @@ class EdgeView:
         """Called at a drain: the network hears of it."""
         self.patience: Callable[[], float] = lambda: 0.0
         """Asked at a drain: in how many seconds ``places`` knows who has which tracks."""
+        self.keep_peers: Callable[[], None] = lambda: None
+        """Called when a drain is taken back: the network hears of it."""
+        self.ending = False
+        """Whether the relay drains to end, or to become another one."""
         self._sending: asyncio.TimerHandle | None = None
         self.node_id = loaded.config.network.node_id
         """As the network knows it; as configured if there is none."""
@@ -172,6 +176,45 @@ class EdgeView:
             self._sending = asyncio.get_running_loop().call_later(wait, self._send_away, "")
         else:
             self._send_away(new_uri)
+
+    def stay(self) -> str | None:
+        """Take a drain back, or say why not. Clients that have not left may stay."""
+        if not self.draining:
+            return "the relay does not drain"
+        if self.ending:
+            return "the relay ends, or changes its type"
+        self.draining = False
+        self._wait_no_more()
+        self.keep_peers()
+        if self._server.running:
+            self._server.relay.resume(all_stay=True)
+            self._server.settle()
+        return None
+
+    def redirect(self, sessions: Sequence[int] | None, share: float, new_uri: str) -> int:
+        """Send some clients elsewhere, and take others as before; how many were told.
+
+        Named ones, or a share of all: those are spread over the times at which they came. Without
+        an address each goes where the network finds best, and stays if there is no such place.
+        """
+        if not self._server.running:
+            return 0
+        if sessions is None:
+            there = sorted(
+                row.session for row in self.sessions() if not row.leaving and not row.info.upstream
+            )
+            sessions = [
+                session
+                for index, session in enumerate(there)
+                if int((index + 1) * share) > int(index * share)
+            ]
+        find = None if new_uri else self.places()
+        places = {each: new_uri or (find(each) if find is not None else "") for each in sessions}
+        told = self._server.relay.redirect(
+            self._server.now, {each: place for each, place in places.items() if place}
+        )
+        self._server.settle()
+        return told
 
     def send_away(self) -> None:
         """Whoever has not been sent away yet is sent away now."""

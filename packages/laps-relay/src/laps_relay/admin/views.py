@@ -248,6 +248,12 @@ class RelayView(Protocol):
     def drain(self, new_uri: str) -> None:
         """Send everybody away."""
 
+    def stay(self) -> str | None:
+        """Take a drain back, or say why not."""
+
+    def redirect(self, sessions: Sequence[int] | None, share: float, new_uri: str) -> int:
+        """Send some clients elsewhere; how many were told."""
+
     async def metrics(self) -> bytes:
         """The text for Prometheus."""
 

@@ -63,8 +63,15 @@ class Leaving:
             usual = self._view.loaded.config.listen.drain_timeout
             network.drain(usual if seconds is None else seconds)
 
+    def keep_peers(self) -> None:
+        """The network hears that we stay."""
+        network = self._network()
+        if network is not None:
+            network.stay()
+
     async def drain(self, seconds: float) -> None:
-        """Tell clients and peers, and wait for them."""
+        """Tell clients and peers, and wait for them: from now on there is no way back."""
+        self._view.ending = True
         self.tell_peers(seconds)
         network = self._network()
         if self._server.ports or (network is not None and network.in_transit):

@@ -280,6 +280,14 @@ class NetworkPart(NetworkReadings):
         self.relay.drain(self.server.now, seconds, "the relay stops", self._alternates())
         self.server.settle()
 
+    def stay(self) -> None:
+        """Take :meth:`drain` back."""
+        if self._departure is not None:
+            self._departure = None
+            self._answered_at = 0.0
+            self.relay.stay(self.server.now)
+            self.server.settle()
+
     @property
     def patience(self) -> float:
         """Seconds until control servers have said who else has the tracks of our clients."""

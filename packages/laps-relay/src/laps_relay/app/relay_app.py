@@ -44,6 +44,8 @@ from laps_relay.observe.mlog import MlogWriter, TracedRelay
 from laps_relay.observe.names import Names
 from laps_sdk.errors import TransportError
 from laps_wire.errors import LapsError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
 
 __all__ = ["RelayApp"]
 
@@ -126,6 +128,7 @@ class RelayApp:
         self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
         self.view.places = self._leaving.places
         self.view.tell_peers = self._leaving.tell_peers
+        self.view.keep_peers = self._leaving.keep_peers
         self.view.patience = self._leaving.patience
         self._enter(config)
 
@@ -236,6 +239,7 @@ class RelayApp:
                     listens=self.network.contact,
                     advice="set network.contacts to host:port as others see it, or network.host",
                 )
+            self._show_proof(self.network)
             if self.network.forgetful is not None:
                 self.logger.warning(
                     "the boot epoch is not kept: a restart after the clock went back is refused",
@@ -255,6 +259,22 @@ class RelayApp:
         if self.network is not None and self.server.running:
             everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
             self.network.takes_clients("" if everywhere else self.url)
+
+    def _show_proof(self, network: NetworkPart) -> None:
+        """Say so if other relays will not believe who we are: else only they would."""
+        is_stub = network.relay_type is RelayType.STUB  # which has no node id for others
+        node = NodeId(0) if is_stub else network.node_id
+        flaw = None if self._keys is None or self._hidden else self._keys.own_flaw(node)
+        if self._keys is not None and flaw is not None:
+            self.logger.warning(
+                "other relays will refuse this one",
+                reason=flaw,
+                node=str(node),
+                key_sha256=self._keys.fingerprint.hex(),
+                advice="have the authority of network.ca sign the key for this node id, and put"
+                " node-cert.pem beside node-key.pem into the state directory, or set"
+                " network.node_certificate; or let the others pin the key with network.pins",
+            )
 
     async def run(self) -> None:
         """Until :meth:`request_stop`; raises what made it impossible to go on."""
@@ -371,7 +391,7 @@ class RelayApp:
             self._failure = error
             self.request_stop()
             return
-        self.view.draining = False
+        self.view.draining = self.view.ending = False
         self._watching.type_changed(old.network.type, kind)
 
     def _reload_certificate(self, certificate: Certificate) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
 from laps_wire.errors import RemoteError
@@ -320,9 +321,10 @@ class ForwardingPlane(Protocol):
     def update_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:
         """Change range, priority, forward state or timeout of a receiver."""
 
-    def renew_egress(self, subscription: Subscription) -> None:
+    def renew_egress(self, subscription: Subscription, before: float = inf) -> None:
         """Let its open streams end before their next objects, which come on new streams.
 
+        Those that began after ``before`` go on as they are.
         For other relays only: clients do not know how such a stream ends (laps-2, 7.2).
         """
 

@@ -109,6 +109,12 @@ _TABLE: Mapping[type, Row] = {
             "by_peer": e.by_peer,
         },
     ),
+    core.PeerStays: row(
+        core.PeerStays,
+        "info",
+        "peer stays",
+        lambda _names, e: {"session": e.session, "node": str(e.node)},
+    ),
     core.Dialled: row(
         core.Dialled,
         "debug",

@@ -124,6 +124,23 @@ class PeerKeyRing:
         """Of our own key; empty if there is none."""
         return b"" if self.node_key is None else self.node_key.fingerprint
 
+    def own_flaw(self, node: NodeId) -> str | None:
+        """Why relays with the same authority as ours would not believe that we are this node.
+
+        None: they would, or there is no authority. Who has pinned our key does in any case, and
+        that we cannot know.
+        """
+        key = self.node_key
+        if key is None or AuthScheme.CERTIFICATE not in self.schemes or not self._authorities:
+            return None
+        chain = key.chain
+        if len(chain) == 1 and chain[0].issuer == chain[0].subject and not _uris(chain[0]):
+            return "there is no certificate for the key of this relay"
+        refusal = self._unchained(chain)
+        if refusal is None and node and NODE_URN + str(node) not in _uris(chain[0]):
+            refusal = _no(f"the certificate is not for node {node}")
+        return None if refusal is None else refusal.reason
+
     # Sessions
 
     def sign(

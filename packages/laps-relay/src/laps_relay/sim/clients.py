@@ -331,7 +331,7 @@ class Clients:
                 return
         self._call(lambda core, now: core.pull_ended(now, key, "no publisher any more"))
 
-    def renew(self, now: float, key: int) -> None:  # noqa: ARG002
+    def renew(self, now: float, key: int, before: float) -> None:  # noqa: ARG002
         """Open streams should go on in new ones, from their next objects on."""
         self._renewed[key] = None
 

@@ -50,6 +50,9 @@ class RelayCore(PeerRelay, Protocol):
     def drain(self, now: float, seconds: float) -> None:
         """Go away, and say so."""
 
+    def stay(self, now: float) -> None:
+        """Take that back."""
+
     @property
     def in_transit(self) -> bool:
         """Whether data goes through it, or waits to be sent."""

@@ -49,6 +49,7 @@ class Deeds:
         "hostiles",
         "last",
         "successions",
+        "taken_back",
     )
 
     def __init__(self, world: World) -> None:
@@ -61,6 +62,8 @@ class Deeds:
         self.done = 0
         self.last = 0.0
         """When something was done, or was over."""
+        self.taken_back = 0
+        """Relays that began to drain and stay."""
         self.hostiles: list[Hostile] = []
         self.successions = Successions(world)
 
@@ -76,7 +79,7 @@ class Deeds:
         self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
         action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
         action(deed)
-        if deed.verb in (*PLANNED, "retype", "forbid_used"):
+        if deed.verb in (*PLANNED, "retype", "undrain", "forbid_used"):
             self.bar()
 
     def bar(self) -> None:
@@ -198,6 +201,32 @@ class Deeds:
         )
 
     _retype = _drain
+
+    def _undrain(self, deed: Deed) -> None:
+        """Begin to leave, and think better of it: nothing may be lost, if it is still there."""
+        process = self._world.processes[deed.who[0]]
+        if not process.running or process.draining:
+            return
+        self._narrowed(deed.value + 4.0)
+        self._world.disturbed()
+        process.leave(deed.value, lambda: self._gone_after_all(deed, process.life))
+        self._world.clock.after(float(deed.text), self._take_back, process, process.life)
+
+    def _gone_after_all(self, deed: Deed, life: int) -> None:
+        """It was not needed any more before that: it comes back as from a drain."""
+        process = self._world.processes[deed.who[0]]
+        self._world.disturbed()
+        if not connected_without(self._world, process):
+            self._exempt(deed)
+        self._world.clock.after(AWAY, self._drained, deed, life)
+
+    def _take_back(self, process: RelayProcess, life: int) -> None:
+        if process.running and process.life == life and process.leaving:
+            process.stay()
+            self.taken_back += 1
+            self.last = self._world.clock.now
+            self._world.disturbed()
+            self.bar()
 
     def _drained(self, deed: Deed, life: int) -> None:
         process = self._world.processes[deed.who[0]]

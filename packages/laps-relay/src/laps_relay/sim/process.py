@@ -38,6 +38,7 @@ class RelayProcess:
 
     __slots__ = (
         "_backlog",
+        "_departure",
         "_ends",
         "_pumping",
         "_session",
@@ -79,6 +80,7 @@ class RelayProcess:
         self.overloaded = False
         self.leaves_by = 0.0
         """When its time is over, if it drains."""
+        self._departure: Departure | None = None
         self.life = 0
         self.known_keys: dict[NodeId, bytes] = {}
         """Which keys hold node ids, as its state directory has it: the next life begins with it."""
@@ -117,6 +119,7 @@ class RelayProcess:
         self.paused = False
         self.draining = False
         self.overloaded = False
+        self._departure = None
         self._ends = {}
         self._backlog = []
         self._timer = None
@@ -168,10 +171,18 @@ class RelayProcess:
         self.leaves_by = now + seconds
         # Its sessions would end by themselves a moment later.
         self.call(lambda core, now: core.drain(now, seconds + LOOK))
-        self._look_out(Departure(now, seconds), self.life, left)
+        self._departure = Departure(now, seconds)
+        self._look_out(self._departure, self.life, left)
+
+    def stay(self) -> None:
+        """Take :meth:`leave` back."""
+        self.draining = False
+        self._departure = None
+        self._world.note(self.contact, "stays")
+        self.call(lambda core, now: core.stay(now))
 
     def _look_out(self, departure: Departure, life: int, left: Callable[[], object]) -> None:
-        if not self.running or self.life != life:
+        if not self.running or self.life != life or self._departure is not departure:
             return
         now = self._world.clock.now
         standing = departure.look(now, busy=self._in_transit, flight=self.core.flight)
@@ -181,10 +192,16 @@ class RelayProcess:
             return
         if standing is Standing.LATE:
             self._world.drops.late(self)
+        self._departure = None
         self._world.note(self.contact, "has drained:", standing.value)
         self.core.close_all(now)
         self.pump()
         left()
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it drains and has not left."""
+        return self._departure is not None
 
     @property
     def _in_transit(self) -> bool:

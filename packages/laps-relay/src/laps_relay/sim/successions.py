@@ -4,6 +4,9 @@
 as a Via if it was an Edge, or as an Edge if it was a Via; node id and contact stay. Nothing may be
 lost, and everybody must know it by its new type in the end.
 
+**A drain that is taken back** is planned, too: a Via begins to leave, and stays. Nothing may be
+lost, and in the end it is used as if nothing had been.
+
 **A twin** is a fault: somebody starts a relay a second time, with the same key, at the same
 contact, while the first one still runs. What others dialled ends there, because its packets go to
 the new process; what the first one dialled lives on. The boot epoch of the new one is higher, so it
@@ -18,6 +21,7 @@ go to the new one. ::
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -43,6 +47,10 @@ LEAVING: Final = 4.0
 """Seconds until a relay is back that changes its type; it may drain for half of them."""
 PAUSE: Final = 3.0
 """Seconds after the last change: who changes a type waits until the network is whole."""
+WAVERING: Final = 0.5
+"""Of the seeds with planned changes, in which a relay begins to drain and then stays."""
+WAVERS: Final = 4.0
+"""Seconds that it would have for that."""
 BESIDE: Final = 5.0
 """Seconds for which a former life runs beside its twin."""
 _OTHER: Final = {RelayType.EDGE: RelayType.VIA, RelayType.VIA: RelayType.EDGE}
@@ -74,8 +82,19 @@ def with_successions(made: Scenario, dice: Dice, kind: str) -> Scenario:
     ]
     if draw.random() < RETYPED and idle:
         who = draw.choice(idle).name
-        return _with(made, Deed(made.healed + PAUSE, "retype", (who,), LEAVING))
-    return made
+        made = _with(made, Deed(made.healed + PAUSE, "retype", (who,), LEAVING))
+    return _with_doubts(made, dice.of("doubts"))
+
+
+def _with_doubts(made: Scenario, draw: random.Random) -> Scenario:
+    """A Via begins to drain, and an operator takes that back at some moment before its end."""
+    vias = [each.name for each in made.topology.relays if each.relay_type is RelayType.VIA]
+    if not vias or draw.random() >= WAVERING:
+        return made
+    # At once, when peers have just heard of it, while they move, when they have moved.
+    thinks = draw.choice((0.0, 0.02, 0.1, 0.3, 0.8, 2.0))
+    when = made.healed + PAUSE
+    return _with(made, Deed(when, "undrain", (draw.choice(vias),), WAVERS, str(thinks)))
 
 
 def _with(made: Scenario, deed: Deed) -> Scenario:

@@ -101,9 +101,10 @@ def test_open_streams_go_on_in_new_ones() -> None:
     publisher = net.edge.publisher(D18, TRACK)
     feed = KeptFeed()
     net.client.pull(net.now, key_of(TRACK), TRACK, SubscribeData(), feed)
-    renewed: list[Subscription] = []
-    net.client._renew = renewed.append
+    renewed: list[tuple[Subscription, float]] = []
+    net.client._renew = lambda subscription, before: renewed.append((subscription, before))
     publisher.send(subgroup(D18, bodies(1)), fin=False)
-    net.client.renew(key_of(TRACK))
-    (subscription,) = renewed
+    net.client.renew(key_of(TRACK), 7.0)
+    ((subscription, before),) = renewed
+    assert before == 7.0
     assert subscription.session == NETWORK

@@ -156,8 +156,8 @@ def test_an_open_stream_goes_on_in_another_one() -> None:
     whole = subgroup(D18, bodies(3))
     stream = publisher.send(whole[:-5], fin=False)
     bridge = world.port(one).bridge
-    bridge.renew(world.now, key_of(TRACK))
-    bridge.renew(world.now, key_of(track_of("another")))
+    bridge.renew(world.now, key_of(TRACK), world.now)
+    bridge.renew(world.now, key_of(track_of("another")), world.now)
     before = len(links(world))
     publisher.more(stream, whole[-5:] + b"\0\1x")
     publisher.more(stream, b"", fin=True)

@@ -14,6 +14,7 @@ from laps_wire.moqt.session import (
     RequestRejected,
 )
 from laps_wire.peering.laps2 import AnnounceKind, DataHeader, DataKind, encode_data_header
+from laps_wire.peering.session import Staying
 from testkit.bridges import World, key_of
 from testkit.edge_net import NAMESPACE, TRACK, track_of
 from testkit.plane import D18, bodies, subgroup
@@ -83,6 +84,19 @@ def test_another_parent_takes_over_when_one_dies() -> None:
     assert list(again.objects()) == [(2, 0)]
     # The end of one that was left already.
     stub.uplink.lost(world.now, first.uplink)
+
+
+def test_a_parent_that_stays_may_be_chosen_again() -> None:
+    world = World()
+    stub = Stub(world)
+    first = stub.join(world.edge(), srtt_us=5_000)
+    second = stub.join(world.edge(), srtt_us=50_000)
+    first.pair.listener.drain(world.now, 30.0)
+    world.settle()
+    assert stub.uplink.active is second.uplink
+    first.uplink.event(world.now, Staying())
+    assert not first.uplink.draining
+    assert stub.uplink.active is first.uplink  # the other one has nothing to do
 
 
 def test_a_parent_that_drains_is_left_without_loss() -> None:

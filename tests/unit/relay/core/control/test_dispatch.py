@@ -344,6 +344,27 @@ def test_a_track_status_cannot_be_updated() -> None:
 
 
 @both
+def test_who_may_stay_after_goaway_is_not_told_again(draft: Draft) -> None:
+    net = EdgeNet()
+    peer = net.connect(draft)
+    client = net.relay._context.clients[peer.id]
+    dispatch = net.relay._dispatch
+    dispatch.let_stay(client)  # nobody has sent it away
+    assert dispatch.goaway(net.now, client, "moqt://other.example")
+    assert not dispatch.goaway(net.now, client)
+    dispatch.let_stay(client)
+    net.settle()
+    net.advance(60.0)
+    assert not peer.gone
+    assert dispatch.goaway(net.now, client)
+    net.settle()
+    (told,) = peer.take(GoawayReceived)
+    assert told.message.new_session_uri == "moqt://other.example"
+    net.advance(60.0)
+    assert peer.gone
+
+
+@both
 def test_goaway_to_everybody_and_to_who_comes_later(draft: Draft) -> None:
     net = EdgeNet()
     peer = net.connect(draft)

@@ -24,7 +24,7 @@ from laps_relay.core.interfaces import (
 )
 from laps_wire.errors import ProtocolViolation
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
-from laps_wire.moqt.messages import RequestOk, StandaloneFetch, SubscribeOk
+from laps_wire.moqt.messages import RequestOk, StandaloneFetch, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session.events import (
     GoawayReceived,
@@ -199,6 +199,48 @@ def test_each_session_may_get_an_address_of_its_own(draft: Draft) -> None:
     net.relay.resume()
     late = net.connect(draft)
     assert late.take(GoawayReceived) == []
+
+
+@both
+def test_a_drain_that_is_taken_back(draft: Draft) -> None:
+    """Who has not left may stay and ask for more; GOAWAY is not said twice."""
+    net = EdgeNet(settings=EdgeSettings(goaway_timeout=4.0))
+    first, second = net.connect(draft), net.connect(draft)
+    net.relay.drain(net.now, "")
+    net.settle()
+    net.leave(second)
+    net.relay.resume(all_stay=True)
+    net.advance(10.0)
+    assert [row.leaving for row in net.relay.sessions()] == [False]
+    assert len(first.take(GoawayReceived)) == 1
+    publisher = net.connect(draft)
+    publisher.session.publish_namespace(NAMESPACE)
+    net.settle()
+    request = RequestReceived(request_id=0, message=Subscribe(0, TRACK))
+    net.relay.handle_session_event(net.now, first.id, request)
+    assert len(net.relay.subscriptions()) == 1
+    net.relay.drain(net.now, "")
+    net.settle()
+    assert first.take(GoawayReceived) == []
+    assert [row.leaving for row in net.relay.sessions()] == [True, True]
+    net.advance(4.0)
+    assert first.one(Terminated).code == SessionCode.GOAWAY_TIMEOUT
+
+
+@both
+def test_some_sessions_are_sent_elsewhere(draft: Draft) -> None:
+    net = EdgeNet(settings=EdgeSettings(goaway_timeout=4.0))
+    goes, stays = net.connect(draft), net.connect(draft)
+    places = {goes.id: "moqt://other.example", 99: "moqt://nobody.example"}
+    assert net.relay.redirect(net.now, places) == 1
+    assert net.relay.redirect(net.now, places) == 0  # it knows
+    net.settle()
+    assert goes.one(GoawayReceived).message.new_session_uri == "moqt://other.example"
+    assert stays.take(GoawayReceived) == []
+    assert net.connect(draft).take(GoawayReceived) == []
+    net.advance(4.0)
+    assert goes.one(Terminated).code == SessionCode.GOAWAY_TIMEOUT
+    assert len(net.relay.sessions()) == 2
 
 
 def test_new_requests_behind_goaway() -> None:

@@ -23,7 +23,7 @@ from laps_wire.peering.laps2 import (
     Settings,
     Stamp,
 )
-from laps_wire.peering.session import Draining, Role
+from laps_wire.peering.session import Draining, Role, Staying
 from testkit.properties import examples
 
 N20, N30, N40 = NodeId(20), NodeId(30), NodeId(40)
@@ -298,6 +298,27 @@ def test_a_parent_that_drains_says_where_to_go(relay_type: RelayType, then: str)
     rig.down(session, N20)
     rig.wait()
     assert rig.one().contact == then
+
+
+def test_a_parent_that_stays_is_dialled_again() -> None:
+    rig = Rig(relay_type=RelayType.STUB)
+    rig.contacts("a")
+    session = rig.connect(N20)
+    rig.dialler.observe(rig.now, session, Draining(deadline=0.0, reason="", alternates=("b",)))
+    rig.dialler.observe(rig.now, session, Staying())
+    rig.dialler.observe(rig.now, 99, Staying())
+    rig.down(session, N20)
+    rig.wait()
+    assert rig.one().contact == "a"
+
+
+def test_who_does_not_go_away_after_all_dials_again() -> None:
+    rig = Rig()
+    rig.dialler.stop()
+    rig.contacts("a")
+    assert rig.dials() == []
+    rig.dialler.resume()
+    assert rig.one().contact == "a"
 
 
 def test_ourselves_are_not_dialled_again() -> None:

@@ -65,6 +65,28 @@ def test_a_relay_that_drains_takes_nobody_new_and_everybody_leaves() -> None:
     assert net.relays[1].poll_dials(net.now) == []
 
 
+def test_a_relay_that_stays_is_as_before() -> None:
+    """Its sessions live, others come again, and it can change its mind once more."""
+    net = pair()
+    net.add(3)
+    before = [row.session for row in net.relays[1].peers()]
+    net.relays[1].stay(net.now)  # nothing to take back
+    for _ in range(2):
+        net.relays[1].drain(net.now, 2.0, "an update")
+        net.run(0.5)
+        assert [row.leaving for row in net.relays[2].peers()] == [True]
+        net.relays[1].stay(net.now)
+        net.run(5)
+        row = next(row for row in net.relays[2].nodes() if row.node == 1)
+        assert row.load_class == "normal"
+        assert [row.session for row in net.relays[1].peers()] == before
+        assert [row.leaving for row in net.relays[2].peers()] == [False]
+    net.relays[1].set_load(net.now, Load(LoadClass.BUSY, 700))
+    net.dial_for_ever(3, 1)
+    net.run()
+    assert [row.node for row in net.relays[3].peers()] == [1]
+
+
 def test_everything_ends_by_order() -> None:
     net = pair()
     net.relays[1].close_all(net.now, reason="bye")

@@ -51,6 +51,7 @@ def test_features_ascend_and_follow_the_settings() -> None:
         Feature.DATAGRAMS,
         Feature.PROBES,
         Feature.FETCHES,
+        Feature.STAYS,
     )
     assert features_of(full, Role.LISTENER, RelayType.VIA) == (
         Feature.DATAGRAMS,
@@ -58,6 +59,7 @@ def test_features_ascend_and_follow_the_settings() -> None:
         Feature.SIGNED_NODES,
         Feature.PLAINTEXT_NAMES,
         Feature.FETCHES,
+        Feature.STAYS,
     )
 
 

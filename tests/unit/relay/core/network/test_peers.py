@@ -27,6 +27,7 @@ from laps_wire.peering.session import (
     Draining,
     NodesAdvertised,
     Role,
+    Staying,
     SyncRequested,
 )
 from testkit.peer_nodes import Net, Node, OpenPolicy
@@ -255,6 +256,30 @@ def test_a_relay_that_drains_says_so_and_sends_newcomers_elsewhere() -> None:
     net.sleep(3.0)
     assert a.of(PeerDown)[0].code == CloseCode.DRAINED
     assert a.peers.up(ours) is None
+
+
+def test_a_relay_that_stays_after_all_says_so_and_takes_newcomers() -> None:
+    """But a connection that nobody wants any more ends."""
+    net, a, b, _, theirs = pair()
+    c, d = net.node(30), net.node(40)
+    net.connect(c, b)
+    net.run()
+    (other,) = b.peers.sessions_of(NodeId(30))
+    b.peers.part(net.now, other, 5.0, "not configured any more")
+    b.peers.part(net.now, 99, 5.0, "there is none")
+    b.peers.drain(net.now, 2.0)
+    net.run()
+    b.peers.stay(net.now)
+    net.run()
+    assert len(a.of(Staying)) == 1
+    assert c.of(Staying) == []
+    assert [b.peers.is_parted(session) for session in (other, theirs, 99)] == [True, False, False]
+    net.connect(d, b)
+    net.run()
+    assert d.of(PeerRefused) == []
+    net.sleep(6.0)
+    assert a.of(PeerDown) == []
+    assert c.of(PeerDown)[0].code == CloseCode.DRAINED
 
 
 def test_alternates_are_given_to_who_comes_while_draining() -> None:

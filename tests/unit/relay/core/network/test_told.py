@@ -12,6 +12,7 @@ from laps_relay.core.network.events import (
     PeerFaulted,
     PeerGone,
     PeerLeaving,
+    PeerStays,
     SetChanged,
     SetGone,
     SetRefused,
@@ -718,6 +719,33 @@ def test_garbage_before_the_handshake_is_over_ends_it_afterwards() -> None:
 
 
 # Leaving
+
+
+def test_a_peer_that_stays_is_used_again() -> None:
+    net = pair()
+    net.add(3, VIA)
+    net.join(1, 3)
+    net.join(3, 2)
+    net.run()
+    net.relays[3].drain(net.now, 5.0)
+    net.run(0.5)
+    assert len(net.told(1, PeerLeaving)) == 1
+    net.relays[3].stay(net.now)
+    net.run(10)
+    (stays,) = net.told(1, PeerStays)
+    assert stays.node == 3
+    assert [row.leaving for row in net.relays[1].peers()] == [False, False]
+
+
+def test_a_peer_that_stays_without_having_agreed_on_that() -> None:
+    net = watched()
+    net.relays[2].drain(net.now, 30.0)
+    net.run(0.5)
+    link = net.relays[1]._links.by_session[net.session(1, 2)]
+    link.features -= {Feature.STAYS}
+    net.relays[2].stay(net.now)
+    net.run(0.5)
+    assert_only_2_is_gone(net, CloseCode.PROTOCOL_VIOLATION)
 
 
 def test_a_peer_that_drains_is_left_by_everything_that_can() -> None:

@@ -460,7 +460,7 @@ def test_streams_that_should_go_on_anew() -> None:
     plane.outdate(1.0, place)
     assert plane.poll_timeout() == 3.0
     plane.handle_timeout(3.0)
-    assert plane.poll_notices() == [Outdated(place)]
+    assert plane.poll_notices() == [Outdated(place, 0.0)]
     net = PeerNet(peers=1)
     net.send(head() + b"a", fin=False)
     (ingress,) = net.plane.entries()

@@ -613,3 +613,9 @@ def test_streams_to_another_relay_are_renewed() -> None:
     net.plane.renew_egress(Subscription(far, 0))
     net.more(one, stream, whole[-10:] + b"\0\1x", fin=True)
     assert [each.fin for each in net.egress[far].streams] == [True, True]
+    net.wait(1.0)
+    before = net.now - 0.1
+    stream = net.open(one, subgroup(D18, bodies(2, 10), group=1)[:-10])
+    net.plane.renew_egress(Subscription(far, 0), before)
+    net.more(one, stream, bodies(2, 10)[1], fin=True)
+    assert len(net.egress[far].streams) == 3  # it began later

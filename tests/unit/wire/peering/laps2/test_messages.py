@@ -24,6 +24,7 @@ from laps_wire.peering.laps2.messages import (
     PlanNotice,
     Probe,
     ProbeResponse,
+    Stay,
     SyncBegin,
     SyncEnd,
     SyncRequest,
@@ -42,7 +43,7 @@ OWN = {
 def test_every_type_has_a_table_and_every_table_a_class() -> None:
     assert set(LAYOUTS) == set(MessageType)
     assert len(TYPES) == len(LAYOUTS)
-    assert len(OWN) == 9
+    assert len(OWN) == 10
     assert set(TYPES) == set(get_args(Message))
     for cls, kind in TYPES.items():
         assert LAYOUTS[kind].cls is cls
@@ -75,6 +76,7 @@ def test_any_bytes(layout: Layout[Any], data: bytes) -> None:
         (ControlLatch(64), "4040 00"),
         (Keepalive(), "00"),
         (Drain(1, "r", ("h",)), "01 0172 01 0168 00"),
+        (Stay(), "00"),
         (SyncRequest(Bases.SUBSCRIBES), "04 00"),
         (SyncBegin(Bases.ALL), "0f 00"),
         (SyncEnd(Bases.SNS), "08 00"),

@@ -251,6 +251,7 @@ def test_refusals(code: int, error: int) -> None:
 
 def test_messages_that_do_not_exist_there() -> None:
     assert FLAVOUR.keepalive() is None
+    assert FLAVOUR.stay() is None
     assert FLAVOUR.generation(cpp.UnknownMessage(0x0C, b"")) is None
     assert FLAVOUR.drain(1.0, "", ()) is None
     assert FLAVOUR.sync(Bases.SNS, begin=True) is None

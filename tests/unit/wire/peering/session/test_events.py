@@ -24,7 +24,7 @@ def test_what_a_close_stands_for(code: int, error: type | None) -> None:
 
 def test_every_event_is_frozen_and_named_in_full() -> None:
     kinds: tuple[Any, ...] = typing.get_args(events.Event)
-    assert len(kinds) == 25
+    assert len(kinds) == 26
     for kind in kinds:
         assert kind.__dataclass_params__.frozen
         assert all(field.kw_only for field in dataclasses.fields(kind))

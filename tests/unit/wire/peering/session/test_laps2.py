@@ -105,6 +105,7 @@ ANNOUNCE_END = laps2.AnnounceWithdrawal(A, Stamp(1, 2), laps2.AnnounceKind.NAMES
             laps2.Drain(2500, "upgrade", ("edge-2",)),
             events.Draining(deadline=102.5, reason="upgrade", alternates=("edge-2",)),
         ),
+        (laps2.Stay(), events.Staying()),
         (laps2.Keepalive(), None),
         (laps2.UnknownMessage(0x21, b""), None),
     ],
@@ -121,6 +122,7 @@ def test_messages_of_the_session_itself() -> None:
     assert FLAVOUR.generation(laps2.Keepalive()) is None
     assert FLAVOUR.drain(1.5, "why", ("x",)) == laps2.Drain(1500, "why", ("x",))
     assert FLAVOUR.drain(-1.0, "", ()) == laps2.Drain(0)
+    assert FLAVOUR.stay() == laps2.Stay()
     assert FLAVOUR.sync(Bases.SNS, begin=True) == laps2.SyncBegin(Bases.SNS)
     assert FLAVOUR.sync(Bases.SNS, begin=False) == laps2.SyncEnd(Bases.SNS)
 

@@ -32,7 +32,7 @@ INFORMATION = (
     Kind.PLAN,
     Kind.FETCH,
 )
-FREE = (Kind.KEEPALIVE, Kind.DRAIN, Kind.SYNC, Kind.SYNC_REQUEST, Kind.PROBE, Kind.LATCH)
+FREE = (Kind.KEEPALIVE, Kind.DRAIN, Kind.STAY, Kind.SYNC, Kind.SYNC_REQUEST, Kind.PROBE, Kind.LATCH)
 
 
 @pytest.mark.parametrize("kind", INFORMATION)

@@ -21,6 +21,7 @@ from laps_wire.peering.laps2 import (
     Bases,
     Direction,
     Evidence,
+    Feature,
     Mode,
     RelayType,
     Settings,
@@ -51,6 +52,7 @@ from laps_wire.peering.session import (
     SnsStanding,
     SnsWithdrawn,
     State,
+    Staying,
     StreamData,
     SubscribesAdvertised,
     SyncBegan,
@@ -501,6 +503,66 @@ def test_draining_a_cpp_session_just_closes_later() -> None:
     assert (pair.events[LISTENER], pair.dialler.state) == ([], State.ESTABLISHED)
     pair.advance(0.2)
     assert pair.events[LISTENER] == [Closed(code=0x10, reason="drained", by_peer=True)]
+
+
+def stayers() -> Pair:
+    features = (Feature.STAYS,)
+    return Pair(
+        config(Role.DIALLER, features=features), config(Role.LISTENER, features=features)
+    ).establish()
+
+
+def test_a_drain_is_taken_back_and_said_again() -> None:
+    pair = stayers()
+    with pytest.raises(StateError, match="nothing can be taken back"):
+        pair.dialler.stay(pair.now)
+    for _ in range(2):
+        pair.dialler.drain(pair.now, 2.5)
+        pair.run()
+        assert pair.dialler.can_stay
+        pair.dialler.stay(pair.now)
+        pair.run()
+        assert pair.events[LISTENER][-1] == Staying()
+        assert pair.dialler.state is pair.listener.state is State.ESTABLISHED
+    pair.advance(10.0)
+    assert pair.closed == [None, None]
+
+
+def test_one_of_two_that_drain_stays() -> None:
+    pair = stayers()
+    pair.dialler.drain(pair.now, 5.0)
+    pair.listener.drain(pair.now, 60.0)
+    pair.run()
+    pair.dialler.stay(pair.now)
+    pair.run()
+    assert pair.dialler.state is State.PEER_DRAINING
+    assert pair.listener.state is State.DRAINING
+    pair.advance(10.0)
+    assert pair.closed == [None, None]
+
+
+def test_who_does_not_know_how_is_not_told() -> None:
+    pair = Pair().establish()
+    pair.dialler.drain(pair.now, 2.5)
+    assert not pair.dialler.can_stay
+    with pytest.raises(StateError, match="nothing can be taken back: the session is draining"):
+        pair.dialler.stay(pair.now)
+
+
+def test_nobody_stays_who_has_not_said_that_he_goes() -> None:
+    pair = stayers()
+    pair.dialler.handle_stream_data(pair.now, 0, laps2.encode(laps2.Stay()))
+    pair.run()
+    assert pair.closed[DIALLER] is not None
+    assert pair.closed[DIALLER][0] == CloseCode.PROTOCOL_VIOLATION
+
+
+def test_a_cpp_session_just_stays() -> None:
+    pair = Pair(flavour=CPP_16).establish()
+    pair.dialler.drain(pair.now, 1.0)
+    pair.dialler.stay(pair.now)
+    pair.advance(5.0)
+    assert pair.closed == [None, None]
 
 
 # Subscriber node sets and early data

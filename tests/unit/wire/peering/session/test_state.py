@@ -55,6 +55,10 @@ established: sent DRAIN -> draining
 established: received DRAIN -> peer draining
 draining: received DRAIN -> both draining
 peer draining: sent DRAIN -> both draining
+draining: sent STAY -> established
+peer draining: received STAY -> established
+both draining: sent STAY -> peer draining
+both draining: received STAY -> draining
 """
 EVERYWHERE = {
     Kind.KEEPALIVE,

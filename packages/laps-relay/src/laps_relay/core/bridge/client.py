@@ -15,6 +15,7 @@ Tracks are known by their key, the full-name hash; it is their alias, too, as fa
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from laps_relay.core.bridge.bodies import DRAFT
 from laps_relay.core.bridge.egress import FeedEgress, FetchOutlet, alias_of
@@ -74,7 +75,7 @@ class EdgeClient:
         clock: Callable[[], float],
         *,
         stop: Callable[[int, int], None] | None = None,
-        renew: Callable[[Subscription], None] | None = None,
+        renew: Callable[[Subscription, float], None] | None = None,
         setup: SetupOptions = NO_OPTIONS,
         draft: Draft = DRAFT,
         fetches: tuple[ForwardingPlane, FetchNetwork] | None = None,
@@ -199,11 +200,14 @@ class EdgeClient:
         self._pulls.pull(now, key, name, data, feed)
         self.pump(now)
 
-    def renew(self, key: int) -> None:
-        """Streams of a track that are open go on in new ones, from their next objects on."""
+    def renew(self, key: int, before: float = inf) -> None:
+        """Streams of a track that are open go on in new ones, from their next objects on.
+
+        Those that began after ``before`` do not.
+        """
         request_id = self._pulls.request_of(key)
         if self._renew is not None and request_id is not None:
-            self._renew(Subscription(self._virtual.number, request_id))
+            self._renew(Subscription(self._virtual.number, request_id), before)
 
     def release(self, now: float, key: int) -> None:
         """They do not any more."""

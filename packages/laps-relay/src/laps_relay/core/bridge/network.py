@@ -158,9 +158,9 @@ class NetworkBridge:
         """Somebody in the network wants a track that was announced here."""
         self.client.pull(now, key, name, data, feed)
 
-    def renew(self, now: float, key: int) -> None:  # noqa: ARG002 - LocalSide
+    def renew(self, now: float, key: int, before: float) -> None:  # noqa: ARG002 - LocalSide
         """Its open streams should go on in new ones."""
-        self.client.renew(key)
+        self.client.renew(key, before)
 
     def release(self, now: float, key: int) -> None:
         """Nobody in the network wants it any more."""

@@ -39,7 +39,7 @@ from laps_wire.peering.laps2 import (
     SubscribeData,
     SubscribeResponse,
 )
-from laps_wire.peering.session import Draining, Event
+from laps_wire.peering.session import Draining, Event, Staying
 
 __all__ = ["StubUplink", "UplinkParent"]
 
@@ -108,6 +108,9 @@ class UplinkParent:
         """Something of the peering session."""
         if isinstance(event, Draining):
             self.draining = True
+            self._uplink.choose(now)
+        elif isinstance(event, Staying):
+            self.draining = False
             self._uplink.choose(now)
         else:
             self.link.event(now, event)

@@ -148,19 +148,32 @@ class Dispatch:
             self.goaway(now, client)
         context.upstreams.ready(now, client)
 
-    def goaway(self, now: float, client: Client) -> None:
-        """Ask a session to leave."""
+    def goaway(self, now: float, client: Client, uri: str | None = None) -> bool:
+        """Ask a session to leave, for where the drain sends it or for ``uri``; whether it is new.
+
+        A session is told once (moq-transport-16, 9.4): one that was allowed to stay after that is
+        not told again, and has the same time.
+        """
         context = self._context
-        if client.drained or client.info.upstream:
-            return
+        if client.info.upstream or (client.drained and not client.stays):
+            return False
         timeout = context.settings.goaway_timeout
-        uri = "" if context.draining is None else context.draining(client.id)
+        if uri is None:
+            uri = "" if context.draining is None else context.draining(client.id)
         # Only draft 18 tells how long.
         told = int(timeout * 1000) if client.draft is Draft.D18 else 0
-        if context.tell(client, client.wire.goaway, uri, told):
-            client.drained = True
-            context.timers.set((Due.GOAWAY, client), now + timeout)
-            context.events.append(SessionLeaving(session=client.id, by_peer=False))
+        if not client.drained and not context.tell(client, client.wire.goaway, uri, told):
+            return False
+        client.drained, client.stays = True, False
+        context.timers.set((Due.GOAWAY, client), now + timeout)
+        context.events.append(SessionLeaving(session=client.id, by_peer=False))
+        return True
+
+    def let_stay(self, client: Client) -> None:
+        """A session that was asked to leave, and did not, need not any more."""
+        if client.drained:
+            client.stays = True
+            self._context.timers.cancel((Due.GOAWAY, client))
 
     # Requests of the peer
 
@@ -168,7 +181,7 @@ class Dispatch:
         context, message, tokens = self._context, event.message, event.tokens
         request_id = event.request_id
         action, namespace, name = self._about(client, event)
-        if client.drained:
+        if client.drained and not client.stays:
             context.reject(client, request_id, RequestErrorCode.GOING_AWAY, "GOAWAY was sent")
             return
         if namespace is None:

@@ -105,6 +105,8 @@ class Client:
     """It sent GOAWAY: no new requests to it."""
     drained: bool = False
     """We sent GOAWAY."""
+    stays: bool = False
+    """We sent GOAWAY, and took back that it must leave."""
     top_n: int | None = None
     """What its SETUP said about Top-N."""
     grant: Grant | None = None

@@ -15,7 +15,7 @@ shell carries out what those have to send (``poll_dirty``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from laps_relay.core.authorization import Authorizer
 from laps_relay.core.control.context import Context, Due
@@ -282,9 +282,27 @@ class EdgeRelay:
                 # It has asked for nothing yet.
                 context.tell(client, client.wire.close, int(SessionCode.NO_ERROR), "draining")
 
-    def resume(self) -> None:
-        """Take sessions again, after :meth:`drain`; those that got GOAWAY must leave still."""
+    def redirect(self, now: float, places: Mapping[int, str]) -> int:
+        """Send GOAWAY to some sessions, each with an address of its own; how many were told.
+
+        All others stay, and new ones are taken as before.
+        """
+        clients = [self._context.clients.get(session) for session in places]
+        return sum(
+            self._dispatch.goaway(now, client, places[client.id])
+            for client in clients
+            if client is not None and client.ready
+        )
+
+    def resume(self, *, all_stay: bool = False) -> None:
+        """Take sessions again, after :meth:`drain`.
+
+        Those that got GOAWAY must leave still, unless ``all_stay``: then those that are still there
+        are served as before. GOAWAY cannot be taken back, so most of them may go all the same.
+        """
         self._context.draining = None
+        for client in list(self._context.clients.values()) if all_stay else ():
+            self._dispatch.let_stay(client)
 
     def set_settings(self, now: float, settings: EdgeSettings) -> None:  # noqa: ARG002 - as all
         """Change the settings; what is there already stays."""
@@ -344,7 +362,7 @@ class EdgeRelay:
                 info=client.info,
                 opened=client.opened,
                 ready=client.ready,
-                leaving=client.leaving or client.drained,
+                leaving=client.leaving or (client.drained and not client.stays),
                 subscriptions=client.load[Load.SUBSCRIPTIONS],
                 publishes=client.load[Load.PUBLISHES],
                 namespaces=client.load[Load.NAMESPACES],

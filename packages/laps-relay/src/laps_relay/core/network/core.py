@@ -373,7 +373,7 @@ class NetworkCore(NetworkSessions):
         """The rest of a track's open streams goes on in new ones, to all who should have it."""
         key = self._sets.renew(now, notice.ingress)
         if key is not None and self._local is not None:
-            self._local.renew(now, key)
+            self._local.renew(now, key, notice.before)
 
     def _catch_up(self, now: float, key: int) -> None:
         """Our clients want a track again that others still send us.

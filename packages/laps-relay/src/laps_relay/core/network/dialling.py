@@ -45,7 +45,7 @@ from laps_relay.core.network.peer_events import PeerDown, PeerEvent, PeerRefused
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Mode, RelayType
-from laps_wire.peering.session import Draining
+from laps_wire.peering.session import Draining, Staying
 
 __all__ = ["Contact", "DialReport", "DialRow", "Dialler", "RandomSource"]
 
@@ -170,6 +170,10 @@ class Dialler(SlotTable):
         """Dial nobody any more: the relay goes away."""
         self._stopped = True
 
+    def resume(self) -> None:
+        """It does not: what was due meanwhile is due now."""
+        self._stopped = False
+
     # What became of it
 
     def made(self, now: float, number: int, session: int) -> None:  # noqa: ARG002 - as all
@@ -279,6 +283,8 @@ class Dialler(SlotTable):
             case Draining() if event.alternates and self._is_stub and session in self._by_session:
                 # Where to go once it has ended. Others have more peers, and wait for this one.
                 self._by_session[session].redirects = list(event.alternates)
+            case Staying() if session in self._by_session:
+                self._by_session[session].redirects.clear()
 
     # Polls
 

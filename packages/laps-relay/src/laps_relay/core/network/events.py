@@ -31,6 +31,7 @@ __all__ = [
     "PeerFaulted",
     "PeerGone",
     "PeerLeaving",
+    "PeerStays",
     "PeerTurnedDown",
     "PolicyChanged",
     "RouteChanged",
@@ -105,6 +106,14 @@ class PeerLeaving:
     node: NodeId
     reason: str
     by_peer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerStays:
+    """STAY: the peer has taken its DRAIN back."""
+
+    session: int
+    node: NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +272,7 @@ NetworkEvent: TypeAlias = (
     | PeerTurnedDown
     | PeerFaulted
     | PeerLeaving
+    | PeerStays
     | Dialled
     | NodeAdded
     | NodeGone

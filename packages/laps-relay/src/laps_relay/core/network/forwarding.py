@@ -14,6 +14,7 @@ sees a name, a way or a policy. Implemented by :mod:`laps_relay.core.peer_plane`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
 from laps_relay.core.interfaces import Egress, OutStream
@@ -67,6 +68,8 @@ class Outdated(NamedTuple):
     """
 
     ingress: Ingress
+    before: float = inf
+    """Streams that began later go on as they are: they may end soon."""
 
 
 class SetCounters(NamedTuple):

@@ -320,10 +320,11 @@ class LocalSide(Protocol):
         publisher ends it. Objects go into the feed.
         """
 
-    def renew(self, now: float, key: int) -> None:
+    def renew(self, now: float, key: int, before: float) -> None:
         """o-relay: go on with streams of a track that are open in new streams of its feed.
 
-        From their next objects on; the old ones end there (laps-2, 7.2).
+        From their next objects on; the old ones end there (laps-2, 7.2). Those that began after
+        ``before`` go on as they are.
         """
 
     def release(self, now: float, key: int) -> None:

@@ -140,6 +140,18 @@ class NetworkOrders(NetworkTables):
         self._peers.drain(now, seconds, reason, alternates)
         self._settle(now)
 
+    def stay(self, now: float) -> None:
+        """Take :meth:`drain` back: all is as before, and clients and peers may come again."""
+        if self._own.info.node.load.load_class is not LoadClass.DRAINING:
+            return
+        self._dialler.resume()
+        # STAY before the load: in between DRAIN would be about the connection alone.
+        self._peers.stay(now)
+        self._own.set_load(Load(LoadClass.NORMAL, 0))
+        self._nib.set_self(now, self._own.info)
+        self._steering.look_again()
+        self._settle(now)
+
     def close_all(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
         """End everything at once."""
         self._dialler.stop()

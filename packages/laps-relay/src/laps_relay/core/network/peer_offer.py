@@ -44,7 +44,7 @@ def settings_of(
 
 def features_of(settings: NetworkSettings, role: Role, own: RelayType) -> tuple[int, ...]:
     """The features that we would use, ascending."""
-    features = {Feature.DATAGRAMS, Feature.PROBES, Feature.FETCHES}
+    features = {Feature.DATAGRAMS, Feature.PROBES, Feature.FETCHES, Feature.STAYS}
     if settings.plaintext_names:
         features.add(Feature.PLAINTEXT_NAMES)
     if settings.signed_nodes:

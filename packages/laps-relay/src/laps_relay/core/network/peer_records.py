@@ -40,3 +40,5 @@ class PeerRecord:
     """The id of its next control stream, should it lose the first one."""
     reopened: float = float("-inf")
     reopen_at: float | None = None
+    parted: bool = False
+    """It ends because nobody wants this connection any more, whether we stay or not."""

@@ -166,9 +166,29 @@ class Peers(PeerCore):
         """Tell one peer that this connection ends; we stay."""
         self._now = now
         peer = self._peers.get(session)
-        if peer is not None and peer.wire.state in (State.ESTABLISHED, State.PEER_DRAINING):
+        if peer is None:
+            return
+        peer.parted = True
+        if peer.wire.state in (State.ESTABLISHED, State.PEER_DRAINING):
             peer.wire.drain(now, seconds, reason[:MAX_REASON])
             self._settle(peer)
+
+    def stay(self, now: float) -> None:
+        """Take :meth:`drain` back.
+
+        Sessions with peers that do not know how end as they were told; both sides dial again.
+        """
+        self._now = now
+        self._leaving = None
+        for peer in list(self._peers.values()):
+            if not peer.parted and peer.wire.can_stay:
+                peer.wire.stay(now)
+                self._settle(peer)
+
+    def is_parted(self, session: int) -> bool:
+        """Whether we have told that this connection ends."""
+        peer = self._peers.get(session)
+        return peer is not None and peer.parted
 
     def set_policy(
         self, now: float, policy: Policy, known: Callable[[NodeId], NodeSelf | None]

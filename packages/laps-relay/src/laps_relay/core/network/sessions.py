@@ -31,7 +31,7 @@ from laps_wire.errors import RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Feature, RelayType
-from laps_wire.peering.session import Draining, Event, SnsStanding
+from laps_wire.peering.session import Draining, Event, SnsStanding, Staying
 
 __all__ = ["FAULTS", "NetworkSessions"]
 
@@ -113,7 +113,7 @@ class NetworkSessions(NetworkTold):
                 self._told(now, link, link.node, event)
         except RemoteError as error:
             self._fault(now, link, error)
-        if isinstance(event, Draining):
+        if isinstance(event, (Draining, Staying)):
             self._dialler.observe(now, session, event)
 
     def _up(self, now: float, session: int, up: PeerUp) -> None:

@@ -105,6 +105,13 @@ class NetworkTold(NetworkParts):
                     )
                 )
                 self._nib.set_peer(now, peer, draining=True)
+            case wire.Staying():
+                if Feature.STAYS not in link.features:
+                    raise ProtocolViolation("a message of a feature that is not in use")
+                link.leaving = self._peers.is_parted(session)
+                self._events.append(events.PeerStays(session=session, node=peer))
+                others = any(each.leaving for each in self._links.of(peer))
+                self._nib.set_peer(now, peer, draining=others)
             case _:
                 pass
 

@@ -10,6 +10,7 @@ somebody is lost on the way, and it does not end soon, its writer is asked to go
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from laps_relay.core.interfaces import OutStream
@@ -33,13 +34,14 @@ _LONGEST: Final = 8.0
 class FeedStream(Fan):
     """A stream of a local publisher; an ``OutStream`` to all egress sets at once."""
 
-    __slots__ = ("_came", "_feed", "_head", "_over", "bereft", "stale")
+    __slots__ = ("_feed", "_head", "_over", "bereft", "came", "stale")
 
     def __init__(self, feed: PlaneFeed, state: State, entry: Entry, head: bytes) -> None:
         super().__init__(state, entry, head, 0.0)
         self._feed = feed
         self._head = head
-        self._came = 0.0
+        self.came = 0.0
+        """When it began."""
         self._over = False
         self.stale = False
         """Whether others should have it than those who do."""
@@ -48,7 +50,7 @@ class FeedStream(Fan):
 
     def start(self, now: float, priority: int, deadline: float | None, *, expires: bool) -> None:
         """Open a stream to every set; the header goes with the first bytes."""
-        self._came = now
+        self.came = now
         self.open(now, priority, deadline, expires=expires)
         if not self.legs:
             self._end()
@@ -77,7 +79,7 @@ class FeedStream(Fan):
             head, self._head = self._head, b""
             samples = self.state.samples
             if samples is not None and may_be_sampled(samples, head + data[:START]):
-                self.probe = Probe(samples, head, self._came)
+                self.probe = Probe(samples, head, self.came)
             self.begin(head, data, fin)
             self.aim()
         else:
@@ -118,7 +120,7 @@ class FeedStream(Fan):
     def missed(self, now: float) -> None:
         """One leg is gone that should be there: perhaps another one can be."""
         self.stale = self.bereft = True
-        self._feed.missed(now, now - self._came)
+        self._feed.missed(now, now - self.came)
 
     def aim(self) -> None:
         """The header goes first."""
@@ -184,7 +186,7 @@ class PlaneFeed:
             stream.stale = True
         if any(stream.bereft for stream in self.open):
             self._state.outdated.cancel(self)
-            self.report()
+            self.report(now)
         elif self.open:
             self._look(now + self._state.patience)
 
@@ -200,13 +202,23 @@ class PlaneFeed:
         if not self.closed and (before is None or when < before):
             timers.set(self, when)
 
-    def report(self) -> None:
-        """Let the writer go on with new streams, if there are still old ones."""
+    def report(self, now: float) -> None:
+        """Let the writer go on with new streams, if there are still old ones.
+
+        One that has just begun is looked at when it is as old as the others: it may end by itself,
+        and its first packets may still be under way, to be overtaken by those of a new one.
+        """
         stale = [stream for stream in self.open if stream.stale]
-        for stream in stale:
+        patience, bereft = self._state.patience, any(stream.bereft for stream in stale)
+        young = [] if bereft else [each for each in stale if now < each.came + patience]
+        if young:
+            self._look(min(stream.came for stream in young) + patience)
+        due = [stream for stream in stale if stream not in young]
+        for stream in due:
             stream.stale = stream.bereft = False
-        if stale:
-            self._state.notices.append(Outdated(self.ingress))
+        if due:
+            before = inf if bereft else max(stream.came for stream in due)
+            self._state.notices.append(Outdated(self.ingress, before))
 
     def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
         """An encoded header; a publisher uses few."""

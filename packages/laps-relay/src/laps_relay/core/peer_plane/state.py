@@ -297,7 +297,7 @@ class State:
     def handle_timeout(self, now: float) -> None:
         """Report the sets that lingered long enough, and feeds whose streams should go on anew."""
         while (feed := self.outdated.pop(now)) is not None:
-            feed.report()
+            feed.report(now)
         while (target := self.timers.pop(now)) is not None:
             if not target.lingers:
                 target.lingers = True

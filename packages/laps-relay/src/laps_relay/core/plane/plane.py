@@ -14,6 +14,7 @@ it counts is in :mod:`.figures`.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from laps_relay.core.interfaces import (
@@ -213,12 +214,12 @@ class Plane(PlaneFigures):
             if feed not in taken and receiver.wants_group(feed.header.group_id):
                 feed.admit_receiver(receiver)
 
-    def renew_egress(self, subscription: Subscription) -> None:
+    def renew_egress(self, subscription: Subscription, before: float = inf) -> None:
         """Let its open streams end before their next objects, which come on new streams."""
         receiver = self._receiver(subscription)
         if receiver is not None:
             for out in receiver.outs:
-                if out.feed is not None:
+                if out.feed is not None and out.began <= before:
                     out.feed.renew(out)
 
     def remove_egress(

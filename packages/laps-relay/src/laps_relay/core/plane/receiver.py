@@ -201,6 +201,7 @@ class Out:
     __slots__ = (
         "_armed",
         "_waiting",
+        "began",
         "feed",
         "objects_base",
         "payload_base",
@@ -218,6 +219,8 @@ class Out:
         """The publisher's priority of the subgroup."""
         self.start = start
         """The SUBGROUP_HEADER."""
+        self.began = 0.0
+        """When its first bytes were written."""
         self.feed: Feed | None = None
         """Where it gets its bytes from; None if all that will come was written."""
         self.objects_base = 0
@@ -232,6 +235,7 @@ class Out:
     def begin(self, now: float, data: bytes, fin: bool) -> None:
         """Write the header and the first bytes behind it."""
         start = self.start
+        self.began = now
         self.receiver.session.service.began(now)
         if len(data) < 512:
             self.stream.write(start + data, fin)

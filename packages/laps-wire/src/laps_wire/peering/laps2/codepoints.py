@@ -77,6 +77,7 @@ class MessageType(IntEnum):
     FETCH_REQUEST = 0x2E
     FETCH_RESPONSE = 0x30
     FETCH_CANCEL = 0x32
+    STAY = 0x34
 
 
 @unique
@@ -222,6 +223,8 @@ class Feature(IntEnum):
     """The listener is a control server with a shard: only subscribes of its shard go to it."""
     FETCHES = 7
     """FETCH_REQUEST is answered, or passed on."""
+    STAYS = 8
+    """STAY is understood: DRAIN can be taken back."""
 
 
 @unique

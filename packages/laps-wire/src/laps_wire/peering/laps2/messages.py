@@ -7,7 +7,7 @@ whole messages is in :mod:`laps_wire.peering.laps2.framing`.
 ::
 
     handshake       Connect  Challenge  Proof  ConnectResponse  ConnectRefused
-    session         ControlLatch  Keepalive  Drain
+    session         ControlLatch  Keepalive  Drain  Stay
     information     NodeAdvertise      NodeWithdraw
                     AnnounceAdvertise  AnnounceWithdraw
                     SubscribeAdvertise SubscribeWithdraw  SubscribeResponse
@@ -106,6 +106,7 @@ __all__ = [
     "SnsRefused",
     "SnsUpdate",
     "SnsWithdraw",
+    "Stay",
     "SubscribeAdvertise",
     "SubscribeResponse",
     "SubscribeWithdraw",
@@ -143,6 +144,13 @@ class Drain:
     reason: str = ""
     alternates: tuple[str, ...] = ()
     """Contacts to dial instead, the preferred one first."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """The sender does not go away after all: its DRAIN is as if it had not been."""
+
     parameters: Parameters = NO_PARAMETERS
 
 
@@ -235,6 +243,7 @@ LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
     MessageType.DRAIN: Layout(
         Drain, ("deadline_ms", VARINT), ("reason", REASON), ("alternates", CONTACTS), _TAIL
     ),
+    MessageType.STAY: Layout(Stay, _TAIL),
     MessageType.NODE_ADVERTISE: NODE_ADVERTISE,
     MessageType.NODE_WITHDRAW: NODE_WITHDRAW,
     MessageType.ANNOUNCE_ADVERTISE: ANNOUNCE_ADVERTISE,
@@ -293,6 +302,7 @@ Message: TypeAlias = (
     | ControlLatch
     | Keepalive
     | Drain
+    | Stay
     | NodeAdvertise
     | NodeWithdraw
     | AnnounceAdvertise

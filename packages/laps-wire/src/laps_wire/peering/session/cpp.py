@@ -256,6 +256,9 @@ class CppFlavour:
     def drain(self, seconds: float, reason: str, alternates: tuple[str, ...]) -> None:
         """Nobody announces an end."""
 
+    def stay(self) -> None:
+        """Nobody was told."""
+
     def sync(self, bases: Bases, *, begin: bool) -> None:
         """Nothing marks a synchronisation."""
 

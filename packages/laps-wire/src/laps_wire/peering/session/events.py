@@ -46,6 +46,7 @@ __all__ = [
     "SnsAdvertised",
     "SnsRefusedByPeer",
     "SnsWithdrawn",
+    "Staying",
     "StreamData",
     "StreamEnd",
     "SubscribeAnswered",
@@ -298,6 +299,11 @@ class Draining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Staying:
+    """The peer does not go away after all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlStreamMoved:
     """Control messages come in on another stream from now on."""
 
@@ -353,6 +359,7 @@ Event: TypeAlias = (
     | ProbeAnswered
     | PlanNoticed
     | Draining
+    | Staying
     | ControlStreamMoved
     | ControlStreamLost
     | Closed

@@ -244,6 +244,10 @@ class Flavour(Protocol):
         """The message that announces our end; ``None`` if there is none."""
         ...
 
+    def stay(self) -> Any | None:
+        """The message that takes it back; ``None`` if there is none."""
+        ...
+
     def sync(self, bases: Bases, *, begin: bool) -> Any | None:
         """The message around a synchronisation; ``None`` if there is none."""
         ...

@@ -31,6 +31,7 @@ _KINDS: Final[dict[type, Kind]] = {
     laps2.ControlLatch: Kind.LATCH,
     laps2.Keepalive: Kind.KEEPALIVE,
     laps2.Drain: Kind.DRAIN,
+    laps2.Stay: Kind.STAY,
     laps2.NodeAdvertise: Kind.NODE,
     laps2.NodeWithdraw: Kind.NODE,
     laps2.AnnounceAdvertise: Kind.ANNOUNCE,
@@ -118,7 +119,7 @@ class Laps2Flavour:
                 reason=message.reason,
                 alternates=message.alternates,
             )
-        return None
+        return events.Staying() if isinstance(message, laps2.Stay) else None
 
     # The session's own messages
 
@@ -143,6 +144,10 @@ class Laps2Flavour:
     def drain(self, seconds: float, reason: str, alternates: tuple[str, ...]) -> laps2.Drain:
         """DRAIN."""
         return laps2.Drain(max(0, round(seconds * 1000)), reason, alternates)
+
+    def stay(self) -> laps2.Stay:
+        """STAY."""
+        return laps2.Stay()
 
     def sync(self, bases: Bases, *, begin: bool) -> laps2.SyncBegin | laps2.SyncEnd:
         """SYNC_BEGIN or SYNC_END."""

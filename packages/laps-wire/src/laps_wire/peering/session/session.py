@@ -8,7 +8,8 @@ Method families, in the order in which a shell uses them:
   its code.
 - **Commands** of the application: handshake (``connect``, ``transcript``, ``prove``, ``accept``,
   ``refuse``), messages (``send``), subscriber node sets (``advertise_sns``, ``update_sns``,
-  ``withdraw_sns``, ``refuse_sns``), early data (``hold_data``), and the end (``drain``, ``close``).
+  ``withdraw_sns``, ``refuse_sns``), early data (``hold_data``), and the end (``drain``, ``stay``,
+  ``close``).
   A command in a wrong state raises :class:`~laps_wire.errors.StateError` and changes nothing.
 - **Polls**, after every call of the above, until there is nothing left: ``poll_transmit``, then
   ``poll_timeout``, then ``poll_events``.
@@ -35,7 +36,7 @@ from typing import Any, Final
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode, StreamCode
-from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode, SnsRefusal
+from laps_wire.peering.laps2.codepoints import Bases, Direction, Feature, Mode, SnsRefusal
 from laps_wire.peering.laps2.handshake import NO_EVIDENCE, Evidence
 from laps_wire.peering.session import events
 from laps_wire.peering.session.core import NO_DATA_EXPECTED
@@ -205,6 +206,25 @@ class PeeringSession(SessionReceiver):
             self._clock(now)
             self._put(Kind.DRAIN, data)
         self._drain_deadline = self._clock(now) + seconds
+
+    @property
+    def can_stay(self) -> bool:
+        """Whether :meth:`stay` is of use: we have said that we go away, and can say otherwise."""
+        told = self._machine.can_send(Kind.STAY) and Feature.STAYS in self._agreed.features
+        silent = self._flavour.stay() is None and self.established
+        return self._drain_deadline is not None and (told or silent)
+
+    def stay(self, now: float) -> None:
+        """Take :meth:`drain` back: we do not go away, and do not close."""
+        if not self.can_stay:
+            raise StateError(f"nothing can be taken back: the session is {self.state.value}")
+        message = self._flavour.stay()
+        if message is not None:
+            data = self._encode(message)
+            self._clock(now)
+            self._put(Kind.STAY, data)
+        self._clock(now)
+        self._drain_deadline = None
 
     def close(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
         """End the session now."""

@@ -52,7 +52,8 @@ side::
            │            DRAIN received                    DRAIN sent             ^
            └────────────────────────────> PEER_DRAINING ─────────────────────────┘
 
-and all of them end in CLOSED, where nothing is sent and everything received is ignored.
+STAY is the way back, for the side that has sent DRAIN: each arrow of DRAIN can be gone against its
+direction. All of them end in CLOSED, where nothing is sent and everything received is ignored.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ class Kind(Enum):
     LATCH = "CONTROL_LATCH"
     KEEPALIVE = "KEEPALIVE"
     DRAIN = "DRAIN"
+    STAY = "STAY"
     NODE = "node information"
     ANNOUNCE = "announce information"
     SUBSCRIBE = "subscribe information"
@@ -220,6 +222,10 @@ _SESSION: Final[_Table] = {
     (State.ESTABLISHED, _RECEIVED, Kind.DRAIN): State.PEER_DRAINING,
     (State.DRAINING, _RECEIVED, Kind.DRAIN): State.BOTH_DRAINING,
     (State.PEER_DRAINING, _SENT, Kind.DRAIN): State.BOTH_DRAINING,
+    (State.DRAINING, _SENT, Kind.STAY): State.ESTABLISHED,
+    (State.PEER_DRAINING, _RECEIVED, Kind.STAY): State.ESTABLISHED,
+    (State.BOTH_DRAINING, _SENT, Kind.STAY): State.PEER_DRAINING,
+    (State.BOTH_DRAINING, _RECEIVED, Kind.STAY): State.DRAINING,
 }
 
 _DIALLER_PROVED: Final[_Table] = {
