@@ -121,12 +121,19 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session
 def analytics(session: nox.Session) -> None:
-    """The long tests, ingest on a cluster, by spark-submit, over Connect; how fast a stream is."""
+    """The long tests, a short chain on a cluster and over Connect; how fast a stream is."""
     session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]", *groups("analytics"))
     session.run("pytest", "-q", "-m", "long", "tests/integration/analytics")
-    session.run("python", "scripts/try_cluster.py")
+    session.run("python", "scripts/try_cluster.py", "--short", "local", "submit", "connect")
     session.chdir("benchmarks")
     session.run("python", "-m", "analytics.streaming", *session.posargs)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Ingest to plan, here, with --master, by spark-submit and over Connect: the same rows."""
+    session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]", *groups("analytics"))
+    session.run("python", "scripts/try_cluster.py", *session.posargs)
 
 
 @nox.session(name="bench-streaming")

@@ -45,21 +45,23 @@ def errands(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["analytics", "bench_analytics", "bench_streaming"])
-def test_the_benchmarks_of_an_errand_start(errands: dict[str, Any], name: str) -> None:
+def test_the_programs_of_an_errand_start(errands: dict[str, Any], name: str) -> None:
     session = Session()
     errands[name](session)
-    benchmarks = [
+    programs = [
         (place, words)
         for place, words in session.commands
-        if any("analytics." in word or "benchmarks/" in word for word in words)
+        if any(
+            "analytics." in word or word.startswith(("benchmarks/", "scripts/")) for word in words
+        )
     ]
-    assert benchmarks
+    assert programs
     # As nox does: no path but that of the installed packages.
     bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     bare["PYTHONPATH"] = os.pathsep.join(
         str(ROOT / "packages" / package / "src") for package in ("laps-wire", "laps-analytics")
     )
-    for place, words in benchmarks:
+    for place, words in programs:
         ended = subprocess.run(
             [sys.executable, *words[1:], "--help"],
             cwd=place,
@@ -71,9 +73,10 @@ def test_the_benchmarks_of_an_errand_start(errands: dict[str, Any], name: str) -
         assert ended.returncode == 0, (words, ended.stderr[-2000:])
 
 
-def test_files_that_errands_name_are_there(errands: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["analytics", "cluster"])
+def test_files_that_errands_name_are_there(errands: dict[str, Any], name: str) -> None:
     session = Session()
-    errands["analytics"](session)
+    errands[name](session)
     named = [
         place / word
         for place, words in session.commands

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from laps_analytics.lake import Lake, Table, compact, read, write
+from laps_analytics.lake import Lake, Table, compact, read, spark_path, write
 
 pytestmark = pytest.mark.spark
 
@@ -76,3 +76,20 @@ def test_who_is_killed_while_files_become_one_loses_nothing(
     assert (table.snapshot().version, rows(spark, table)) == (3, before)
     compact(spark, table, SCHEMA, files, partition_by=("dt",))
     assert (len(table.snapshot().files), rows(spark, table)) == (1, before)
+
+
+def test_spark_is_told_of_whole_places(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its working directory is not ours, as with Connect, and its files may lie elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    assert spark_path(Path("a b/c%20d")) == f"file://{tmp_path}/a b/c%20d"
+    session = spark.newSession()
+    session.conf.set("fs.defaultFS", "hdfs://nobody.invalid:8020")
+    table = Lake.open(Path("a lake"), create=True).table("gold/numbers")
+    for number in range(2):
+        write(frame(session, (number, "a")), table, partition_by=("dt",))
+    files = table.snapshot().files.values()
+    compact(session, table, SCHEMA, files, partition_by=("dt",))
+    assert rows(session, table) == [(0, "a"), (1, "a")]
+    assert len(list((tmp_path / "a lake").rglob("*.parquet"))) == 3

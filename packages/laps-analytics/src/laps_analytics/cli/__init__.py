@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 
 import typer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from laps_analytics.cli.bill import show_bill
 from laps_analytics.cli.build import build_gold
@@ -16,6 +20,7 @@ from laps_analytics.cli.retain import retain_days
 from laps_analytics.cli.sql import ask
 from laps_analytics.cli.version import show_version
 from laps_analytics.errors import AnalyticsError
+from laps_analytics.faults import fault_of_workers
 
 __all__ = ["app", "main"]
 
@@ -41,8 +46,16 @@ app.command("retain")(retain_days)
 
 def main() -> None:
     """Run the command; an error that we foresaw is one line and an exit code."""
+    # PySpark gives times in the zone of the process, whatever the session's is.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     try:
         app()
     except AnalyticsError as error:
         sys.stderr.write(f"laps-analytics: {error}\n")
         sys.exit(error.exit_code)
+    except (PySparkException, Py4JJavaError) as error:
+        if (fault := fault_of_workers(str(error))) is None:
+            raise
+        sys.stderr.write(f"laps-analytics: {fault}\n")
+        sys.exit(1)

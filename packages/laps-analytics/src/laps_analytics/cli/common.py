@@ -50,7 +50,8 @@ def session_maker(
 
     Options that make no sense are said here, before anything was begun.
     """
-    options = {"spark.ui.showConsoleProgress": "false"}
+    # A server of Connect shows no bars here, and would say that this cannot be set.
+    options = {} if remote else {"spark.ui.showConsoleProgress": "false"}
     settings = SessionSettings(master=master, remote=remote, driver_memory=memory, options=options)
     check_settings(settings)
     made: list[SparkSession] = []

@@ -16,7 +16,7 @@ from rich.table import Table as TextTable
 
 from laps_analytics.cli.common import LakeFolder, Master, Memory, Remote, session_maker
 from laps_analytics.errors import UsageError
-from laps_analytics.lake import Lake
+from laps_analytics.lake import Lake, spark_path
 from laps_analytics.report.cells import guarded
 
 __all__ = ["Form", "ask", "make_views"]
@@ -74,9 +74,9 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
         files = table.snapshot().files
         if not files:
             continue
-        paths = [str(table.root / path) for path in files]
-        reader = spark.read.option("basePath", str(table.root)).option("mergeSchema", "true")
-        reader.parquet(*paths).createOrReplaceTempView(view)
+        paths = [spark_path(table.root / path) for path in files]
+        reader = spark.read.option("basePath", spark_path(table.root))
+        reader.option("mergeSchema", "true").parquet(*paths).createOrReplaceTempView(view)
         names.append(view)
     return names
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from laps_analytics.lake import DataFile, Lake, read
+from laps_analytics.lake import DataFile, Lake, read, spark_path
 from laps_analytics.schema import silver_type, table_name
 
 __all__ = ["ENVELOPE", "Lookback", "Silver", "partitions_of", "stored_type", "wanted"]
@@ -99,7 +99,9 @@ class Silver:
                 table = lake.table(f"silver/{table_name(kind)}")
                 files = table.snapshot().files.values()
                 paths += [
-                    str(table.root / file.path) for file in files if where(*partitions_of(file))
+                    spark_path(table.root / file.path)
+                    for file in files
+                    if where(*partitions_of(file))
                 ]
             if not paths:
                 return _nothing(spark, kinds[0]).select(*ENVELOPE)

@@ -16,7 +16,7 @@ from laps_analytics.ingest.clock import OLDEST_US
 from laps_analytics.ingest.hours import Hour, hour_at, hour_of_file
 from laps_analytics.ingest.intake import SUFFIX
 from laps_analytics.ingest.parse import SUSPECT, judge, parse
-from laps_analytics.lake import Lake, horizon_of, write
+from laps_analytics.lake import Lake, horizon_of, spark_path, write
 from laps_analytics.schema import BRONZE, QUARANTINE
 
 __all__ = ["batch_key", "expired_key", "lines_of", "touched_by", "write_bronze"]
@@ -38,7 +38,7 @@ def expired_key(batch: int) -> str:
 
 def lines_of(spark: SparkSession, files: Iterable[Path]) -> DataFrame:
     """The lines of files of the inbox: ``value`` and ``source``."""
-    read = spark.read.option("lineSep", "\n").text([str(file) for file in files])
+    read = spark.read.option("lineSep", "\n").text([spark_path(file) for file in files])
     return read.select("value", source_column().alias("source"))
 
 
@@ -82,8 +82,8 @@ def write_bronze(
     if (rows / f"dt={SUSPECT}").exists():
         (rows / f"dt={SUSPECT}").rename(suspect)
         spark = lines.sparkSession
-        _write(judge(spark.read.parquet(str(suspect))), judged, ())
-        verdicts = spark.read.parquet(str(judged))
+        _write(judge(spark.read.parquet(spark_path(suspect))), judged, ())
+        verdicts = spark.read.parquet(spark_path(judged))
         passed = verdicts.where("value is not null").select("value", "source")
         _write(
             parse(passed, batch=batch, seen_us=seen_us, judged=True), rows, _PARTITIONS, "append"
@@ -125,7 +125,8 @@ def _refuse_expired(
             folder.rename(expired / folder.parent.name / folder.name)
     if not expired.exists():
         return
-    rows = spark.read.schema(BRONZE).option("basePath", str(expired)).parquet(str(expired))
+    place = spark_path(expired)
+    rows = spark.read.schema(BRONZE).option("basePath", place).parquet(place)
     names = ("v", "event_id", "ts_us", "relay", "boot", "type", "tenant", "region", "body")
     reason = f"too late: events of before {first[0]} {first[1]}:00 are not kept any more"
     refused = rows.withColumn("line", fn.to_json(fn.struct(*names)))
@@ -150,7 +151,7 @@ def _write(
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     try:
-        writer.parquet(str(to))
+        writer.parquet(spark_path(to))
     except PySparkException as error:
         if any(word in str(error) for word in ("Mkdirs failed", "Permission denied", "No space")):
             raise OutputError(

@@ -147,7 +147,9 @@ def write_traces(
     table = lake.table("bronze/qlog")
     if key not in table.snapshot().batches:
         spark.dataSource.register(QlogDataSource)
-        rows = spark.read.format("laps_qlog").load("\n".join(map(str, files)))
+        rows = spark.read.format("laps_qlog").load(
+            "\n".join(str(file.absolute()) for file in files)
+        )
         # The name of a file of the inbox has that of its source in the middle.
         source = fn.regexp_extract("file", r"^\d{8}-\d{5}-(.*)\.trace$", 1)
         rows = rows.select(

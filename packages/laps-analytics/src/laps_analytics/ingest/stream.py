@@ -40,7 +40,7 @@ from laps_analytics.ingest.rebuild import is_over
 from laps_analytics.ingest.run import Progress, Summary, begin_batch, finish, inbox_files
 from laps_analytics.ingest.sources import find_sources
 from laps_analytics.ingest.upkeep import Upkeep, clear
-from laps_analytics.lake import Lake
+from laps_analytics.lake import Lake, spark_path
 
 __all__ = ["follow"]
 
@@ -200,9 +200,9 @@ class _Stream:
         """Start the query: with a trigger, or once for all that is there."""
         writer = (
             self._spark.readStream.option("maxFileAge", _MAX_AGE)
-            .text(str(self._lists))
+            .text(spark_path(self._lists))
             .select("value", "_metadata.file_name")
-            .writeStream.option("checkpointLocation", str(self._checkpoint))
+            .writeStream.option("checkpointLocation", spark_path(self._checkpoint))
             .foreachBatch(self.handle)
         )
         if trigger is None:

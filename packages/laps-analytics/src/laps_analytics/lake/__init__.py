@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_analytics.lake.frames import compact, read, write
+from laps_analytics.lake.frames import compact, read, spark_path, write
 from laps_analytics.lake.horizon import Horizon, horizon_of, move_horizon
 from laps_analytics.lake.rows import read_rows, row_count, write_rows
 from laps_analytics.lake.table import DataFile, Lake, Snapshot, Table
@@ -19,6 +19,7 @@ __all__ = [
     "read",
     "read_rows",
     "row_count",
+    "spark_path",
     "write",
     "write_rows",
 ]

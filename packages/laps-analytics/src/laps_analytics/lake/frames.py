@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -14,10 +15,19 @@ from pyspark.sql.types import StructType
 from laps_analytics.errors import OutputError
 from laps_analytics.lake.table import DataFile, Snapshot, Table
 
-__all__ = ["compact", "read", "write"]
+__all__ = ["compact", "read", "spark_path", "write"]
 
 _LARGE: Final = 128 << 20
 """Bytes of files that become one file."""
+
+
+def spark_path(path: Path) -> str:
+    """A file or folder as Spark is told of it: whole, and with its scheme.
+
+    A server of Spark Connect has a working directory of its own, and a cluster may have another
+    file system for paths that name none.
+    """
+    return f"file://{path.absolute()}"
 
 
 def read(
@@ -37,8 +47,8 @@ def read(
     files = [file for file in seen.files.values() if where is None or where(file)]
     if not files:
         return spark.createDataFrame([], schema)
-    paths = [str(table.root / file.path) for file in files]
-    return spark.read.schema(schema).option("basePath", str(table.root)).parquet(*paths)
+    paths = [spark_path(table.root / file.path) for file in files]
+    return spark.read.schema(schema).option("basePath", spark_path(table.root)).parquet(*paths)
 
 
 def write(
@@ -72,7 +82,7 @@ def write(
         writer = writer.partitionBy(*partition_by)
     parts = [f"{name}={quote(value, safe='')}" for name, value in (into or {}).items()]
     try:
-        writer.parquet(str(staged.joinpath(*parts)))
+        writer.parquet(spark_path(staged.joinpath(*parts)))
     except PySparkException as error:
         if "Mkdirs failed" in str(error) or "Permission denied" in str(error):
             raise OutputError(
@@ -105,7 +115,7 @@ def compact(
     staged = table.staging()
     try:
         writer = rows.coalesce(tasks).write.option("compression", "zstd")
-        writer.partitionBy(*partition_by).parquet(str(staged))
+        writer.partitionBy(*partition_by).parquet(spark_path(staged))
         return table.commit(staged, base=base, remove=chosen)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
