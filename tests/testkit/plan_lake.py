@@ -243,7 +243,9 @@ def add_experience(
     add_answers(lake, plan, [("0.1:0.1", version, "accepted", 48.0)])
 
 
-def add_answers(lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, float]]) -> None:
+def add_answers(
+    lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, float]], reason: str | None = None
+) -> None:
     """What relays did with a plan: relay, version, outcome, and hours before the end."""
     kind = silver_type("policy.applied")
     schema = StructType(
@@ -265,6 +267,7 @@ def add_answers(lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, fl
             "plan_id": plan,
             "plan_version": version,
             "outcome": outcome,
+            "reason": reason,
             # All are in one file.
             "dt": f"{END:%Y-%m-%d}",
             "hour": "00",
