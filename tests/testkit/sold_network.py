@@ -126,8 +126,7 @@ async def sell(tmp_path: Path) -> Sold:
                     ]
                 for each in tenants:
                     # One object at a time, until everybody has joined.
-                    await until(lambda each=each: len(each.heard) == TENANTS[each.name])
-                    while not all(each.heard):
+                    while len(each.heard) < TENANTS[each.name] or not all(each.heard):
                         each.wanted = each.sent + 1
                         await asyncio.sleep(0.05)
                 return found
@@ -135,7 +134,7 @@ async def sell(tmp_path: Path) -> Sold:
             ears = await listen()
             for each in tenants:
                 await each.go_on(60)
-            (used,) = left.sends_to()
+            used = min(left.sends_to())
             # What the Via had in hand may be lost, and who listens hears the rest over the other.
             going = [group.create_task(each.go_on(400, whole=False)) for each in tenants]
             await until(lambda: all(each.sent > 100 for each in tenants))
@@ -155,6 +154,6 @@ async def sell(tmp_path: Path) -> Sold:
                 await each.go_on(60)
             for task in (*ears, *work):
                 task.cancel()
-        for relay in (left, right):
-            await until(lambda relay=relay: len(relay.app.view.sessions()) <= 1)
+        edges = (left, right)
+        await until(lambda: all(len(edge.app.view.sessions()) <= 1 for edge in edges))
     return sold

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from laps_analytics.cli import bill
 from laps_analytics.gold.build import build
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
+from laps_analytics.gold.usage import MUST_BE_EQUAL
 from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
 from laps_wire.telemetry import HopStat
@@ -57,7 +58,7 @@ def test_a_bill_is_what_clients_counted(
     assert {row["tenant"] for row in stated["usage"]} == set(TENANTS)
     assert billed["out_bytes"] == dict(sold.received)
     assert billed["in_bytes"] == dict(sold.published)
-    assert all(row["equal"] for row in stated["reconciled"] if row["check"] in bill.MUST_BE_EQUAL)
+    assert all(row["equal"] for row in stated["reconciled"] if row["check"] in MUST_BE_EQUAL)
     # Whole data streams go between relays, their headers too, over two links, with one copy each.
     for name in TENANTS:
         assert billed["link_bytes"][name] > 2 * sold.received[name] / TENANTS[name]

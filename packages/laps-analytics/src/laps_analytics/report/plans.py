@@ -48,8 +48,8 @@ class PlanStory:
 def plans(context: Context, story: PlanStory) -> Section:
     """Versions over time, answers of relays, what moved, and proposals to go back."""
     if not story.versions:
-        words = "No relay has said anything of a plan in this time (policy.applied)."
-        return Section(*_HEAD, (words,), answer=words)
+        nothing = "No relay has said anything of a plan in this time (policy.applied)."
+        return Section(*_HEAD, (nothing,), answer=nothing)
     versions = _timed(story.versions, "first_us", "last_us")
     answers = _timed(story.answers, "at_us")
     tables = {"plan_versions": versions.iloc[::-1].reset_index(drop=True)}
@@ -144,10 +144,10 @@ def _proposed(story: PlanStory) -> str:
 def _picture(context: Context, versions: pd.DataFrame, answers: pd.DataFrame) -> Picture:
     shown = versions.tail(_MOST).reset_index(drop=True)
     row_of = {(row.plan, row.version): at for at, row in enumerate(shown.itertuples())}
-    ends = [item for item in (context.gold.until(), versions["last"].max()) if pd.notna(item)]
+    ends = [versions["first"].max(), versions["last"].max(), context.gold.until()]
     if len(answers):
         ends.append(answers["at"].max())
-    end = max(ends)
+    end: Any = max(item for item in ends if pd.notna(item))
     marks = {
         "refused": ("x", BAD, "a relay refused it"),
         "expired": ("|", COLOURS[1], "a relay let it expire"),
