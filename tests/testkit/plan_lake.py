@@ -100,8 +100,8 @@ def _hop(
     )
 
 
-def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
-    """The tables that planning reads."""
+def make_lake(root: Path, seen: Observed, *, red: int = 0) -> Lake:
+    """The tables that planning reads; ``red`` is of how many relays lines are missing."""
     lake = Lake.open(root, create=True)
     day = f"{END:%Y-%m-%d}"
     _gold(
@@ -148,13 +148,14 @@ def make_lake(root: Path, seen: Observed, *, red: bool = False) -> Lake:
                 "dt": day,
                 "window_start": END - timedelta(hours=1),
                 "check": "telemetry_gap",
-                "subject": seen.nodes[0].node,
+                "subject": row.node,
                 "expected": 100.0,
-                "seen": 80.0 if red else 100.0,
-                "error": 0.2 if red else 0.0,
+                "seen": 80.0 if number < red else 100.0,
+                "error": 0.2 if number < red else 0.0,
                 "limit": 0.01,
-                "ok": not red,
+                "ok": number >= red,
             }
+            for number, row in enumerate(seen.nodes)
         ],
     )
     kind = silver_type("hop.stat")
@@ -242,7 +243,9 @@ def add_experience(
     add_answers(lake, plan, [("0.1:0.1", version, "accepted", 48.0)])
 
 
-def add_answers(lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, float]]) -> None:
+def add_answers(
+    lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, float]], reason: str | None = None
+) -> None:
     """What relays did with a plan: relay, version, outcome, and hours before the end."""
     kind = silver_type("policy.applied")
     schema = StructType(
@@ -264,6 +267,7 @@ def add_answers(lake: Lake, plan: str, answers: Sequence[tuple[str, int, str, fl
             "plan_id": plan,
             "plan_version": version,
             "outcome": outcome,
+            "reason": reason,
             # All are in one file.
             "dt": f"{END:%Y-%m-%d}",
             "hour": "00",

@@ -79,7 +79,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     demand = make_demand(world, tracks=8)
     seen = observed_world(world, demand)
     make_lake(root / "lake", seen)
-    make_lake(root / "red", seen, red=True)
+    make_lake(root / "red", seen, red=2)
+    make_lake(root / "pink", seen, red=1)
     (root / "c.toml").write_text(
         "change_budget = 0\n[class.silver]\nslack = 1.4\nextra_ms = 40\nlimit_ms = 250\n"
         "[class.bronze]\nslack = 1.6\nextra_ms = 60\n",
@@ -122,6 +123,16 @@ def test_the_next_plan_counts_on_and_changes_nothing_without_need(place: Place) 
     assert facts["changed"] == 0
     assert place.json("diff", place.path("first.json"), place.path("second.json")) == []
     assert "no difference" in place.run("diff", place.path("first.json"), place.path("second.json"))
+
+
+def test_one_red_relay_is_set_aside(place: Place) -> None:
+    pink = ("--lake", place.path("pink"), "--constraints", place.path("c.toml"))
+    facts = ("--dimensions", place.path("d.toml"))
+    key = ("--key", place.path("key.pem"), "--out", place.path("pink.json"))
+    found = place.json("plan", *pink, *facts, *key, *OLD, "--no-simulate")
+    assert found["aside"] == ["0.1:0.1"]
+    assert "0.1:0.1" in found["suspects"]
+    assert place.plan("whole.json")["aside"] == []
 
 
 def test_a_red_gate_stops_planning(place: Place) -> None:

@@ -371,8 +371,11 @@ _TOPOLOGY = """
     state AS (SELECT mom, node,
             arg_max(there, (us, event_id)) FILTER (WHERE there IS NOT NULL) AS there,
             bool_or(there IS NULL AND us >= mom - 300000000) AS own,
-            arg_max({'t': node_type, 'x': longitude, 'y': latitude, 'l': load}, (us, event_id))
-                FILTER (WHERE there) AS f,
+            coalesce(
+                arg_max({'t': node_type, 'x': longitude, 'y': latitude, 'l': load}, (us, event_id))
+                FILTER (WHERE there AND relay = node),
+                arg_max({'t': node_type, 'x': longitude, 'y': latitude, 'l': load}, (us, event_id))
+                FILTER (WHERE there)) AS f,
             arg_max(region, (us, event_id)) FILTER (WHERE region IS NOT NULL AND relay = node) AS r
         FROM asked JOIN w ON w.us < asked.mom GROUP BY ALL),
     nodes AS (SELECT mom, node, f, r FROM state WHERE coalesce(there, false) OR own),

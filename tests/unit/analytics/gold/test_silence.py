@@ -15,6 +15,8 @@ from laps_analytics.schema import CLOCK, UNFIT
 from laps_wire.telemetry import (
     Body,
     Event,
+    NodeAdv,
+    NodeWd,
     QuicSample,
     SessionClose,
     SessionOpen,
@@ -72,6 +74,10 @@ def sample(peer: str, srtt_us: int) -> QuicSample:
     )
 
 
+def advert(node: str, kind: str, load: float) -> NodeAdv:
+    return NodeAdv(node_id=node, node_type=kind, path=(), sum_srtt_us=0, best=True, load=load)
+
+
 def closed(peer: str) -> SessionClose:
     return SessionClose(
         session_id=f"p-{peer}",
@@ -127,6 +133,25 @@ def test_a_silent_link_is_there_for_a_quarter_of_an_hour(
     ]
     assert found["e:1", "f:1"] == {5: ("added", 7_000), 10: ("removed", 7_000)}
     assert len(found["w:1", "x:1"]) == 8
+
+
+def test_what_a_node_is_it_says_itself(spark: SparkSession, tmp_path: Path) -> None:
+    diary = Diary()
+    diary.say("v:1", 1, advert("v:1", "via", 0.2))
+    diary.say("w:1", 1, advert("cpp:1", "via", 0.3))
+    for minute in range(0, 15, 5):
+        diary.say("v:1", minute + 1.5, sample("w:1", 500))
+        # A liar has the last word in all five minutes.
+        diary.say("x:1", minute + 2, advert("v:1", "edge", 1.0))
+        diary.say("x:1", minute + 2.5, NodeWd(node_id="v:1", reason="withdrawn"))
+        diary.say("x:1", minute + 3, advert("cpp:1", "edge", 1.0))
+    made = topology_snapshot(diary.silver(spark, tmp_path), [DAY], keep=DataFrame.cache)
+    found = {
+        (row["node"], row["node_type"], row["load"], row["change"] == "removed")
+        for row in made.where("kind = 'node'").collect()
+    }
+    # Of a node that writes nothing others tell.
+    assert found == {("v:1", "via", 0.2, False), ("cpp:1", "edge", 1.0, False)}
 
 
 def test_sets_of_a_relay_that_died_are_not_compared(spark: SparkSession, tmp_path: Path) -> None:

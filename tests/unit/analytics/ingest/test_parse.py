@@ -27,6 +27,15 @@ def test_lines_of_other_writers_are_written_our_way() -> None:
     assert verdict(as_others_write(LINE).encode()) == {"value": LINE}
 
 
+def test_a_line_of_another_relay_than_the_file_is_refused() -> None:
+    own = changed(relay="0.1:0.1", event_id="0.1:0.1:7:1")
+    for name in ("telemetry-0.1_0.1-7-000001.jsonl", "0.1_0.1-7-000001.jsonl", "mine.jsonl", ""):
+        assert "value" in verdict(own, name)
+    found = verdict(own, "telemetry-0.9_0.1-7-000001.jsonl")
+    assert "the file is of 0.9:0.1, not of 0.1:0.1" in found["reason"]
+    assert found["relay"] == "0.9:0.1"  # who wrote it answers for it
+
+
 def changed(**fields: Any) -> bytes:
     return json.dumps({**json.loads(LINE), **fields}).encode()
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from laps_analytics.errors import GateError, PlanError
+from laps_analytics.gold.gate import Gate
 from laps_analytics.plan import observed
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.predict import DAY
-from laps_analytics.plan.observed import Observed, observe, require_fresh
+from laps_analytics.plan.observed import Observed, doubted, gate_of, observe, require_fresh
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
 from testkit.plan_lake import END_US, make_lake, observed_world
@@ -107,3 +108,18 @@ def test_more_ways_than_a_planner_can_hold_are_an_error(
     monkeypatch.setattr(observed, "MOST_WAYS", 10)
     with pytest.raises(PlanError, match="more than 10 ways through relays"):
         observe(lake)
+
+
+def test_a_few_red_relays_are_doubted_and_more_stop(tmp_path: Path) -> None:
+    seen = short_world()
+    lakes = [make_lake(tmp_path / str(red), seen, red=red) for red in range(3)]
+    gates = [gate_of(lake, at_us=END_US) for lake in lakes]
+    assert doubted(gates[0], seen) == frozenset()
+    assert doubted(gates[1], seen) == {seen.nodes[0].node}
+    with pytest.raises(GateError, match="telemetry_gap"):
+        doubted(gates[2], seen)
+    with pytest.raises(GateError, match="never checked"):
+        doubted(Gate(0, []), seen)
+    # Red for a reason that is about nobody.
+    with pytest.raises(GateError, match="something"):
+        doubted(Gate(1, ["something"]), seen)

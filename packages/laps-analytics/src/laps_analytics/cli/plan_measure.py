@@ -32,7 +32,7 @@ from laps_analytics.plan.core.measure import Verdict
 from laps_analytics.plan.core.revert import Part, gone_back, widest
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.following import Following, following
-from laps_analytics.plan.measured import METRICS, WAN_METRICS, before_and_after, hours_after
+from laps_analytics.plan.measured import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
 from laps_analytics.plan.trials import judged, trials_of
 from laps_wire.plan import Plan, PlanEntry
@@ -132,7 +132,7 @@ def measure(  # noqa: PLR0917 - typer's options
     hours = hours_after(place, at)
     counted = sum(map(followed.hour, hours))
     trials = _trials(place, document, followed if since is None else None)
-    worse = _worse(found)
+    worse = worse_parts(found)
     parts = widest(worse)
     written = None if order is None or not parts else _go_back(order, parts)
     if as_json:
@@ -264,17 +264,6 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
         },
         "simulated": played.words,
     }
-
-
-def _worse(found: Found) -> dict[Part, list[str]]:
-    """By part, what got worse; but that it got dearer only if viewers have nothing for it."""
-    better = any(found[metric][Part()].word == "better" for metric in METRICS)
-    worse: dict[Part, list[str]] = {}
-    for metric, by_part in found.items():
-        for part, verdict in by_part.items():
-            if verdict.revert and not (better and metric in WAN_METRICS):
-                worse.setdefault(part, []).append(metric)
-    return worse
 
 
 def _trials(

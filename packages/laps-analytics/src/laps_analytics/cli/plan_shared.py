@@ -18,7 +18,14 @@ from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import Made
 from laps_analytics.plan.core.verify import Violation
-from laps_analytics.plan.observed import Observed, gate_of, known_relays, observe, require_fresh
+from laps_analytics.plan.observed import (
+    Observed,
+    doubted,
+    gate_of,
+    known_relays,
+    observe,
+    require_fresh,
+)
 from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import public_pem
 from laps_wire.plan import SignedPlan
@@ -80,16 +87,19 @@ def assembled_from(
     max_age: int | None = None,
     allow_unknown: bool = False,
 ) -> Assembled:
-    """What a plan is made from; a red gate stops it, and so does data older than some minutes."""
+    """What a plan is made from; a gate that is red for more than a few relays stops it.
+
+    So does data older than some minutes.
+    """
     place = Lake.open(lake)
     observed = observe(place, minutes=minutes)
     if max_age is not None:
         now = time.time_ns() // 1000
         require_fresh(observed, now_us=now, max_age_us=max_age * 60_000_000)
-    gate_of(place, at_us=observed.at_us).require()
+    aside = doubted(gate_of(place, at_us=observed.at_us), observed)
     if not allow_unknown:
         _require_known(place, observed, settings)
-    assembled = assemble(observed, settings, dimensions_for(place, dimensions))
+    assembled = assemble(observed, settings, dimensions_for(place, dimensions), aside=aside)
     _require_classes(settings, assembled)
     return assembled
 

@@ -46,6 +46,7 @@ def tell_plan(
         "legs_declared": declared,
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
+        "aside": list(assembled.aside),
         "predicted": assembled.predicted,
         "data_until": f"{datetime.fromtimestamp(assembled.until_us / 1e6, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "loss_predicted": assembled.loss_predicted,

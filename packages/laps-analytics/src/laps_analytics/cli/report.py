@@ -46,6 +46,7 @@ def report(
     Spark is not started: gold tables are read as they are. The five answers go to stdout as well.
     """
     # Pictures and tables take a second to load, and the other commands need neither.
+    from laps_analytics.cli.plan_story import story_of  # noqa: PLC0415
     from laps_analytics.report.build import (  # noqa: PLC0415
         export_csv,
         export_json,
@@ -63,14 +64,15 @@ def report(
     first, last = _day(since, "--since"), _day(until, "--until")
     if first is not None and last is not None and first > last:
         raise UsageError(f"--since {first} is after --until {last}")
-    gold = read_gold(Lake.open(lake), since=first, until=last)
+    place = Lake.open(lake)
+    gold = read_gold(place, since=first, until=last)
     moment = gold.until()
     if moment is None:
         before = "" if last is None else f" up to {last}"
         raise UsageError(f"{lake} has no rows of gold{before}: `laps-analytics build` first")
     if first is not None and moment.date() < first:
         raise UsageError(f"{lake} has no rows since {first}: its last day is {moment:%Y-%m-%d}")
-    made = make_report(gold, title=title, plan=shown)
+    made = make_report(gold, title=title, plan=shown, story=story_of(place, gold))
     write_page(made, out)
     written = [out]
     if csv is not None:

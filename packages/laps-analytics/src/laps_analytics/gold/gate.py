@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +20,8 @@ class Gate:
     """Hours that were checked; none is no reason to go on."""
     red: list[str]
     """Why not, worst first."""
+    about: list[tuple[str, str]] = field(default_factory=list)
+    """The same as checks and subjects: relays, or two with a ``>`` between them."""
 
     @property
     def open(self) -> bool:
@@ -53,4 +55,5 @@ def gate(rows: DataFrame) -> Gate:
             f" {row['seen']:g} for {row['expected']:g}, off by {row['error']:.2%}"
             for row in found
         ],
+        [(row["check"], row["subject"]) for row in found],
     )

@@ -149,7 +149,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             "session.open": "hour",
             "session.close": "hour",
         },
-        edition=2,
+        edition=3,
     ),
     "link_quality_5m": Recipe(
         make=lambda scene, days: link_quality(scene.silver, days, scene.ways(days)),

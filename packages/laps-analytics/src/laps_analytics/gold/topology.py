@@ -1,7 +1,9 @@
 """What the network looked like every five minutes, and what changed since the moment before.
 
 A node is there if the last word about it, by whoever, was an advert, or if it measured a link of
-its own in the five minutes before: a relay that is cut off from others is not gone. A link is there
+its own in the five minutes before: a relay that is cut off from others is not gone. What a node is
+and where, it says itself: what others say of it counts only as long as it never wrote, because one
+relay that lies could otherwise move all the others. A link is there
 from when one of its sessions is opened or measured until the relay says that it is closed, speaks
 again after a restart, or has not measured it for a quarter of an hour: a sample that is late or
 lost is no change. There is a moment only where something was written in the five minutes before it.
@@ -22,7 +24,7 @@ from laps_analytics.gold.tables import GOLD
 
 __all__ = ["topology_snapshot"]
 
-_STATE: Final = ("said", "facts", "home")
+_STATE: Final = ("said", "facts", "heard", "home")
 _GONE: Final = "now IS NULL"
 _SILENCE: Final = 3
 """Windows of five minutes, that of the last word included, in which a silent link is there."""
@@ -88,7 +90,8 @@ def _words(silver: Silver, days: Sequence[str]) -> DataFrame:
         F.max(F.when(F.col("there").isNotNull(), F.struct("ts", "event_id", "there"))).alias(
             "said"
         ),
-        F.max(F.when(F.col("there"), F.struct("ts", "event_id", *facts))).alias("facts"),
+        F.max(F.when(F.col("there") & own, F.struct("ts", "event_id", *facts))).alias("facts"),
+        F.max(F.when(F.col("there"), F.struct("ts", "event_id", *facts))).alias("heard"),
         F.max(
             F.when(own & F.col("region").isNotNull(), F.struct("ts", "event_id", "region"))
         ).alias("home"),
@@ -114,6 +117,7 @@ def _nodes(words: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
     present = (
         states.join(F.broadcast(both), inside)
         .where(F.coalesce("said.there", F.lit(False)) | measured)
+        .withColumn("facts", F.coalesce("facts", "heard"))
         .select(
             *("at", "node"),
             F.col("facts.node_type").alias("node_type"),

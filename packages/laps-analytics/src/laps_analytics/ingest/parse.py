@@ -11,11 +11,15 @@ with exactly what the parsed values give when written so, then each value has it
 field is there twice; ``from_json`` alone would read ``"relay":9`` as text and take the last of two
 fields. Lines of other writers are slower, not wrong: they are suspect, and :func:`judge` lets them
 pass.
+
+Relays put their name into that of the file (``telemetry-0.1_0.7-1-000001.jsonl``). A line of
+another relay in such a file is refused: who writes one file could otherwise speak for everybody.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -47,6 +51,9 @@ _OPTIONS: Final = {
     "allowNonNumericNumbers": "false",
     "mode": "PERMISSIVE",
 }
+
+_NAMED: Final = r"^(?:telemetry-)?([0-9]+\.[0-9]+_[0-9]+\.[0-9]+)-"
+"""How the name of a file begins that says whose it is."""
 
 MAX_TS_US: Final = 7_258_118_400_000_000
 """The end of the 22nd century: what lies after is no time, and years of five digits break dates."""
@@ -132,6 +139,7 @@ def hour_of(ts_us: str) -> Column:
 
 def _is_sound(prefix: Column, number: Column) -> Column:
     value = fn.col("value")
+    writer = fn.regexp_extract("source", _NAMED, 1)
     begin = fn.concat(
         *(fn.lit('{"v":"'), fn.col("v"), fn.lit('","event_id":"'), fn.col("event_id")),
         *(fn.lit('","ts_us":'), fn.col("ts_us").cast("string")),
@@ -148,6 +156,7 @@ def _is_sound(prefix: Column, number: Column) -> Column:
         & fn.col("body").isNotNull()
         & (fn.col("v").isin(*_VERSIONS) | fn.col("v").rlike(r"^1\.(0|[1-9][0-9]{0,8})$"))
         & value.startswith(begin)
+        & ((writer == "") | (writer == fn.replace("relay", fn.lit(":"), fn.lit("_"))))
         & fn.col("event_id").startswith(prefix)
         & (fn.col("event_seq").cast("string") == number)
         & (fn.col("event_seq") >= 0)
@@ -179,7 +188,8 @@ def judge(suspects: DataFrame) -> DataFrame:
 def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [
-            {"source": row["source"], **verdict(bytes(row["line"]))} for row in batch.to_pylist()
+            {"source": row["source"], **verdict(bytes(row["line"]), row["source"])}
+            for row in batch.to_pylist()
         ]
         yield pa.RecordBatch.from_pylist(
             rows,
@@ -193,15 +203,19 @@ def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-def verdict(line: bytes) -> dict[str, Any]:
+def verdict(line: bytes, source: str = "") -> dict[str, Any]:
     """What ``laps_wire`` says of a line: the event written our way, or the reason against it."""
     stripped = line.strip()
+    named = re.match(_NAMED, source)
+    writer = named[1].replace("_", ":") if named else None
     try:
         event = load_line(stripped)
         if event.seq >= 2**63:
             raise TelemetryError("the number of the event does not fit 64 bits", where="event_id")
         if not 0 <= event.ts_us <= MAX_TS_US:
             raise TelemetryError(f"{event.ts_us} is no time of this age", where="ts_us")
+        if writer is not None and event.relay != writer:
+            raise TelemetryError(f"the file is of {writer}, not of {event.relay}", where="relay")
         # Written our way it is sound to the expressions above.
         return {"value": dump_line(event)}
     except TelemetryError as error:
@@ -209,6 +223,7 @@ def verdict(line: bytes) -> dict[str, Any]:
             "line": stripped.decode(errors="backslashreplace"),
             "reason": str(error),
             **_hints(stripped),
+            **({} if writer is None else {"relay": writer}),
         }
 
 

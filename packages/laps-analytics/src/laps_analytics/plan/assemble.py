@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from laps_analytics.errors import PlanError
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
 from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
 from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
-from laps_analytics.plan.observed import HopRow, NodeRow, Observed
+from laps_analytics.plan.counted import demand_of
+from laps_analytics.plan.observed import NodeRow, Observed
 
 __all__ = ["Assembled", "assemble"]
 
 _RECENT: Final = 12
 """Windows that count as the present."""
-_CROWD: Final = 20.0
-"""Most viewers that a relay is believed to have, in medians of all relays."""
 _UNKNOWN_BPS: Final = 1e15
 
 
@@ -38,6 +36,8 @@ class Assembled:
     """By link: how far round trips were from what is expected, in the last hour; NaN: unknown."""
     suspects: tuple[str, ...]
     """Relays whose measurements were not believed."""
+    aside: tuple[str, ...] = ()
+    """Relays of which nothing was believed: what they wrote contradicts others, or is broken."""
     prediction: Backtest
     predicted: bool
     """Whether the forecast of round trips was used; the present otherwise."""
@@ -47,9 +47,13 @@ class Assembled:
 
 
 def assemble(
-    observed: Observed, settings: Settings, dimensions: Dimensions | None = None
+    observed: Observed,
+    settings: Settings,
+    dimensions: Dimensions | None = None,
+    *,
+    aside: Collection[str] = (),
 ) -> Assembled:
-    """Believe what can be believed."""
+    """Believe what can be believed; nothing that those say who are set ``aside``."""
     facts = dimensions or Dimensions()
     index = {row.node: number for number, row in enumerate(observed.nodes)}
     places = [
@@ -58,12 +62,13 @@ def assemble(
     ]
     series = _all_series(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
     present, ahead, judged = _expected(series, 1e-9, np.inf)
-    suspects = liars(present, places)
-    rtt = settle(ahead, places)
+    doubted = {index[name] for name in aside if name in index}
+    suspects = liars(present, places) | doubted
+    rtt = settle(ahead, places, doubted)
     lost = _all_series(observed.loss, index, observed.at_us, 0.0, 1.0)
     _, lost_ahead, loss_judged = _expected(lost, 0.0, 1.0)
     loss = settle_loss(lost_ahead, len(index), suspects)
-    tracks, to_clients = _demand(observed.hops, index, facts)
+    tracks, to_clients = demand_of(observed.hops, index, facts, aside)
     nodes = tuple(
         _node(row, settings, facts, to_clients.get(number, 0.0))
         for number, row in enumerate(observed.nodes)
@@ -75,6 +80,7 @@ def assemble(
         tracks=tracks,
         spread_ms=_spread(series, ahead, len(index)),
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
+        aside=tuple(sorted(aside)),
         prediction=judged,
         predicted=judged.wins,
         loss_prediction=loss_judged,
@@ -208,80 +214,3 @@ def _links(
         load_bps=np.zeros((count, count)),
         countries=countries,
     )
-
-
-def _demand(
-    hops: Sequence[HopRow], index: Mapping[str, int], facts: Dimensions
-) -> tuple[list[Track], dict[int, float]]:
-    """Tracks with their viewers, and what each relay sends to its clients."""
-    by_track: dict[str, list[HopRow]] = {}
-    for row in hops:
-        if row.relay in index:
-            by_track.setdefault(row.track, []).append(row)
-    raw: list[tuple[str, int, float, dict[int, float]]] = []
-    totals: dict[int, float] = {}
-    to_clients: dict[int, float] = {}
-    for name, rows in sorted(by_track.items()):
-        origin = _origin(rows)
-        rates = [row.in_bps for row in _one_for_each_relay(rows) if row.in_bps > 0]
-        if origin is None or not rates:
-            continue
-        # Everybody receives the same track: whoever counts otherwise is outvoted.
-        rate = float(np.median(rates))
-        viewers: dict[int, float] = {}
-        for row in rows:
-            if row.out_peer is None and row.out_bps > 0:
-                at = index[row.relay]
-                viewers[at] = viewers.get(at, 0.0) + row.out_bps / rate
-                to_clients[at] = to_clients.get(at, 0.0) + row.out_bps
-        for at, heads in viewers.items():
-            totals[at] = totals.get(at, 0.0) + heads
-        raw.append((name, index[origin], rate, viewers))
-    most = _CROWD * float(np.median(list(totals.values()))) if totals else 0.0
-    scale = {at: min(1.0, most / total) for at, total in totals.items() if total > 0}
-    tracks = []
-    for name, source, rate, viewers in raw:
-        heads_of = {
-            at: max(1, round(heads * scale.get(at, 1.0)))
-            for at, heads in viewers.items()
-            if at != source
-        }
-        if heads_of:
-            service = facts.tracks[name].service if name in facts.tracks else ""
-            tracks.append(
-                Track(
-                    key=_key(name),
-                    origin=source,
-                    scope=service,
-                    rate_bps=rate,
-                    viewers=heads_of,
-                )
-            )
-    bounded = {at: bps * scale.get(at, 1.0) for at, bps in to_clients.items()}
-    return tracks, bounded
-
-
-def _origin(rows: Sequence[HopRow]) -> str | None:
-    """The relay of the publisher: of those who say so, the one that most others got it from."""
-    said = {row.relay for row in rows if row.in_peer is None and row.in_bps > 0}
-    votes: dict[str, set[str]] = {name: set() for name in said}
-    for row in rows:
-        if row.in_peer in votes:
-            votes[row.in_peer].add(row.relay)
-    return min(votes, key=lambda name: (-len(votes[name]), name), default=None)
-
-
-def _one_for_each_relay(rows: Sequence[HopRow]) -> list[HopRow]:
-    """Every way out repeats what came in."""
-    best: dict[str, HopRow] = {}
-    for row in rows:
-        if row.relay not in best or row.in_bps > best[row.relay].in_bps:
-            best[row.relay] = row
-    return list(best.values())
-
-
-def _key(track: str) -> int:
-    try:
-        return int(track, 16)
-    except ValueError:
-        raise PlanError(f"{track!r} is not the hash of a track") from None

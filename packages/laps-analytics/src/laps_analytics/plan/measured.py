@@ -14,7 +14,7 @@ from laps_analytics.plan.core.measure import Verdict, Window, matched
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.reading import batches, between, summed
 
-__all__ = ["METRICS", "WAN_METRICS", "before_and_after", "hours_after"]
+__all__ = ["METRICS", "WAN_METRICS", "before_and_after", "hours_after", "worse_parts"]
 
 METRICS: Final = {
     "latency": "latency_p95_ms",
@@ -85,6 +85,17 @@ def hours_after(lake: Lake, at_us: int, *, settle_us: int = 60_000_000) -> list[
     """The hours after a moment of which viewers reported anything."""
     hours = _hours(lake, "reports", at_us, at_us, settle_us)
     return sorted({hour.at_us for hour in hours if hour.after})
+
+
+def worse_parts(found: Mapping[str, Mapping[Part, Verdict]]) -> dict[Part, list[str]]:
+    """By part, what got worse; but that it got dearer only if viewers have nothing for it."""
+    better = any(found[metric][_ALL].word == "better" for metric in METRICS)
+    worse: dict[Part, list[str]] = {}
+    for metric, by_part in found.items():
+        for part, verdict in by_part.items():
+            if verdict.revert and not (better and metric in WAN_METRICS):
+                worse.setdefault(part, []).append(metric)
+    return worse
 
 
 def _wan(

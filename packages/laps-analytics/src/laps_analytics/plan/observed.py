@@ -26,6 +26,7 @@ from laps_analytics.gold.build import gold_name
 from laps_analytics.gold.gate import Gate
 from laps_analytics.lake import Lake
 from laps_analytics.lake.table import DataFile
+from laps_analytics.plan.core.doubt import set_aside
 from laps_analytics.plan.core.predict import LOOKED_AT, WINDOW_US, tried
 from laps_analytics.plan.reading import batches, between, summed
 
@@ -34,6 +35,7 @@ __all__ = [
     "HopRow",
     "NodeRow",
     "Observed",
+    "doubted",
     "gate_of",
     "known_relays",
     "observe",
@@ -135,7 +137,20 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
             f" {row['seen']:g} for {row['expected']:g}, off by {row['error']:.2%}"
             for row in red
         ],
+        [(row["check"], row["subject"]) for row in red],
     )
+
+
+def doubted(gate: Gate, observed: Observed) -> frozenset[str]:
+    """The relays whose word does not count; :class:`GateError` if they are more than a few."""
+    if gate.open:
+        return frozenset()
+    names = [row.node for row in observed.nodes]
+    # What is red and about nobody cannot be put down to few.
+    found = set_aside(gate.about, names) if gate.hours and gate.about else None
+    if found is None:
+        gate.require()
+    return found or frozenset()
 
 
 def known_relays(lake: Lake, *, at_us: int) -> frozenset[str]:

@@ -19,6 +19,7 @@ from laps_analytics.report.incidents import anomalies
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.page import render
 from laps_analytics.report.people import blame, churn
+from laps_analytics.report.plans import PlanStory, plans
 from laps_analytics.report.running import cache, quality, usage
 from laps_analytics.report.section import Context, Section
 from laps_analytics.report.settling import convergence, loops
@@ -44,10 +45,18 @@ class Report:
     tables: Mapping[str, pd.DataFrame]
 
 
-def make_report(gold: Gold, *, title: str = "Network report", plan: Plan | None = None) -> Report:
-    """The report of a lake's gold tables, and of a plan that was made from them."""
+def make_report(
+    gold: Gold,
+    *,
+    title: str = "Network report",
+    plan: Plan | None = None,
+    story: PlanStory | None = None,
+) -> Report:
+    """The report of a lake's gold tables, of a plan made from them, and of what became of plans."""
     context = Context.of(gold)
     sections = [chapter(context) for chapter in _CHAPTERS]
+    if story is not None:
+        sections.insert(4, plans(context, story))
     if plan is not None:
         sections.insert(4, vias(context, plan))
     answers = _answers({item.key: item for item in sections})

@@ -29,7 +29,7 @@ from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.verify import verify
-from laps_analytics.plan.observed import gate_of, observe, require_fresh
+from laps_analytics.plan.observed import doubted, gate_of, observe, require_fresh
 from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign, write_plan
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
@@ -144,8 +144,8 @@ def _plan(
     """From the last hour, if its data can be believed; signed with a key of the demo's own."""
     observed = observe(lake, minutes=60)
     require_fresh(observed, now_us=END_US, max_age_us=30 * _MINUTE_US)
-    gate_of(lake, at_us=observed.at_us).require()
-    known = assemble(observed, settings, dimensions)
+    aside = doubted(gate_of(lake, at_us=observed.at_us), observed)
+    known = assemble(observed, settings, dimensions, aside=aside)
     made = make(
         known.network,
         settings.policy,

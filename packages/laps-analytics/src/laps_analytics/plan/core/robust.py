@@ -11,7 +11,7 @@ some poisoned records do nothing. Then:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -76,12 +76,19 @@ def liars(
     return {end for end, count in seen.items() if count >= 3 and against[end] > count / 2}
 
 
-def settle(medians: Mapping[Pair, float], places: Sequence[tuple[float, float] | None]) -> Floats:
-    """The table of round trip times; infinite where nobody has measured."""
+def settle(
+    medians: Mapping[Pair, float],
+    places: Sequence[tuple[float, float] | None],
+    doubted: Collection[int] = (),
+) -> Floats:
+    """The table of round trip times; infinite where nobody has measured.
+
+    ``doubted`` are not believed anyway.
+    """
     count = len(places)
     table = np.full((count, count), np.inf)
     np.fill_diagonal(table, 0.0)
-    suspects = liars(medians, places)
+    suspects = liars(medians, places).union(doubted)
     for a, b in {(min(pair), max(pair)) for pair in medians if pair[0] != pair[1]}:
         ends = {end: medians[pair] for end, pair in ((a, (a, b)), (b, (b, a))) if pair in medians}
         honest = [value for end, value in ends.items() if end not in suspects]

@@ -1,0 +1,82 @@
+"""A bill says what clients counted themselves, to the byte, though relays were started again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from laps_analytics.cli import bill
+from laps_analytics.gold.build import build
+from laps_analytics.gold.dimensions import Dimensions, TrackFacts
+from laps_analytics.gold.usage import MUST_BE_EQUAL
+from laps_analytics.ingest.run import ingest
+from laps_analytics.lake import Lake
+from laps_wire.telemetry import HopStat
+from testkit.logs import restored_logging
+from testkit.recorded_network import events_of
+from testkit.sold_network import LEFT, RIGHT, TENANTS, Sold, sell
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+TABLES = ("traffic_1m", "traffic_1h", "traffic_1d", "usage_tenant_day", "quality_1h")
+
+
+@pytest.fixture(scope="module")
+def sold(tmp_path_factory: pytest.TempPathFactory) -> Sold:
+    with restored_logging():
+        return asyncio.run(sell(tmp_path_factory.mktemp("sold")))
+
+
+def test_a_bill_is_what_clients_counted(
+    spark: SparkSession,
+    sold: Sold,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake = Lake.open(tmp_path_factory.mktemp("bill") / "lake", create=True)
+    # Twice, as a cron job would: what was read is not counted again.
+    for _ in range(2):
+        ingest(lambda: spark, lake, [sold.folder])
+    facts = Dimensions(tracks={sold.tracks[name]: TrackFacts("", name) for name in TENANTS})
+    build(spark, lake, dimensions=facts, tables=TABLES)
+    monkeypatch.setattr(bill, "session_maker", lambda *_: lambda: spark)
+    bill.show_bill(lake.root, as_json=True)
+    stated: dict[str, Any] = json.loads(capsys.readouterr().out)
+    # Around midnight there are two days.
+    billed = {
+        column: {
+            name: sum(row[column] for row in stated["usage"] if row["tenant"] == name)
+            for name in TENANTS
+        }
+        for column in ("in_bytes", "out_bytes", "link_bytes")
+    }
+    assert {row["tenant"] for row in stated["usage"]} == set(TENANTS)
+    assert billed["out_bytes"] == dict(sold.received)
+    assert billed["in_bytes"] == dict(sold.published)
+    assert all(row["equal"] for row in stated["reconciled"] if row["check"] in MUST_BE_EQUAL)
+    # Whole data streams go between relays, their headers too, over two links, with one copy each.
+    for name in TENANTS:
+        assert billed["link_bytes"][name] > 2 * sold.received[name] / TENANTS[name]
+
+
+def test_relays_were_started_again(sold: Sold) -> None:
+    """Else the bill shows less than it says."""
+    boots: dict[str, set[int]] = {}
+    carried: set[str] = set()
+    for event in events_of(sold.folder):
+        boots.setdefault(event.relay, set()).add(event.boot)
+        if isinstance(event.body, HopStat) and event.body.out_bytes:
+            carried.add(event.relay)
+    assert len(boots[RIGHT]) == 2
+    assert len(boots[LEFT]) == 1
+    assert sorted(len(found) for name, found in boots.items() if name not in {LEFT, RIGHT}) == [
+        1,
+        2,
+    ]
+    assert carried == boots.keys()
+    assert all(sold.objects.values())
