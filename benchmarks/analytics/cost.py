@@ -209,6 +209,7 @@ def picture(results: list[dict[str, Any]], path: Path) -> None:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
 
     results = [item for item in results if "failed" not in item]
     tasks = [task for task in TASKS if any(item["task"] == task for item in results)]
@@ -237,14 +238,19 @@ def picture(results: list[dict[str, Any]], path: Path) -> None:
                     cold = [value(item, "cold") for item in items]
                     panel.plot(x, cold, "o--", color=colour, alpha=0.5, label="spark, cold")
             sizes = sorted({item["rows"] / 1e6 for item in mine})
-            panel.set(title=task, xscale="log", yscale="log")
+            panel.set(xscale="log", yscale="log")
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            panel.yaxis.set_minor_locator(NullLocator())
             panel.set_xticks(sizes, [f"{size:g}" for size in sizes])
             panel.set_xticks([], minor=True)
             panel.grid(visible=True, which="major", alpha=0.3)
         row[0].set_ylabel(label)
-    for panel in panels[-1]:
-        panel.set_xlabel("million rows")
-    panels[0][0].legend(fontsize="small")
+    for task, top, bottom in zip(tasks, panels[0], panels[-1], strict=True):
+        top.set_title(task)
+        bottom.set_xlabel("million rows")
+    handles = panels[0][0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=5, fontsize="small", frameon=False)
     figure.savefig(path, dpi=130)
 
 
@@ -287,7 +293,7 @@ def main() -> None:
                 print(f"{task} {rows:,} {engine}: {found}", file=sys.stderr)
                 if given.json:
                     given.json.write_text(json.dumps(results, indent=1))
-    results.sort(key=_order)
+    results = sorted((item for item in results if item["task"] in given.tasks), key=_order)
     print(table(results))
     if given.png:
         picture(results, given.png)
