@@ -4,9 +4,8 @@
 
     publishers --> left (0.1:0.1) --> one of two Vias --> right (0.3:0.1) --> listeners
 
-The Via that carries the tracks is stopped and started again while they go on, and then the Edge of
-the listeners, between two objects: what was sent and not yet heard would be counted by one side
-only.
+The Via that carries the tracks is started again while they go on, and then the Edge of the
+listeners, between two objects: what was sent and not yet heard would be counted by one side only.
 """
 
 from __future__ import annotations
@@ -40,6 +39,8 @@ class Sold:
     received: Counter[str] = field(default_factory=Counter)
     objects: Counter[str] = field(default_factory=Counter)
     """Objects that listeners got."""
+    missed: Counter[str] = field(default_factory=Counter)
+    """Payload of objects that were published between two that a listener got, and did not come."""
 
 
 def _sizes(seed: int) -> Iterator[int]:
@@ -60,6 +61,8 @@ class _Tenant:
         self.wanted = 0
         """So many are to be sent."""
         self.sizes = _sizes(len(name))
+        self.lengths: list[int] = []
+        """Of what was published."""
         self.heard: list[set[int]] = []
         self.sold = sold
 
@@ -71,6 +74,7 @@ class _Tenant:
                 number = b"%06d" % self.sent
                 payload = number + bytes(next(self.sizes))
                 self.sold.published[self.name] += len(payload)
+                self.lengths.append(len(payload))
                 self.sent += 1
                 await track.write(payload, end_of_group=self.sent % 7 == 0)
 
@@ -88,6 +92,13 @@ class _Tenant:
                 assert number not in heard
                 heard.add(number)
 
+    def leave(self) -> None:
+        """Nobody listens any more; what they missed is added up."""
+        for heard in self.heard:
+            missed = set(range(min(heard), max(heard))) - heard
+            self.sold.missed[self.name] += sum(self.lengths[number] for number in missed)
+        self.heard.clear()
+
     async def go_on(self, objects: int, *, whole: bool = True) -> None:
         """Until all who listen have heard so many more: ``whole``, or the last of them at least."""
         begin = self.sent
@@ -96,14 +107,17 @@ class _Tenant:
         await until(lambda: all(heard >= asked for heard in self.heard))
 
 
-async def sell(tmp_path: Path) -> Sold:
-    """The whole story."""
+async def sell(tmp_path: Path, *, drain: bool = True) -> Sold:
+    """The whole story. Without ``drain`` the Via is gone at once, with what it had in hand."""
     sold = Sold(tmp_path / "telemetry")
     settings = {"telemetry_dir": sold.folder, "sample_interval": "500ms"}
 
     async def start(net: NetworkTask, kind: str, name: str, *peers: RunningRelay) -> RunningRelay:
         part: dict[str, Any] = {"region": name[:3], "dynamic": False}
-        return await net.relay(kind, *peers, node=name, observe=settings, network=part)
+        patient = {"drain_timeout": f"{LIMIT}s"}
+        return await net.relay(
+            kind, *peers, node=name, observe=settings, network=part, listen=patient
+        )
 
     async with network(tmp_path / "state") as net:
         vias = {name: await start(net, "via", name) for name in _VIAS}
@@ -120,7 +134,6 @@ async def sell(tmp_path: Path) -> Sold:
             async def listen() -> list[asyncio.Task[None]]:
                 found = []
                 for each in tenants:
-                    each.heard.clear()
                     found += [
                         group.create_task(each.listen(right)) for _ in range(TENANTS[each.name])
                     ]
@@ -135,16 +148,18 @@ async def sell(tmp_path: Path) -> Sold:
             for each in tenants:
                 await each.go_on(60)
             used = min(left.sends_to())
-            # What the Via had in hand may be lost, and who listens hears the rest over the other.
-            going = [group.create_task(each.go_on(400, whole=False)) for each in tenants]
+            # Who listens hears the rest over the other one.
+            going = [group.create_task(each.go_on(400, whole=drain)) for each in tenants]
             await until(lambda: all(each.sent > 100 for each in tenants))
-            await net.stop(vias[used])
+            await net.stop(vias[used], drain=drain)
             vias[used] = await start(net, "via", used)
             await asyncio.gather(*going)
             for each in tenants:
                 await each.go_on(60)
             for task in ears:
                 task.cancel()
+            for each in tenants:
+                each.leave()
             await until(lambda: len(right.app.view.sessions()) <= 1)
             await net.stop(right)
             right = await start(net, "edge", RIGHT, *vias.values())
@@ -154,6 +169,8 @@ async def sell(tmp_path: Path) -> Sold:
                 await each.go_on(60)
             for task in (*ears, *work):
                 task.cancel()
+            for each in tenants:
+                each.leave()
         edges = (left, right)
         await until(lambda: all(len(edge.app.view.sessions()) <= 1 for edge in edges))
     return sold

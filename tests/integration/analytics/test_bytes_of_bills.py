@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -58,10 +59,26 @@ def test_a_bill_is_what_clients_counted(
     assert {row["tenant"] for row in stated["usage"]} == set(TENANTS)
     assert billed["out_bytes"] == dict(sold.received)
     assert billed["in_bytes"] == dict(sold.published)
+    assert not any(sold.missed.values())
     assert all(row["equal"] for row in stated["reconciled"] if row["check"] in MUST_BE_EQUAL)
     # Whole data streams go between relays, their headers too, over two links, with one copy each.
     for name in TENANTS:
         assert billed["link_bytes"][name] > 2 * sold.received[name] / TENANTS[name]
+
+
+def test_what_a_dead_via_cuts_off_is_all_that_a_bill_has_beside(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Objects that were under way when their stream broke off were sent, and did not come."""
+    with restored_logging():
+        cut = asyncio.run(sell(tmp_path_factory.mktemp("cut"), drain=False))
+    name_of = {track: name for name, track in cut.tracks.items()}
+    sent: Counter[str] = Counter()
+    for event in events_of(cut.folder):
+        if isinstance(event.body, HopStat) and event.body.out_peer is None:
+            sent[name_of[event.body.track]] += event.body.out_bytes
+    for name in TENANTS:
+        assert cut.received[name] <= sent[name] <= cut.received[name] + cut.missed[name]
 
 
 def test_relays_were_started_again(sold: Sold) -> None:
