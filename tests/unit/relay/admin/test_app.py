@@ -140,8 +140,8 @@ def test_orders() -> None:
     assert http.post("/v1/redirect", json={"share": 0.5}).json() == {"sessions": 4}
     for strange in ({}, {"sessions": [1], "share": 0.5}):
         assert http.post("/v1/redirect", json=strange).status_code == 400
-    for wrong in ({"share": 0}, {"share": 1.5}, {"sessions": [1], "new_uri": "banana"}):
-        assert http.post("/v1/redirect", json=wrong).status_code == 422
+    for bad_order in ({"share": 0}, {"share": 1.5}, {"sessions": [1], "new_uri": "banana"}):
+        assert http.post("/v1/redirect", json=bad_order).status_code == 422
     assert http.get("/v1/drain").status_code == 404
 
 

@@ -553,8 +553,9 @@ def test_nobody_stays_who_has_not_said_that_he_goes() -> None:
     pair = stayers()
     pair.dialler.handle_stream_data(pair.now, 0, laps2.encode(laps2.Stay()))
     pair.run()
-    assert pair.closed[DIALLER] is not None
-    assert pair.closed[DIALLER][0] == CloseCode.PROTOCOL_VIOLATION
+    closed = pair.events[DIALLER][-1]
+    assert isinstance(closed, Closed)
+    assert closed.code == CloseCode.PROTOCOL_VIOLATION
 
 
 def test_a_cpp_session_just_stays() -> None:

@@ -285,13 +285,14 @@ class EdgeRelay:
     def redirect(self, now: float, places: Mapping[int, str]) -> int:
         """Send GOAWAY to some sessions, each with an address of its own; how many were told.
 
-        All others stay, and new ones are taken as before.
+        All others stay, and new ones are taken as before. So do those that got GOAWAY before: they
+        cannot be told another address.
         """
         clients = [self._context.clients.get(session) for session in places]
         return sum(
             self._dispatch.goaway(now, client, places[client.id])
             for client in clients
-            if client is not None and client.ready
+            if client is not None and client.ready and not client.drained
         )
 
     def resume(self, *, all_stay: bool = False) -> None:
