@@ -8,11 +8,12 @@ from pyspark.sql import SparkSession
 from laps_analytics.gold.build import build
 from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
+from testkit.commands import commands_once
 from testkit.gold_files import LATER_US, NOW_US, world
 from testkit.spark import spark, usual_spark
 from unit.analytics.gold.lakes import DIMENSIONS, STATED_US, Rows, Scene, rows_of
 
-__all__ = ["rows", "scene", "spark", "usual_spark"]
+__all__ = ["commands_once", "rows", "scene", "spark", "usual_spark"]
 
 
 @pytest.fixture(scope="session")

@@ -196,7 +196,8 @@ def test_relays_whose_telemetry_is_missing_are_red(spark: SparkSession, tmp_path
         ],
         UNFIT,
     )
-    made = quality(diary.silver(spark, tmp_path), [DAY], unfit=unfit, clocks=wrote)
+    silver = diary.silver(spark, tmp_path)
+    made = quality(silver, [DAY], unfit=unfit, clocks=wrote, keep=DataFrame.cache)
     rows = made.where("check IN ('silent', 'unfit')").collect()
     found = {(row["check"], row["subject"]): row for row in rows}
     assert {key: row["ok"] for key, row in found.items()} == {

@@ -22,8 +22,8 @@ from testkit.plan_lake import END_US, make_lake, observed_world
 WINDOW_US = 300_000_000
 
 
-def short_world() -> Observed:
-    world = make_world(4, edges=7, vias=3)
+def short_world(*, edges: int = 7, vias: int = 3) -> Observed:
+    world = make_world(4, edges=edges, vias=vias)
     return observed_world(world, make_demand(world, tracks=4))
 
 
@@ -81,7 +81,7 @@ def test_data_is_of_now_or_an_error_says_how_old_it_is() -> None:
 
 
 def test_a_long_history_is_not_read_and_plans_do_not_differ(tmp_path: Path) -> None:
-    seen = with_history(short_world(), 4 * DAY)
+    seen = with_history(short_world(edges=4, vias=2), 4 * DAY)
     found = observe(make_lake(tmp_path, seen))
     links = len(found.rtt_ms)
     whole = [pair for pair, values in found.rtt_ms.items() if len(values) > 200]

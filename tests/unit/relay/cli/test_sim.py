@@ -31,7 +31,7 @@ def test_a_mistake_is_no_run(words: tuple[str, ...], said: str) -> None:
 
 
 def test_a_run_says_what_it_did() -> None:
-    ended = run("run", "--seeds", "3", "--kind", "planned", "--json")
+    ended = run("run", "--seeds", "3", "--relays", "4", "--kind", "planned", "--json")
     assert ended.exit_code == 0
     first, last = (json.loads(line) for line in ended.stdout.splitlines())
     assert (first["seed"], first["problem"], last["figures"]["seeds"]) == (3, "", 1)

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from testkit.commands import commands_once
 from testkit.edge_thread import EdgeThread, edge_thread
+
+__all__ = ["commands_once", "edge"]
 
 
 @pytest.fixture(scope="module")

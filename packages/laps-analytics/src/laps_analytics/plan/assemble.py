@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
 from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
-from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
+from laps_analytics.plan.core.robust import believed, liars, middle, settle, settle_loss
 from laps_analytics.plan.counted import demand_of
 from laps_analytics.plan.observed import NodeRow, Observed
 
@@ -115,7 +116,7 @@ def _spread(
         recent = series[a, b][-_RECENT:]
         seen = recent[np.isfinite(recent)]
         if len(seen):
-            found = 1.4826 * float(np.median(np.abs(seen - value)))
+            found = 1.4826 * middle(np.abs(seen - value).tolist())
             table[a, b] = table[b, a] = np.fmin(table[a, b], found)
     return table
 
@@ -149,12 +150,12 @@ def _series(values: Mapping[int, float], end_us: int, least: float, most: float)
     """A row of windows of five minutes that ends now; NaN where nothing was measured."""
     last = end_us // WINDOW_US
     first = max(min(at // WINDOW_US for at in values), last - 8 * DAY)
-    found = np.full(max(last - first + 1, 1), np.nan)
+    found = [nan] * max(last - first + 1, 1)
     for at, value in values.items():
         slot = at // WINDOW_US - first
-        if 0 <= slot < len(found) and least <= value <= most and np.isfinite(value):
+        if 0 <= slot < len(found) and least <= value <= most and isfinite(value):
             found[slot] = value
-    return found
+    return np.array(found)
 
 
 def _node(row: NodeRow, settings: Settings, facts: Dimensions, clients_bps: float) -> Node:

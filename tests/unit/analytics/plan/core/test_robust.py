@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laps_analytics.plan.core.robust import believed, distance_km, liars, settle
+from laps_analytics.plan.core.robust import believed, distance_km, liars, middle, settle
 
 BERLIN, NEW_YORK, TOKYO, PARIS, MADRID = (
     (13.4, 52.5),
@@ -26,6 +26,18 @@ def truth() -> dict[tuple[int, int], float]:
 
 def test_the_median_of_windows_does_not_mind_some_poison() -> None:
     assert believed({(0, 1): [80.0] * 99 + [1e6], (1, 0): []}) == {(0, 1): 80.0}
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 12])
+def test_the_middle_is_the_median(count: int) -> None:
+    values = np.random.default_rng(count).lognormal(3.0, 2.0, count).tolist()
+    assert middle(values) == np.median(values)
+
+
+def test_the_middle_of_what_is_not_finite_is_that_of_numpy() -> None:
+    assert middle([1.0, np.inf, np.inf]) == np.inf
+    assert np.isnan(middle([1.0, 2.0, np.nan]))
+    assert believed({(0, 1): [np.nan, np.inf]}) == {}
 
 
 def test_honest_ends_are_believed() -> None:
