@@ -7,7 +7,7 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import IncompleteError, RemoteError
@@ -17,7 +17,6 @@ from laps_wire.peering.laps2 import sns
 from laps_wire.peering.laps2.messages import LAYOUTS, TYPES
 from testkit import laps2_oracle as oracle
 from testkit.laps2 import data_headers, messages, named
-from testkit.properties import examples
 from testkit.strategies import values_of
 
 pytestmark = pytest.mark.untraced  # the modules have test files of their own
@@ -102,7 +101,6 @@ def test_they_know_the_same_messages() -> None:
 
 
 @pytest.mark.parametrize("kind", LAYOUTS, ids=lambda kind: kind.name)
-@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_what_the_package_writes_is_what_the_oracle_reads(
     kind: laps2.MessageType, data: st.DataObject
@@ -113,7 +111,6 @@ def test_what_the_package_writes_is_what_the_oracle_reads(
 
 
 @pytest.mark.parametrize("kind", LAYOUTS, ids=lambda kind: kind.name)
-@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_damaged_messages(kind: laps2.MessageType, data: st.DataObject) -> None:
     bad = data.draw(damaged(values_of(LAYOUTS[kind]).map(laps2.encode)))
