@@ -57,9 +57,11 @@ def test_a_bill_is_what_clients_counted(
         for column in ("in_bytes", "out_bytes", "link_bytes")
     }
     assert {row["tenant"] for row in stated["usage"]} == set(TENANTS)
-    assert billed["out_bytes"] == dict(sold.received)
     assert billed["in_bytes"] == dict(sold.published)
-    assert not any(sold.missed.values())
+    for name in TENANTS:
+        # To the byte, if listeners missed nothing; else it may have what broke off, and no more.
+        beside = billed["out_bytes"][name] - sold.received[name]
+        assert 0 <= beside <= sold.missed[name]
     assert all(row["equal"] for row in stated["reconciled"] if row["check"] in MUST_BE_EQUAL)
     # Whole data streams go between relays, their headers too, over two links, with one copy each.
     for name in TENANTS:
