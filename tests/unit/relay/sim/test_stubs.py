@@ -37,7 +37,7 @@ def test_the_story_of_the_others_stays(kind: str) -> None:
             assert replace(ours, region="") == replace(theirs, region="")
         assert more.topology.links[: len(plain.topology.links)] == plain.topology.links
         # Where Stubs are no relay follows another one, and no policy is about links or filters.
-        others = ("policy", "retype", "twin")
+        others = ("policy", "retype", "undrain", "twin")
         assert {deed for deed in plain.deeds if deed.verb not in others} < set(more.deeds)
         assert not any(deed.verb in others[1:] for deed in more.deeds)
         assert more.style == plain.style

@@ -70,6 +70,12 @@ def test_a_relay_begins_to_leave_and_stays_and_nothing_is_lost(who: str, after: 
             assert all(row.load_class != "draining" for row in load)
 
 
+def test_who_turns_round_halfway_is_not_lost() -> None:
+    """Over bad links others heard of the drain and of its end at times that were far apart."""
+    outcome, run = simulate(scenario(17, kind="busy"), network_relay)
+    assert (outcome.problem, run.deeds.taken_back) == ("", 1)
+
+
 def test_who_takes_a_relay_for_what_it_was_is_seen() -> None:
     run = Run(ring(healed=3.0), network_relay)
     run.play()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.network.departure import Departure, Standing
 from laps_relay.core.network.interfaces import Dial
+from laps_relay.core.network.orders import STAY_WAIT
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
 from laps_relay.sim.core import RelayCore, Tables
@@ -175,11 +176,16 @@ class RelayProcess:
         self._look_out(self._departure, self.life, left)
 
     def stay(self) -> None:
-        """Take :meth:`leave` back."""
-        self.draining = False
+        """Take :meth:`leave` back; others come back when they have heard of it."""
         self._departure = None
+        self._world.clock.after(STAY_WAIT, self._stayed, self.life)
         self._world.note(self.contact, "stays")
         self.call(lambda core, now: core.stay(now))
+
+    def _stayed(self, life: int) -> None:
+        if self.life == life and self._departure is None:
+            self.draining = False
+            self._world.disturbed()
 
     def _look_out(self, departure: Departure, life: int, left: Callable[[], object]) -> None:
         if not self.running or self.life != life or self._departure is not departure:

@@ -81,6 +81,20 @@ def test_a_relay_that_stays_is_as_before() -> None:
         assert row.load_class == "normal"
         assert [row.session for row in net.relays[1].peers()] == before
         assert [row.leaving for row in net.relays[2].peers()] == [False]
+    # Who is on the move arrives first: so long it is said to drain.
+    net.relays[1].drain(net.now, 2.0)
+    net.run(0.5)
+    for _ in range(2):
+        net.relays[1].stay(net.now)
+        net.run(0.9)
+        row = next(row for row in net.relays[2].nodes() if row.node == 1)
+        assert row.load_class == "draining"
+    net.relays[1].drain(net.now, 30.0)  # it goes, after all
+    net.run(3)
+    row = next(row for row in net.relays[2].nodes() if row.node == 1)
+    assert row.load_class == "draining"
+    net.relays[1].stay(net.now)
+    net.run(3)
     net.relays[1].set_load(net.now, Load(LoadClass.BUSY, 700))
     net.dial_for_ever(3, 1)
     net.run()

@@ -33,7 +33,7 @@ from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
-from laps_wire.peering.laps2 import AnnounceInfo, Bases, RelayType, SubscribeInfo
+from laps_wire.peering.laps2 import AnnounceInfo, Bases, Load, LoadClass, RelayType, SubscribeInfo
 from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 
 __all__ = ["NetworkCore"]
@@ -127,6 +127,8 @@ class NetworkCore(NetworkSessions):
                 self._flush(now, session)
             case Due.PLACE:
                 self._place(now)
+            case Due.STAY:
+                self._stayed(now)
             case Due.REACH:
                 self._reach(now)
             case Due.IDLE:
@@ -365,6 +367,12 @@ class NetworkCore(NetworkSessions):
             )
             self._nib.set_peer(now, link.node, draining=True)
             self._peers.part(now, session, seconds, reason)
+
+    def _stayed(self, now: float) -> None:
+        """Whoever left us has gone: they may come back."""
+        self._own.set_load(Load(LoadClass.NORMAL, 0))
+        self._nib.set_self(now, self._own.info)
+        self._steering.look_again()
 
     def _end(self, now: float, session: int) -> None:
         self._peers.close(now, session, CloseCode.NO_ERROR, "not needed any more")

@@ -12,6 +12,7 @@ from typing import Final
 from laps_relay.core.network import events
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.interfaces import Policy
+from laps_relay.core.network.parts import Due
 from laps_relay.core.network.plans import Plan
 from laps_relay.core.network.tables import NetworkTables
 from laps_wire.nodeid import NodeId
@@ -22,6 +23,8 @@ __all__ = ["NetworkOrders"]
 
 PARTING: Final = 10.0
 """How long a connection that is not configured any more may last, in seconds."""
+STAY_WAIT: Final = 2.0
+"""So long after a drain was taken back all that it moved has arrived, in seconds."""
 
 
 class NetworkOrders(NetworkTables):
@@ -133,6 +136,7 @@ class NetworkOrders(NetworkTables):
     ) -> None:
         """Go away: peers move what goes through us, and nothing new comes."""
         self._dialler.stop()
+        self._timers.cancel((Due.STAY, 0))
         self.set_load(now, Load(LoadClass.DRAINING, 1000))
         # Before DRAIN: from one who does not go away it is about that connection alone.
         for link in list(self._links.controls()):
@@ -141,15 +145,17 @@ class NetworkOrders(NetworkTables):
         self._settle(now)
 
     def stay(self, now: float) -> None:
-        """Take :meth:`drain` back: all is as before, and clients and peers may come again."""
+        """Take :meth:`drain` back: sessions live, and new ones are taken at once.
+
+        That we drain is said a moment longer: who is on the move arrives first. A target that turns
+        round halfway meets relays that have not heard of both, and that send it back.
+        """
         if self._own.info.node.load.load_class is not LoadClass.DRAINING:
             return
         self._dialler.resume()
-        # STAY before the load: in between DRAIN would be about the connection alone.
         self._peers.stay(now)
-        self._own.set_load(Load(LoadClass.NORMAL, 0))
-        self._nib.set_self(now, self._own.info)
-        self._steering.look_again()
+        if self._timers.when((Due.STAY, 0)) is None:
+            self._timers.set((Due.STAY, 0), now + STAY_WAIT)
         self._settle(now)
 
     def close_all(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:

@@ -84,6 +84,7 @@ class Due(Enum):
     REACH = "whom we reach ourselves"
     PLACE = "where we seem to stand"
     IDLE = "a connection that was dialled on demand and has no use"
+    STAY = "our load, when all have moved who heard that we go away"
     APART = "an Edge that had time for its sessions with control servers"
 
 
