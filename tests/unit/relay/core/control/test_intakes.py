@@ -6,10 +6,11 @@ import pytest
 
 from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import PublisherAdded, ReportsRefused, TrackAdded
+from laps_relay.core.control.records import Grant
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.reports import ReportDesk, ReportLimits
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.messages import StandaloneFetch
+from laps_wire.moqt.messages import Publish, StandaloneFetch
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session.events import (
     RequestAccepted,
@@ -94,6 +95,7 @@ def test_without_a_desk_nothing_is_reserved() -> None:
     net = EdgeNet()
     net.publisher(Draft.D18, PLAYER)
     assert list(net.plane.tracks.values()) == [PLAYER]
+    net.relay.remove_session(net.now, 1)
 
 
 def test_it_needs_the_grant_that_any_publish_needs() -> None:
@@ -108,7 +110,7 @@ def test_it_needs_the_grant_that_any_publish_needs() -> None:
     assert answer(player).expires == 5000
     book.rules[Action.PUBLISH] = Decision(allowed=False, reason="too late")
     net.advance(6.0)
-    assert player.one(RequestCancelled)
+    player.one(RequestCancelled)
     assert net.plane.intakes == {}
 
 
@@ -144,6 +146,21 @@ def test_one_for_a_session_and_the_next_when_it_has_ended() -> None:
     net.advance(10.0)
     assert net.plane.intakes == {}
     assert net.relay.sessions()[0].publishes == 0
+
+
+def test_a_player_that_is_gone_before_the_answer() -> None:
+    net, desk = scene()
+    player = net.publisher(Draft.D18, FullTrackName(NAMESPACE, b"other"))
+    player.session.publish_done(player.request, 2, 0)
+    net.settle()
+    net.advance(10.0)
+    client = net.relay._context.clients[player.id]
+    client.closed = True
+    message = Publish(request_id=2, track=PLAYER, track_alias=6)
+    grant = Grant(action=Action.PUBLISH, namespace=NAMESPACE, name=b"p", tokens=(), expires=None)
+    net.relay._context.intakes.published(net.now, client, message, grant)
+    assert net.plane.intakes == {}
+    assert desk.open(net.now, player.id) is None
 
 
 def test_caps_hold_for_it_too() -> None:
