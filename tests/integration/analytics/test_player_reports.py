@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -26,7 +27,10 @@ def test_a_viewer_that_reports_is_counted_once(spark: SparkSession, tmp_path: Pa
     assert summary.events == len(found.events())
     tables = ("qoe_region_1m", "usage_tenant_day")
     build(spark, lake, tables=tables)
-    quality, usage = (read_gold(spark, lake, name).toPandas() for name in tables)
+    gold: dict[str, pd.DataFrame] = {
+        name: read_gold(spark, lake, name).toPandas() for name in tables
+    }
+    quality, usage = (gold[name] for name in tables)
     relays, players = found.reports("relay"), found.reports("player")
     assert quality["sessions"].max() == 2
     # The silent one comes with its relay's reports, the other with its own.
