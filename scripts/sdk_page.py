@@ -31,6 +31,7 @@ SECTIONS = {
     "Begin": ("connect", "Session"),
     "Publish": ("PublishedTrack", "Group"),
     "Subscribe and fetch": ("Subscription", "Fetch", "Object", "Gap", "GapCause"),
+    "Report": ("Reporter",),
     "Look around": (
         "Namespaces",
         "NamespaceAdded",

@@ -23,6 +23,7 @@ from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.control.settings import EdgeSettings, SessionInfo
 from laps_relay.core.interfaces import ForwardingPlane
+from laps_relay.core.reports import ReportDesk
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.events import Event, RequestReceived, Terminated
@@ -141,11 +142,14 @@ class EdgeNet:
         settings: EdgeSettings | None = None,
         authorizer: OpenDoor | RuleBook | None = None,
         plane: RecordingPlane | None = None,
+        desk: ReportDesk | None = None,
     ) -> None:
         self.now = 100.0
         self.plane = plane or RecordingPlane()
         programmed: ForwardingPlane = self.plane
-        self.relay = EdgeRelay(programmed, authorizer or OpenDoor(), settings or EdgeSettings())
+        self.relay = EdgeRelay(
+            programmed, authorizer or OpenDoor(), settings or EdgeSettings(), desk
+        )
         self.peers: dict[int, Peer] = {}
         self.log: list[RelayEvent] = []
         """All events of the relay."""

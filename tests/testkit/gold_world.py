@@ -348,6 +348,34 @@ def _clients(books: dict[str, Book], at: int, second: int, number: int, random: 
                 ),
                 TENANTS[track],
             )
+    _players(books, at, second, Random(at))
+
+
+def _players(books: dict[str, Book], at: int, second: int, random: Random) -> None:
+    """What the players of two of these clients say themselves; not always."""
+    for relay, client in (("e2:1", 0), ("e3:1", 1)):
+        if second % 200 >= 150 or random.random() < 0.2:
+            continue
+        stall = random.choice((None, 0, 0, 300, 2500))
+        books[relay].put(
+            at + 60,
+            ClientReport(
+                session_id=f"c-{client}",
+                window_ms=random.choice((10_000, 10_000, 20_000)),
+                gaps=random.choice((0, 0, 2)),
+                stalled=bool(stall),
+                stall_ms=stall,
+                startup_ms=random.randrange(300, 2500) if second % 600 == 20 else None,
+                buffer_ms=random.randrange(0, 4000),
+                latency_ms=random.randrange(250, 900) if random.random() < 0.9 else None,
+                state="r" if stall else "p",
+                player_session=f"{client:016x}",
+                track=TRACKS[client % 3] if random.random() < 0.95 else None,
+                measured_by="player",
+                error="decode" if random.random() < 0.02 else None,
+            ),
+            TENANTS[client % 3],
+        )
 
 
 AGES: Final = (100.0, 1000.0, 5000.0, 30_000.0)

@@ -20,6 +20,7 @@ from laps_relay.core.interfaces import (
     OutStream,
     Subscription,
     SubscriptionCounters,
+    Taker,
     TrackCounters,
 )
 from laps_wire.moqt.data.types import StreamKind
@@ -71,6 +72,7 @@ class RecordingPlane:
         self.ranked: dict[int, int] = {}
         self.ingress: dict[tuple[int, int], tuple[int, int]] = {}
         """(session, alias) -> (track, priority)."""
+        self.intakes: dict[tuple[int, int], Taker] = {}
         self.egress: dict[Subscription, EgressEntry] = {}
         self.renewed: list[Subscription] = []
         self.resets: list[tuple[Subscription, int | None]] = []
@@ -146,6 +148,16 @@ class RecordingPlane:
         # It may have gone with its session.
         assert session not in self.sessions or (session, alias) in self.ingress
         self.ingress.pop((session, alias), None)
+
+    def add_intake(
+        self, now: float, session: int, alias: int, taker: Taker, object_bytes: int
+    ) -> None:
+        assert session in self.sessions
+        assert (session, alias) not in self.ingress
+        self.intakes[session, alias] = taker
+
+    def remove_intake(self, session: int, alias: int) -> None:
+        del self.intakes[session, alias]
 
     # Egress
 

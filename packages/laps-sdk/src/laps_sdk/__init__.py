@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         TrackStatus,
     )
     from laps_sdk.api.publishing import PublishedTrack
+    from laps_sdk.api.reporting import Reporter
     from laps_sdk.api.session import Session
     from laps_sdk.api.subscribing import Subscription
     from laps_sdk.api.writing import Group
@@ -64,6 +65,7 @@ __all__ = [
     "Object",
     "PublishedTrack",
     "RelayAddress",
+    "Reporter",
     "RequestError",
     "RequestRefusedError",
     "RequestTimeoutError",
@@ -106,6 +108,7 @@ _HOMES: Final = {
         "TrackStatus",
     ),
     "laps_sdk.api.publishing": ("PublishedTrack",),
+    "laps_sdk.api.reporting": ("Reporter",),
     "laps_sdk.api.session": ("Session",),
     "laps_sdk.api.subscribing": ("Subscription",),
     "laps_sdk.api.writing": ("Group",),

@@ -31,8 +31,16 @@ CREATE VIEW report AS SELECT e.dt, e.ts, e.us, e.relay, e.boot, coalesce(e.regio
     coalesce(e.tenant, d.tenant, '') AS tenant, coalesce(d.class, '') AS class,
     body ->> 'track' AS track, body ->> 'session_id' AS session, i(body, 'window_ms') AS window_ms,
     i(body, 'gaps') AS gaps, i(body, 'stall_ms') AS stall_ms, i(body, 'startup_ms') AS startup_ms,
-    i(body, 'latency_ms') AS latency_ms
+    i(body, 'latency_ms') AS latency_ms, coalesce(body ->> 'measured_by', 'relay') AS who
     FROM ev e LEFT JOIN dim d ON d.track = e.body ->> 'track' WHERE type = 'client.report';
+CREATE VIEW viewer AS SELECT * REPLACE (CASE WHEN who = 'relay' AND EXISTS (
+            SELECT 1 FROM report p WHERE p.who = 'player' AND p.startup_ms IS NOT NULL
+                AND (p.dt, p.relay, p.boot, p.session) = (r.dt, r.relay, r.boot, r.session))
+        THEN NULL ELSE startup_ms END AS startup_ms)
+    FROM report r WHERE who = 'player' OR NOT EXISTS (
+        SELECT 1 FROM report p WHERE p.who = 'player'
+            AND (p.dt, p.relay, p.boot, p.session) = (r.dt, r.relay, r.boot, r.session)
+            AND date_trunc('minute', p.ts) = date_trunc('minute', r.ts));
 CREATE VIEW sample AS SELECT *, body ->> 'track' AS track, i(body, 'group_id') AS g,
     i(body, 'object_id') AS o, body ->> 'in_peer' AS in_peer, body ->> 'out_peer' AS out_peer,
     i(body, 'in_us') - skew AS came, i(body, 'out_us') - skew AS sent,
@@ -158,7 +166,7 @@ _QOE = """
     WITH r AS (SELECT r.*, coalesce(r.latency_ms > l.latency_ms, false)
             OR coalesce(r.startup_ms > l.startup_ms, false)
             OR coalesce(coalesce(stall_ms, 0) > l.stall_ratio * window_ms, false) AS over, allowed
-        FROM report r LEFT JOIN limits l USING (class))
+        FROM viewer r LEFT JOIN limits l USING (class))
     SELECT dt, date_trunc('minute', ts)::TIMESTAMP AS window_start, region, tenant, class,
         count(*) AS reports, count(DISTINCT (relay, boot, session)) AS sessions,
         quantile_disc(startup_ms, 0.95) AS startup_p95_ms,
@@ -315,7 +323,7 @@ _USAGE = """
     seen AS (SELECT dt, tenant, sum(ms)::BIGINT AS ms, max(s) AS peak, sum(n)::BIGINT AS n FROM (
             SELECT dt, tenant, date_trunc('minute', ts) AS m, sum(window_ms) AS ms,
                 count(DISTINCT (relay, boot, session)) AS s, count(*) AS n
-            FROM report GROUP BY ALL) GROUP BY ALL)
+            FROM report WHERE who = 'relay' GROUP BY ALL) GROUP BY ALL)
     SELECT dt, tenant, 1 AS version, coalesce(in_bytes, 0) AS in_bytes,
         coalesce(out_bytes, 0) AS out_bytes, coalesce(link_bytes, 0) AS link_bytes,
         coalesce(ms, 0) AS watched_ms, coalesce(peak, 0) AS peak_sessions,

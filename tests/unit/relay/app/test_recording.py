@@ -10,8 +10,10 @@ import pytest
 
 from laps_relay.app.recording import Recording
 from laps_relay.core.control.relay import EdgeRelay
+from laps_relay.core.reports import ReportDesk, ReportLimits
 from laps_relay.observe.names import Names
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_wire.reports import PlayerReport, encode_reports
 from laps_wire.telemetry import Body, ClientReport, DeliverySample, HopStat
 from testkit.plane import D16, Net, bodies, subgroup
 from testkit.relay_views import connection_stats
@@ -95,6 +97,35 @@ async def test_reports_wait_for_the_disk_but_not_for_ever(tmp_path: Path) -> Non
     await recording.record({viewer: connection_stats()})
     recording.record_last()
     assert [body for body, _ in writer.bodies if isinstance(body, ClientReport)]
+
+
+async def test_what_players_say_stands_beside_what_the_relay_saw(tmp_path: Path) -> None:
+    desk = ReportDesk(ReportLimits(enabled=True))
+    net, writer, recording = made(tmp_path, one_in=0, desk=desk)
+    net.publisher()
+    viewer, silent, other = net.receiver(), net.receiver(), net.session(D16)
+    said = encode_reports([PlayerReport(at_ms=1, session="me", content="film", buffer_ms=5)])
+    for session in (viewer, other):
+        desk.open(net.now, session)
+        desk.take(net.now, session, said)
+    net.wait(2.0)
+    await recording.record({viewer: connection_stats(), silent: connection_stats()})
+    net.wait(0.5)
+    await recording.report(1.0)
+    reports = [(body, ago) for body, ago in writer.bodies if isinstance(body, ClientReport)]
+    # All are of the time at which the window ended, whenever the disk takes them.
+    assert {ago for _, ago in reports} == {0.5}
+    assert [(body.session_id, body.measured_by) for body, _ in reports] == [
+        (str(viewer), "relay"),
+        (str(viewer), "player"),
+        (str(silent), "relay"),
+        (str(other), "player"),
+    ]
+    seen, told, _, elsewhere = (body for body, _ in reports)
+    assert (told.track, told.buffer_ms, told.window_ms) == (seen.track, 5, 2000)
+    assert elsewhere.track is None
+    assert told.player_session not in (None, "me")
+    assert told.content not in (None, "film")
 
 
 async def test_a_relay_that_stops_within_a_sample_loses_nothing(tmp_path: Path) -> None:

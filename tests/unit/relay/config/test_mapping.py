@@ -7,6 +7,7 @@ from laps_relay.config.model import RelayConfig
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import CacheLimits
 from laps_relay.core.plane.limits import PlaneLimits
+from laps_relay.core.reports import ReportLimits
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
 from laps_wire.peering.laps2 import RelayType
@@ -21,6 +22,7 @@ def test_defaults_are_those_of_the_code() -> None:
     assert mapping.connection_limits(config) == ConnectionLimits()
     assert mapping.egress_limits(config) == EgressLimits()
     assert mapping.admission_limits(config) == AdmissionLimits()
+    assert mapping.report_limits(config) == ReportLimits()
 
 
 def test_every_field_of_the_code_can_be_set() -> None:
@@ -32,6 +34,7 @@ def test_every_field_of_the_code_can_be_set() -> None:
         (ConnectionLimits, config.limits.connection),
         (EgressLimits, config.limits.egress),
         (AdmissionLimits, config.limits.admission),
+        (ReportLimits, config.observe.reports),
     ):
         assert set(kind.__dataclass_fields__) <= set(type(section).model_fields)
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from laps_relay.core.plane.cache_figures import CacheFigures
 from laps_relay.core.plane.clients import ClientTraffic
-from laps_relay.observe.clients import Reports, cache_stat
+from laps_relay.core.reports import PlayerWindow
+from laps_relay.observe.clients import Reports, cache_stat, player_report
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.telemetry import AGE_BOUNDS_MS, ClientReport
 from testkit.plane import NAME
@@ -21,6 +22,7 @@ def test_what_an_edge_knows_of_a_client() -> None:
     (first,) = reports(memory, ClientTraffic(1, 0, 0.25, NAME), sent=1000)
     assert (first.session_id, first.window_ms, first.track) == ("1", 1000, "ab")
     assert (first.startup_ms, first.bitrate_kbps, first.stalled) == (250, None, False)
+    assert first.measured_by == "relay"
     (second,) = reports(memory, ClientTraffic(1, 3, None, None), sent=126_000)
     assert (second.gaps, second.startup_ms, second.track) == (3, None, None)
     assert second.bitrate_kbps == 1000
@@ -34,6 +36,48 @@ def test_a_stop_while_more_is_waiting() -> None:
     (report,) = reports(memory, client, sent=11, queued=5, window=0)
     assert (report.stalled, report.stall_ms, report.bitrate_kbps) == (False, None, None)
     assert reports(memory, ClientTraffic(2, 0, None, NAME)) == []  # its connection is gone
+
+
+def test_what_a_player_says_of_itself() -> None:
+    said = PlayerWindow(
+        session=3,
+        window=10.25,
+        records=2,
+        playback="me",
+        content="film",
+        state="p",
+        buffer_ms=1,
+        latency_ms=2,
+        startup_ms=3,
+        bitrate_kbps=4,
+        asked_kbps=5,
+        rate=1.5,
+        stalled=True,
+        stall_ms=6,
+        gaps=7,
+        error="drm",
+    )
+    assert player_report(said, "ab", lambda text: f"#{text}") == ClientReport(
+        session_id="3",
+        window_ms=10_250,
+        gaps=7,
+        stalled=True,
+        stall_ms=6,
+        startup_ms=3,
+        buffer_ms=1,
+        latency_ms=2,
+        bitrate_kbps=4,
+        max_throughput_kbps=5,
+        playback_rate=1.5,
+        state="p",
+        player_session="#me",
+        content="#film",
+        track="ab",
+        measured_by="player",
+        error="drm",
+    )
+    quiet = player_report(said._replace(content=None), None, str)
+    assert (quiet.content, quiet.track) == (None, None)
 
 
 def test_a_cache() -> None:

@@ -42,6 +42,7 @@ EVENTS: list[core.RelayEvent] = [
     core.FetchServed(session=1, track=TRACK, complete=True),
     core.FetchRelayed(session=1, track=TRACK, publisher=2),
     core.FetchFailed(session=1, track=TRACK, reason="gone"),
+    core.ReportsRefused(1, "rate", "too many", 7),
     core.SessionFaulted(session=1, code=3, reason="garbage"),
     core.SessionLeaving(session=1, by_peer=True),
     core.SessionClosed(session=1, code=0, reason="bye", by_peer=True),

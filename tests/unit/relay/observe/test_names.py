@@ -16,4 +16,7 @@ def test_one_key_makes_one_hash() -> None:
     assert Names(b"key").hashed(TRACK) == Names(b"key").hashed(TRACK)
     assert Names(b"key").hashed(TRACK) != Names(b"other").hashed(TRACK)
     assert Names().hashed(TRACK) != Names().hashed(TRACK)
+    assert Names(b"key").hashed_text("c") == Names(b"key").hashed_text("c")
+    assert Names(b"key").hashed_text("c") != Names(b"other").hashed_text("c")
+    assert len(Names().hashed_text("\u00fc" * 128)) == 16
     assert Names(b"key").hashed(TRACK.namespace) != Names(b"key").hashed(TRACK)

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.common import class_of, disc, finish, tenant_of, window
+from laps_analytics.gold.common import class_of, disc, finish, tenant_of
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.viewers import viewers
 
 __all__ = ["limit_of", "over_limit", "qoe_region"]
 
@@ -39,8 +40,7 @@ def qoe_region(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
     """``qoe_region_1m``."""
     wanted = tuple(days)
     reports = (
-        silver.read("client.report", wanted)
-        .withColumn("window_start", window("ts", 60))
+        viewers(silver, wanted)
         .withColumn("class", class_of(dimensions))
         .withColumn("region", F.coalesce("region", F.lit("")))
         .withColumn("tenant", tenant_of(dimensions))

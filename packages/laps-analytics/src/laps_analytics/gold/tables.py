@@ -154,7 +154,9 @@ QOE: Final = GoldTable(
         column("region", "string", "Region of the relay; empty if it has none.", key=True),
         column("tenant", "string", "Empty if nobody's.", key=True),
         column("class", "string", "gold, silver, bronze, or empty (track dimension).", key=True),
-        column("reports", "bigint", "Client reports."),
+        column(
+            "reports", "bigint", "Client reports: of players, where they report; else of relays."
+        ),
         column("sessions", "bigint", "Sessions that reported."),
         column("sessions_hll", "binary", "Sketch of them."),
         column("startup_p95_ms", "bigint", "95th percentile of start-up."),
@@ -280,8 +282,8 @@ USAGE: Final = GoldTable(
         column("in_bytes", "bigint", "Bytes received from publishers of the tenant."),
         column("out_bytes", "bigint", "Bytes sent to clients of the tenant."),
         column("link_bytes", "bigint", "Bytes between relays for the tenant."),
-        column("watched_ms", "bigint", "Time that clients reported."),
-        column("peak_sessions", "bigint", "Most sessions that reported in one minute."),
+        column("watched_ms", "bigint", "Time that relays reported on clients."),
+        column("peak_sessions", "bigint", "Most clients that relays reported on in one minute."),
         column("p95_bps", "double", "95th percentile of the five-minute rates to clients."),
         column("events", "bigint", "Records that this was made from."),
         column("closed_us", "bigint", "When this version was made, microseconds since 1970."),

@@ -23,6 +23,7 @@ from laps_analytics.gold.common import (
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.viewers import by_relays
 from laps_analytics.gold.ways import received, ways_5m
 
 __all__ = ["MUST_BE_EQUAL", "latest", "reconcile", "restated", "usage_tenant"]
@@ -51,7 +52,7 @@ def usage_tenant(
     wanted = tuple(days)
     hops = ways_5m(silver, wanted, dimensions) if ways is None else ways
     reports = (
-        silver.read("client.report", wanted)
+        by_relays(silver.read("client.report", wanted))
         .withColumn("tenant", tenant_of(dimensions))
         .withColumn("minute", window("ts", 60))
     )

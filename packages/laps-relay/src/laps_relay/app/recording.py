@@ -12,8 +12,9 @@ from laps_relay.app.network_part import NetworkPart
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.plane.plane import Plane
 from laps_relay.core.plane.traffic import TrackTraffic
+from laps_relay.core.reports import ReportDesk
 from laps_relay.core.samples import Samples
-from laps_relay.observe.clients import Reports, cache_stat
+from laps_relay.observe.clients import Reports, cache_stat, player_report
 from laps_relay.observe.deliveries import delivery
 from laps_relay.observe.names import Names
 from laps_relay.observe.network_records import hash_text
@@ -45,8 +46,12 @@ class Recording:
         *,
         one_in: int = 0,
         wall: Callable[[], float] = time.time,
+        desk: ReportDesk | None = None,
     ) -> None:
-        """``clock`` is that of the planes; ``one_in``: so many groups are timed, 0 for none."""
+        """``clock`` is that of the planes; ``one_in``: so many groups are timed, 0 for none.
+
+        ``desk`` has what players say.
+        """
         self._writer = writer
         self._relay = relay
         self._plane = plane
@@ -58,7 +63,9 @@ class Recording:
         self._reports = Reports()
         self._taken: list[TrackTraffic] = []
         """Traffic that is not written yet."""
-        self._waiting: list[ClientReport] = []
+        self._desk = desk
+        self._waiting: list[tuple[float, ClientReport]] = []
+        """Reports, and when their windows ended."""
         self._at = clock()
         plane.count_traffic()
         self._samples: Samples | None = None
@@ -93,17 +100,20 @@ class Recording:
                 await asyncio.sleep(_BREATH)
                 continue
             part, self._waiting = self._waiting[:_PART], self._waiting[_PART:]
-            for report in part:
-                self._writer.put(report)
+            self._put(part)
             await asyncio.sleep(0)
 
     def record_last(self) -> None:
         """Write what is left when clients and peers are gone."""
         self._taken += self._plane.take_traffic()
         self._write()
-        for report in self._waiting:
-            self._writer.put(report)
+        self._put(self._waiting)
         self._waiting = []
+
+    def _put(self, reports: list[tuple[float, ClientReport]]) -> None:
+        now = self._clock()
+        for ended, report in reports:
+            self._writer.put(report, ago=now - ended)
 
     def _write(self, connections: Mapping[int, ConnectionStats] = MappingProxyType({})) -> None:
         tracks, self._taken = self._taken, []
@@ -134,7 +144,16 @@ class Recording:
         for sent_at, body in bodies:
             self._writer.put(body, ago=now - sent_at)
         clients = self._plane.take_clients()
-        self._waiting += [*self._reports.records(window_ms, clients, connections, self._text)]
+        reports = [*self._reports.records(window_ms, clients, connections, self._text)]
+        if self._desk is not None:
+            watched = {client.session: client.track for client in clients}
+            for said in self._desk.take_windows(now):
+                name = watched.get(said.session)
+                track = None if name is None else self._text(name)
+                reports.append(player_report(said, track, self._names.hashed_text))
+            # Both about one viewer stand together: the disk may take its time over thousands.
+            reports.sort(key=lambda report: int(report.session_id))
+        self._waiting += [(now, report) for report in reports]
         cached = cache_stat(window_ms, *self._plane.take_cache(), self._relay.take_fetch_joins())
         if cached is not None:
             self._writer.put(cached)

@@ -37,6 +37,7 @@ from laps_relay.config import Loaded, RelayConfig, compare, mapping
 from laps_relay.core.control.events import RelayEvent
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.plane.plane import Plane
+from laps_relay.core.reports import ReportDesk
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.observe.logs import Logger, set_level
 from laps_relay.observe.metrics import Metrics
@@ -101,6 +102,7 @@ class RelayApp:
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
         self._mlog: MlogWriter | None = None
+        self._desk = ReportDesk(mapping.report_limits(config))
         self._relay = self._make_edge(config)
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
         self.view = EdgeView(
@@ -123,7 +125,7 @@ class RelayApp:
             view=self.view,
             network=lambda: self.network,
         )
-        self._watching.record(self._relay, self._plane, observe.delivery_sample)
+        self._watching.record(self._relay, self._plane, observe.delivery_sample, self._desk)
         self.server.joined = self._joined
         self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
         self.view.places = self._leaving.places
@@ -164,9 +166,9 @@ class RelayApp:
         """The Edge's control plane, traced if that is asked for."""
         observe, settings = config.observe, mapping.edge_settings(config)
         if observe.mlog_dir is None:
-            return EdgeRelay(self._plane, self.authorizer, settings)
+            return EdgeRelay(self._plane, self.authorizer, settings, self._desk)
         self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
-        traced = TracedRelay(self._plane, self.authorizer, settings)
+        traced = TracedRelay(self._plane, self.authorizer, settings, self._desk)
         traced.trace = self._mlog.session_event
         traced.trace_end = self._mlog.session_over
         return traced

@@ -20,6 +20,7 @@ from laps_relay.core.control.events import RelayEvent, SessionOpened
 from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.plane.plane import Plane
+from laps_relay.core.reports import ReportDesk
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.observe.events import Observer
 from laps_relay.observe.logs import Logger
@@ -68,11 +69,13 @@ class Watching:
         self._network_observer = NetworkObserver(logger, names, metrics, telemetry)
         self._network_sampler = NetworkSampler(metrics, telemetry)
         self._recording: Recording | None = None
+        self._desk: ReportDesk | None = None
 
     # Life
 
-    def record(self, relay: EdgeRelay, plane: Plane, one_in: int) -> None:
-        """Write what the planes count, if telemetry is written."""
+    def record(self, relay: EdgeRelay, plane: Plane, one_in: int, desk: ReportDesk) -> None:
+        """Write what the planes count and players say, if telemetry is written."""
+        self._desk = desk
         if self._telemetry is not None:
             self._recording = Recording(
                 self._telemetry,
@@ -82,6 +85,7 @@ class Watching:
                 self._network,
                 time.monotonic,
                 one_in=one_in,
+                desk=desk,
             )
 
     def start(self) -> None:
@@ -174,6 +178,8 @@ class Watching:
             if network is not None:
                 self._network_sampler.take(network.sample(), telemetry=telemetry)
                 self._network_observer.settle(network.now)
+            if self._desk is not None:
+                self._metrics.reports_taken.inc(self._desk.take_count())
             if telemetry and self._recording is not None:
                 await self._recording.record(sample.connections)
 

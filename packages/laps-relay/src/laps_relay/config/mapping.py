@@ -12,8 +12,10 @@ from laps_relay.core.interfaces import CacheLimits
 from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.core.plane.limits import PlaneLimits
+from laps_relay.core.reports import ReportLimits
 from laps_sdk.transport.admission import AdmissionLimits
 from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_wire.names import Namespace
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16
 
@@ -26,6 +28,7 @@ __all__ = [
     "network_settings",
     "peer_contacts",
     "plane_limits",
+    "report_limits",
 ]
 
 _T = TypeVar("_T")
@@ -49,6 +52,18 @@ def edge_settings(config: RelayConfig) -> EdgeSettings:
 def plane_limits(config: RelayConfig) -> PlaneLimits:
     """What the forwarding plane remembers."""
     return _fill(PlaneLimits, config.limits.plane)
+
+
+def report_limits(config: RelayConfig) -> ReportLimits:
+    """Whether reports of players are taken, and how many."""
+    reports = config.observe.reports
+    return ReportLimits(
+        enabled=reports.enabled,
+        namespace=Namespace.parse(reports.namespace),
+        rate=reports.rate,
+        burst=reports.burst,
+        object_bytes=reports.object_bytes,
+    )
 
 
 def cache_limits(config: RelayConfig) -> CacheLimits:

@@ -15,6 +15,7 @@ from laps_relay.config.network import Network
 from laps_relay.config.units import Duration, Size
 from laps_sdk.tokens import parse_scope
 from laps_sdk.transport.moqt import DRAFTS
+from laps_wire.names import Namespace
 
 __all__ = [
     "Admin",
@@ -22,6 +23,7 @@ __all__ = [
     "Listen",
     "Observe",
     "PlanFiles",
+    "PlayerReports",
     "RelayConfig",
     "TlsFiles",
     "check_admin_token",
@@ -166,6 +168,26 @@ class Auth(Section):
         return self
 
 
+def _namespace(text: str) -> str:
+    if not Namespace.parse(text).fields:
+        raise ValueError("a namespace of one field or more, such as laps-reports")
+    return text
+
+
+class PlayerReports(Section):
+    """What players say of their playback; it goes to telemetry, and to nobody else."""
+
+    enabled: bool = key(
+        False, "Whether clients may hand in reports. If not, their namespace is refused."
+    )
+    namespace: Annotated[str, AfterValidator(_namespace)] = key(
+        "laps-reports", "Where they publish them; no other track can be there."
+    )
+    rate: float = key(1.0, "Objects of a session in a second; more are refused.", gt=0)
+    burst: int = key(20, "Objects of a session at once.", ge=1)
+    object_bytes: Size = key("4KiB", "Of one object; longer ones are refused.", ge=64, le=4096)
+
+
 class Observe(Section):
     """Logs, telemetry and traces."""
 
@@ -195,9 +217,18 @@ class Observe(Section):
         " relays choose the same. 0: of none.",
         ge=0,
     )
+    reports: PlayerReports = PlayerReports()
     qlog_dir: FilePath | None = key(None, "Directory for qlog files of connections.")
     mlog_dir: FilePath | None = key(None, "Directory for mlog files of MoQT sessions.")
     trace_sample: float = key(1.0, "Share of connections that get qlog and mlog.", ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _kept(self) -> Self:
+        if self.reports.enabled and self.telemetry_dir is None:
+            raise MisfitError(
+                "reports.enabled", "nobody would read the reports: set observe.telemetry_dir"
+            )
+        return self
 
 
 class PlanFiles(Section):

@@ -45,6 +45,7 @@ __all__ = [
     "Subscription",
     "SubscriptionCounters",
     "SubscriptionDone",
+    "Taker",
     "TrackCounters",
     "TrackEnded",
     "TrackMalformed",
@@ -101,6 +102,16 @@ class Egress(Protocol):
 
     def stop_sending(self, stream_id: int, code: int) -> None:
         """Ask the peer to abandon an incoming stream."""
+
+
+class Taker(Protocol):
+    """Who gets the objects of tracks that the relay takes itself."""
+
+    def take(self, now: float, session: int, payload: bytes) -> None:
+        """A whole object of a session."""
+
+    def refuse(self, session: int, kind: str, reason: str) -> None:
+        """An object of it was given up, for a reason of this kind."""
 
 
 # What the control plane programs
@@ -312,6 +323,14 @@ class ForwardingPlane(Protocol):
 
     def ingress_streams(self, session: int, alias: int) -> tuple[int, int]:
         """How many subgroup streams began with this alias, and how many are not over yet."""
+
+    def add_intake(
+        self, now: float, session: int, alias: int, taker: Taker, object_bytes: int
+    ) -> None:
+        """Objects with this alias are for ``taker``, if they are not longer than that."""
+
+    def remove_intake(self, session: int, alias: int) -> None:
+        """No more objects with this alias."""
 
     # Egress
 

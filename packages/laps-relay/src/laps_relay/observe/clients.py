@@ -1,8 +1,9 @@
 """``client.report`` and ``cache.stat``: what an Edge can say of its clients and of its cache.
 
-A player knows its buffer and what its viewer sees; no protocol brings that here. What the Edge
-measures at its own end: objects that it could not send (gaps), how long the first one took, how
-much went out, and whether it came to a stop while more was waiting.
+A player knows its buffer and what its viewer sees; if it reports (:mod:`laps_relay.core.reports`)
+that is a record of its own. What the Edge measures at its own end: objects that it could not send
+(gaps), how long the first one took, how much went out, and whether it came to a stop while more was
+waiting.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from laps_relay.core.plane.cache_figures import CacheTraffic
 from laps_relay.core.plane.clients import ClientTraffic
+from laps_relay.core.reports import PlayerWindow
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.telemetry import CacheStat, ClientReport
 
-__all__ = ["Reports", "cache_stat"]
+__all__ = ["Reports", "cache_stat", "player_report"]
 
 
 class Reports:
@@ -54,7 +56,33 @@ class Reports:
                     else None
                 ),
                 track=None if client.track is None else text(client.track),
+                measured_by="relay",
             )
+
+
+def player_report(
+    said: PlayerWindow, track: str | None, hashed: Callable[[str], str]
+) -> ClientReport:
+    """What a player said of a window; ids that it chose become hashes."""
+    return ClientReport(
+        session_id=str(said.session),
+        window_ms=int(said.window * 1000),
+        gaps=said.gaps,
+        stalled=said.stalled,
+        stall_ms=said.stall_ms,
+        startup_ms=said.startup_ms,
+        buffer_ms=said.buffer_ms,
+        latency_ms=said.latency_ms,
+        bitrate_kbps=said.bitrate_kbps,
+        max_throughput_kbps=said.asked_kbps,
+        playback_rate=said.rate,
+        state=said.state,
+        player_session=hashed(said.playback),
+        content=None if said.content is None else hashed(said.content),
+        track=track,
+        measured_by="player",
+        error=said.error,
+    )
 
 
 def cache_stat(

@@ -194,6 +194,19 @@ _TABLE: Mapping[type, Row] = {
         },
         lambda m, _e: m.fetches.labels("failed").inc(),
     ),
+    core.ReportsRefused: row(
+        core.ReportsRefused,
+        "info",
+        "reports of a player refused",
+        lambda _names, e: {
+            "session": e.session,
+            "kind": e.kind,
+            "reason": e.reason,
+            "count": e.count,
+        },
+        lambda m, e: m.reports_refused.labels(e.kind).inc(e.count),
+        about=lambda e: e.session,
+    ),
 }
 
 

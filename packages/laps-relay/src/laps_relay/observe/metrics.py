@@ -54,6 +54,10 @@ class Metrics:
         self.fetches = counter("laps_fetches_answered", "Fetches, by how they ended.", "outcome")
         self.subscribers = counter("laps_subscribers_added", "Receivers that began.")
         self.publishers = counter("laps_publishers_added", "Publishers that began.")
+        self.reports_taken = counter("laps_reports_taken", "Reports of players that were taken.")
+        self.reports_refused = counter(
+            "laps_reports_refused", "Reports of players that were refused.", "reason"
+        )
         # Totals, from the sampler
         self.received_bytes = counter("laps_received_bytes", "Object bytes received.")
         self.sent_bytes = counter("laps_sent_bytes", "Object bytes sent.")

@@ -40,6 +40,10 @@ class Names:
             return f"{self._hasher.full_name(name.namespace.fields, name.name):016x}"
         return self._hasher.end_check(name.fields, b"").hex()[:16]
 
+    def hashed_text(self, text: str) -> str:
+        """The same of an id that a player chose, such as that of its content."""
+        return self._hasher.end_check((b"player",), text.encode()).hex()[:16]
+
     def logged(self, name: FullTrackName | Namespace) -> str:
         """What a log line holds."""
         return str(name) if self.plain else self.hashed(name)

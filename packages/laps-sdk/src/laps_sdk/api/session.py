@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from laps_sdk.api.core.names import NamespaceLike, TrackLike, to_namespace, to_track
 from laps_sdk.api.core.numbering import Numbering, first_group
+from laps_sdk.api.core.playback import Playback
 from laps_sdk.api.core.progress import Gap
 from laps_sdk.api.core.start import LocationLike, Start, fetch_end, to_filter, to_location
 from laps_sdk.api.core.window import WindowLimits
@@ -18,11 +20,12 @@ from laps_sdk.api.fetching import Fetch
 from laps_sdk.api.hub import Hub
 from laps_sdk.api.objects import TrackStatus
 from laps_sdk.api.publishing import PublishedTrack
+from laps_sdk.api.reporting import Reporter
 from laps_sdk.api.subscribing import Subscription
 from laps_sdk.api.wanting import SubscriptionOptions
 from laps_sdk.transport.base import ConnectionStats
 from laps_sdk.uri import RelayAddress
-from laps_wire.errors import StateError
+from laps_wire.errors import EncodeError, StateError
 from laps_wire.moqt.codepoints import GroupOrder, PropertyTypeD18
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues
 from laps_wire.moqt.messages import RequestOk
@@ -30,6 +33,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import DEFAULT_PRIORITY, TrackProperties
 from laps_wire.moqt.session import Event
 from laps_wire.names import FullTrackName, Namespace
+from laps_wire.reports import NAMESPACE
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -192,6 +196,26 @@ class Session:
             if not announcement.users:
                 del self._announcements[track.name.namespace]
                 announcement.end()
+
+    def reports(
+        self,
+        content: str | None = None,
+        *,
+        playback: str | None = None,
+        namespace: NamespaceLike = NAMESPACE,
+        interval: float = 10.0,
+    ) -> Reporter:
+        """Tell the relay how a playback goes: to be used with ``async with``.
+
+        ``content`` is what is played, ``playback`` the random id of this playing of it; the relay
+        keeps hashes of both. A report goes out every ``interval`` seconds, and when something
+        happens. It gives way to everything else that is sent, and a relay that wants none is no
+        error.
+        """
+        if interval < 1:
+            raise EncodeError(f"interval {interval}: wants seconds, 1 or more")
+        told = Playback(uuid.uuid4().hex if playback is None else playback, content)
+        return Reporter(self, told, to_namespace(namespace), interval)
 
     # Subscribing
 

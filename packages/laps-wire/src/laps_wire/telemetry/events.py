@@ -237,10 +237,12 @@ class CacheStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReport:
-    """What a client gets; CMCD keys of what its player would say in brackets; every 10 s.
+    """What a client gets, measured by its relay or its player; CMCD keys in brackets; every 10 s.
 
     A relay writes what it measures at its own end: gaps, start-up, whether sending stood still, and
-    the rate. What only a player knows (buffer, time behind live) is null then.
+    the rate. What only a player knows (buffer, time behind live) is null then. If the player
+    reports too, there are two records of a session, and ``measured_by`` tells them apart: they are
+    about the same viewer.
     """
 
     TYPE: ClassVar[str] = "client.report"
@@ -265,9 +267,22 @@ class ClientReport:
     max_throughput_kbps: Annotated[int | None, Column("Throughput asked for [rtp].")] = None
     playback_rate: Annotated[float | None, Column("1 is real time [pr].")] = None
     state: Annotated[str | None, Column("State of the player [sta], as CMCD writes it.")] = None
-    player_session: Annotated[str | None, Column("Random id of the playback [sid].")] = None
+    player_session: Annotated[
+        str | None, Column("Hash of the id of the playback [sid], never the id.")
+    ] = None
     content: Annotated[str | None, Column("Hash of the content id [cid], never the id.")] = None
     track: Annotated[str | None, Column("Hash of the full track name, if it is about one.")] = None
+    measured_by: Annotated[
+        str | None,
+        Column(
+            "Who measured; before 1.4 the relay. The player's word is passed on, not proved.",
+            "1.4",
+            values=("relay", "player"),
+        ),
+    ] = None
+    error: Annotated[
+        str | None, Column("What went wrong in the player [ec], in its own code.", "1.4")
+    ] = None
     extra: Extra = field(default_factory=dict)
 
 

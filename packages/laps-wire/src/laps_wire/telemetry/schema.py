@@ -40,7 +40,7 @@ __all__ = [
     "version_key",
 ]
 
-VERSION: Final = "1.3"
+VERSION: Final = "1.4"
 """The version that this package writes: ``major.minor``, see the rules of evolution."""
 
 EXTRA: Final = "extra"

@@ -14,6 +14,7 @@ from laps_relay.core.control.events import (
     SessionOpened,
 )
 from laps_relay.core.control.settings import EdgeSettings
+from laps_relay.core.reports import ReportDesk, ReportLimits
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import (
     Fetch,
@@ -46,10 +47,12 @@ from laps_wire.moqt.session.events import (
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
-from laps_wire.names import Namespace
+from laps_wire.names import FullTrackName, Namespace
+from laps_wire.reports import NAMESPACE as REPORT_SPACE
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, RuleBook, track_of
 
 both = pytest.mark.parametrize("draft", DRAFTS)
+REPORTS = FullTrackName(REPORT_SPACE, b"p")
 
 
 @both
@@ -430,3 +433,40 @@ def test_a_subscriber_refuses_an_update(draft: Draft) -> None:
     net.relay.handle_session_event(net.now, peer.id, event)
     net.settle()
     assert len(peer.take(PublishEnded)) == 1
+
+
+# Reports of players
+
+
+def reporting(*, authorizer: RuleBook | None = None) -> tuple[EdgeNet, ReportDesk]:
+    desk = ReportDesk(ReportLimits(enabled=True))
+    return EdgeNet(desk=desk, authorizer=authorizer), desk
+
+
+def test_reports_find_their_part() -> None:
+    book = RuleBook()
+    net, _ = reporting(authorizer=book)
+    player = net.publisher(Draft.D18, REPORTS)
+    player.session.update(player.request, Parameters())
+    player.session.subscribe(REPORTS)
+    net.settle()
+    player.one(UpdateAccepted)
+    player.one(RequestRejected)
+    player.session.publish_done(player.request, 2, 0)
+    net.settle()
+    net.advance(10.0)
+    assert net.plane.intakes == {}
+    book.rules[Action.REQUEST_UPDATE] = Decision(allowed=False, reason="no")
+    other = net.publisher(Draft.D16, REPORTS)
+    other.session.update(other.request, Parameters())
+    net.settle()
+    assert net.plane.intakes == {}
+
+
+def test_a_player_that_takes_its_request_back() -> None:
+    net, desk = reporting()
+    player = net.publisher(Draft.D18, REPORTS)
+    over = RequestCancelled(request_id=player.request)
+    net.relay.handle_session_event(net.now, player.id, over)
+    assert net.plane.intakes == {}
+    assert desk.open(net.now, player.id) is None

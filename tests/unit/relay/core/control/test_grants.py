@@ -7,6 +7,7 @@ import pytest
 from laps_relay.core.authorization import Action, Decision
 from laps_relay.core.control.events import RequestDenied, SessionOpened
 from laps_relay.core.interfaces import Subscription
+from laps_relay.core.reports import ReportDesk, ReportLimits
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
     RequestErrorCode,
@@ -29,6 +30,7 @@ from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
+from laps_wire.reports import NAMESPACE as REPORTS
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, RuleBook
 from testkit.upstream import Upstream
 
@@ -438,3 +440,15 @@ def test_policy_keeps_a_track_from_everybody_here_whoever_publishes_it(draft: Dr
     assert done.status_code == PUBLISH_DONE_CODES[draft].UNAUTHORIZED
     assert done.reason == "only in the US"
     assert len(net.plane.egress) == 1
+
+
+@both
+def test_reports_end_with_their_grant(draft: Draft) -> None:
+    book = RuleBook()
+    net = EdgeNet(authorizer=book, desk=ReportDesk(ReportLimits(enabled=True)))
+    player = net.publisher(draft, FullTrackName(REPORTS, b"p"))
+    book.rules[Action.PUBLISH] = NO
+    net.relay.reauthorize(net.now)
+    net.settle()
+    assert net.plane.intakes == {}
+    player.one(RequestCancelled)

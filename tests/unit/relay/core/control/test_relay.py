@@ -6,6 +6,7 @@ import pytest
 
 from laps_relay.core.authorization import Decision
 from laps_relay.core.control.events import (
+    ReportsRefused,
     SessionClosed,
     SessionFaulted,
     SessionLeaving,
@@ -22,6 +23,7 @@ from laps_relay.core.interfaces import (
     TrackMalformed,
     UpstreamEnded,
 )
+from laps_relay.core.reports import ReportDesk, ReportLimits
 from laps_wire.errors import ProtocolViolation
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.messages import RequestOk, StandaloneFetch, Subscribe, SubscribeOk
@@ -36,7 +38,9 @@ from laps_wire.moqt.session.events import (
 )
 from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
-from laps_wire.names import Namespace
+from laps_wire.names import FullTrackName, Namespace
+from laps_wire.reports import NAMESPACE as REPORTS
+from laps_wire.reports import PlayerReport, encode_reports
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, RuleBook, track_of
 from testkit.upstream import Upstream
 
@@ -419,3 +423,20 @@ def test_tracks_of_the_network_are_shown_as_such() -> None:
     assert (row.network, row.publishers) == (True, (network.id,))
     (session, _) = net.relay.sessions()
     assert session.info.upstream
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_what_a_player_said_outlives_its_session(done: bool) -> None:
+    desk = ReportDesk(ReportLimits(enabled=True))
+    net = EdgeNet(desk=desk)
+    player = net.publisher(Draft.D18, FullTrackName(REPORTS, b"p"))
+    desk.take(net.now, player.id, encode_reports([PlayerReport(at_ms=1, session="s")]))
+    desk.take(net.now, player.id, b"?")
+    assert [event.kind for event in net.relay.poll_events() if isinstance(event, ReportsRefused)]
+    if done:
+        player.session.publish_done(player.request, 2, 1)
+        net.settle()
+    net.relay.remove_session(net.now, player.id)
+    assert len(desk.take_windows(net.now)) == 1
+    net.relay.handle_timeout(net.now + 60)
+    assert net.relay.poll_timeout() is None

@@ -180,3 +180,23 @@ def test_a_datagram_waits_for_its_track() -> None:
     net.plane.add_track(2, FullTrackName(Namespace((b"tests",)), b"late"))
     net.plane.add_ingress(net.now, publisher, 9, 2, 128)
     assert net.plane.track_counters(2).objects_in == 1
+
+
+@pytest.mark.parametrize("draft", [D16, D18])
+def test_a_datagram_for_the_relay_itself(draft: Draft) -> None:
+    taken: list[bytes] = []
+
+    class Desk:
+        def take(self, now: float, session: int, payload: bytes) -> None:
+            taken.append(payload)
+
+        def refuse(self, session: int, kind: str, reason: str) -> None:
+            raise AssertionError(kind)
+
+    net = Net()
+    player = net.session(draft)
+    net.plane.add_intake(net.now, player, 7, Desk(), 64)
+    net.plane.datagram(net.now, player, encode_datagram(ObjectDatagram(7, 0, 0, b"x"), draft))
+    net.plane.remove_intake(player, 7)
+    net.plane.datagram(net.now, player, encode_datagram(ObjectDatagram(7, 1, 0, b"y"), draft))
+    assert taken == [b"x"]

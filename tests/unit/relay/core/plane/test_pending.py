@@ -130,3 +130,27 @@ def test_a_fault_while_waiting_is_the_track_s() -> None:
     net.plane.add_ingress(net.now, publisher, 9, 1, 128)
     assert net.egress[publisher].stopped == [(waiting, 0x12)]
     assert len(net.plane.poll_notices()) == 1
+
+
+class Taken:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.objects: list[bytes] = []
+
+    def take(self, now: float, session: int, payload: bytes) -> None:
+        self.objects.append(payload)
+
+    def refuse(self, session: int, kind: str, reason: str) -> None:
+        raise AssertionError(kind)
+
+
+@DRAFTS
+def test_what_the_relay_takes_itself_may_come_before_its_alias(draft: Draft) -> None:
+    net, taken = Net(), Taken()
+    player = net.session(draft)
+    net.send(player, subgroup(draft, [b"early"]))
+    net.plane.add_intake(net.now, player, 7, taken, 64)
+    net.send(player, subgroup(draft, [b"late"], group=1))
+    assert taken.objects == [b"early", b"late"]
+    assert waiting_bytes(net, player) == 0

@@ -7,7 +7,7 @@ The parts know each other through it::
     sources     who feeds a track                fetches     FETCH
     tracks      what is known of a track         statuses    TRACK_STATUS
     grants      who may do what, and how long    upstreams   the relay network
-    context     tables, commands to sessions     this module
+    intakes     what the relay takes itself      context     tables, commands: this module
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from laps_wire.names import FullTrackName, Namespace
 if TYPE_CHECKING:
     from laps_relay.core.control.fetches import Fetches
     from laps_relay.core.control.grants import Grants
+    from laps_relay.core.control.intakes import Intakes
     from laps_relay.core.control.receivers import Receivers
     from laps_relay.core.control.sources import Sources
     from laps_relay.core.control.spaces import Spaces
@@ -83,6 +84,7 @@ class Context:
         "events",
         "fetches",
         "grants",
+        "intakes",
         "offers",
         "plane",
         "receivers",
@@ -105,6 +107,7 @@ class Context:
     statuses: Statuses
     tracks: Tracks
     upstreams: Upstreams
+    intakes: Intakes
 
     def __init__(self, plane: ForwardingPlane, settings: EdgeSettings) -> None:
         self.plane = plane

@@ -13,6 +13,7 @@ from laps_relay.core.control.events import (
 )
 from laps_relay.core.control.records import (
     Client,
+    Deposit,
     FetchJob,
     FetchLeg,
     Offer,
@@ -83,6 +84,8 @@ class Dispatch:
                 record = client.requests.get(event.request_id)
                 if isinstance(record, Source):
                     self._context.sources.done(now, record, event.message)
+                elif isinstance(record, Deposit):
+                    self._context.intakes.done(now, record)
             case RequestCancelled():
                 self._cancelled(now, client, event)
             case _:
@@ -197,6 +200,12 @@ class Dispatch:
         grant = context.grants.allow(now, client, request_id, action, namespace, name, tokens)
         if grant is None:
             return
+        if context.intakes.reserves(client, namespace):
+            if isinstance(message, Publish):
+                context.intakes.published(now, client, message, grant)
+            else:
+                context.intakes.refuse(client, request_id)
+            return
         match message:
             case Subscribe():
                 context.receivers.subscribe(now, client, message, grant)
@@ -251,7 +260,7 @@ class Dispatch:
                 context.spaces.update_offer(now, record, event)
             case Watch():
                 context.spaces.update_watch(now, record, event)
-            case Source() | FetchJob():
+            case Source() | FetchJob() | Deposit():
                 # A publisher has nothing to change that we keep; a FETCH only its priority.
                 if context.grants.renew(now, record, event.update_id, event.tokens):
                     context.tell(client, client.wire.accept, event.update_id)
@@ -288,6 +297,8 @@ class Dispatch:
                 context.receivers.end(now, record, "UPDATE_FAILED", reason)
             case Source():
                 context.sources.drop(now, record, None, reason, status="UNAUTHORIZED")
+            case Deposit():
+                context.intakes.drop(now, record, None)
             case FetchJob():
                 context.fetches.fail(now, record, RequestErrorCode.UNAUTHORIZED, reason)
             case _:
@@ -312,6 +323,8 @@ class Dispatch:
             case StatusLeg():
                 code = RequestErrorCode.INTERNAL_ERROR
                 context.statuses.unknown(record, code, "the publisher is gone")
+            case Deposit():
+                context.intakes.gone(now, record)
 
     def _cancelled(self, now: float, client: Client, event: RequestCancelled) -> None:
         record = client.requests.get(event.request_id)

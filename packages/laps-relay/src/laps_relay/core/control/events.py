@@ -25,6 +25,7 @@ __all__ = [
     "PublisherAdded",
     "PublisherGone",
     "RelayEvent",
+    "ReportsRefused",
     "RequestDenied",
     "SessionClosed",
     "SessionFaulted",
@@ -204,6 +205,17 @@ class FetchFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReportsRefused:
+    """Reports of a player were not taken."""
+
+    session: int
+    kind: str
+    """Which limit or check it was."""
+    reason: str
+    count: int
+
+
 RelayEvent: TypeAlias = (
     SessionOpened
     | SessionClosed
@@ -223,4 +235,5 @@ RelayEvent: TypeAlias = (
     | FetchServed
     | FetchRelayed
     | FetchFailed
+    | ReportsRefused
 )

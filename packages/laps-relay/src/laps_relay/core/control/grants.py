@@ -20,6 +20,7 @@ from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.events import RequestDenied
 from laps_relay.core.control.records import (
     Client,
+    Deposit,
     FetchJob,
     Grant,
     Offer,
@@ -217,6 +218,8 @@ class Grants:
                 context.receivers.end(now, holder, status, reason, reset=reset, code=code)
             case Source():
                 context.sources.drop(now, holder, reset, reason, status="UNAUTHORIZED")
+            case Deposit():
+                context.intakes.drop(now, holder, reset)
             case Offer():
                 # Draft 16 says why with a request error code, draft 18 resets the stream.
                 number = int(code) if client.draft is Draft.D16 else reset

@@ -9,6 +9,7 @@
                          FetchJob   its FETCH
                          FetchLeg   our FETCH on behalf of a FetchJob
                          StatusLeg  our TRACK_STATUS on behalf of a client's
+                         Deposit    its PUBLISH of a track that the relay takes itself
 
     Track  --sources---> Source, one for each client that publishes or may publish it
            --receivers-> Receiver
@@ -41,6 +42,7 @@ from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
     "Client",
+    "Deposit",
     "FetchJob",
     "FetchLeg",
     "Grant",
@@ -376,4 +378,14 @@ class StatusLeg:
     grant: Grant | None = None
 
 
-Record: TypeAlias = Source | Receiver | Offer | Watch | FetchJob | FetchLeg | StatusLeg
+@dataclass(slots=True, eq=False, kw_only=True)
+class Deposit:
+    """A track of a client that the relay takes itself."""
+
+    client: Client
+    request_id: int
+    alias: int
+    grant: Grant | None = None
+
+
+Record: TypeAlias = Source | Receiver | Offer | Watch | FetchJob | FetchLeg | StatusLeg | Deposit

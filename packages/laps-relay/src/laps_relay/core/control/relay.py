@@ -22,13 +22,16 @@ from laps_relay.core.control.context import Context, Due
 from laps_relay.core.control.dispatch import Dispatch
 from laps_relay.core.control.events import (
     RelayEvent,
+    ReportsRefused,
     SessionFaulted,
 )
 from laps_relay.core.control.fetches import Fetches
 from laps_relay.core.control.grants import Grants
+from laps_relay.core.control.intakes import Intakes
 from laps_relay.core.control.receivers import Receivers
 from laps_relay.core.control.records import (
     Client,
+    Deposit,
     FetchJob,
     FetchLeg,
     Load,
@@ -65,6 +68,7 @@ from laps_relay.core.interfaces import (
     TrackMalformed,
     UpstreamEnded,
 )
+from laps_relay.core.reports import ReportDesk
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.session.events import Event
 from laps_wire.moqt.session.session import Session
@@ -77,11 +81,16 @@ __all__ = ["EdgeRelay"]
 class EdgeRelay:
     """Who gets what from whom, and why: see the package's parts."""
 
-    __slots__ = ("_context", "_dispatch")
+    __slots__ = ("_context", "_desk", "_dispatch")
 
     def __init__(
-        self, plane: ForwardingPlane, authorizer: Authorizer, settings: EdgeSettings
+        self,
+        plane: ForwardingPlane,
+        authorizer: Authorizer,
+        settings: EdgeSettings,
+        desk: ReportDesk | None = None,
     ) -> None:
+        """``desk`` takes the reports of players; without one no namespace is reserved."""
         context = self._context = Context(plane, settings)
         context.grants = Grants(context, authorizer)
         context.sources = Sources(context)
@@ -91,6 +100,8 @@ class EdgeRelay:
         context.statuses = Statuses(context)
         context.tracks = Tracks(context)
         context.upstreams = Upstreams(context)
+        context.intakes = Intakes(context, desk)
+        self._desk = desk
         self._dispatch = Dispatch(context)
 
     # Sessions
@@ -155,6 +166,9 @@ class EdgeRelay:
             elif isinstance(record, StatusLeg):
                 code, reason = RequestErrorCode.INTERNAL_ERROR, "the publisher is gone"
                 context.statuses.unknown(record, code, reason)
+            elif isinstance(record, Deposit):
+                context.intakes.gone(now, record)
+        context.intakes.left(now, session)
         # Those that wait to be asked, or are behind PUBLISH_DONE, have no request any more.
         for source in list(client.feeds):
             done = source.stage is Stage.DONE
@@ -227,7 +241,10 @@ class EdgeRelay:
     def _due(self, now: float, due: Due, holder: object) -> None:
         context = self._context
         match due, holder:
-            case Due.EXPIRY, Client() | Source() | Receiver() | Offer() | Watch() | FetchJob():
+            case (
+                Due.EXPIRY,
+                Client() | Source() | Receiver() | Offer() | Watch() | FetchJob() | Deposit(),
+            ):
                 context.grants.check(now, holder)
             case Due.PATIENCE, Receiver():
                 context.receivers.impatient(now, holder)
@@ -242,6 +259,8 @@ class EdgeRelay:
                 context.sources.idle(now, holder)
             case Due.DONE, Source():
                 context.sources.done_now(now, holder)
+            case Due.DONE, Deposit():
+                context.intakes.gone(now, holder)
             case Due.FINISH, Track():
                 context.receivers.over(now, holder)
             case Due.FORGET, Track():
@@ -262,6 +281,8 @@ class EdgeRelay:
     def poll_events(self) -> list[RelayEvent]:
         """What happened, for logs and telemetry; taken once."""
         events, self._context.events = self._context.events, []
+        if self._desk is not None:
+            events += [ReportsRefused(*refused) for refused in self._desk.poll_refused()]
         return events
 
     # Orders

@@ -101,6 +101,10 @@ def take_datagram(now: float, session: Session, data: bytes) -> None:
     if isinstance(datagram, PaddingDatagram):
         return
     source = session.sources.get(datagram.track_alias)
+    intake = session.intakes.get(datagram.track_alias) if source is None else None
+    if intake is not None:
+        intake.taker.take(now, session.number, datagram.payload)
+        return
     if source is None:
         session.pending.add_datagram(now, datagram.track_alias, data)
         return

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from laps_relay.core.plane.coding import CANCELLED, MALFORMED_TRACK
 from laps_relay.core.plane.feed import Feed
+from laps_relay.core.plane.intake import Intake, Taking
 from laps_relay.core.plane.scan import RunParser
 from laps_relay.core.plane.standby import Standby
 from laps_relay.core.plane.state import Handler, Session, Source, State
@@ -22,7 +23,7 @@ from laps_relay.core.plane.track import Track
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.types import SubgroupHeader, TruncatedStreamError
 
-__all__ = ["Opening", "Pending", "Waiting", "begin"]
+__all__ = ["Opening", "Pending", "Waiting", "begin", "begin_taking"]
 
 
 class Opening:
@@ -71,6 +72,10 @@ class Opening:
         if source is not None:
             begin(now, arrival, source, self._rest, fin)
             return
+        intake = session.intakes.get(header.track_alias)
+        if intake is not None:
+            begin_taking(now, arrival, intake, self._rest, fin)
+            return
         waiting = Waiting(arrival)
         session.streams[self._stream_id] = waiting
         session.pending.add(now, waiting)
@@ -107,6 +112,13 @@ def begin(now: float, arrival: Arrival, source: Source, rest: bytes, fin: bool) 
     session.streams[stream_id] = handler
     if rest or fin:
         handler.data(now, rest, fin)
+
+
+def begin_taking(now: float, arrival: Arrival, intake: Intake, rest: bytes, fin: bool) -> None:
+    """Take a stream of a track that is the relay's own."""
+    session, stream_id = arrival.session, arrival.stream_id
+    handler = session.streams[stream_id] = Taking(session, stream_id, arrival.parser, intake)
+    handler.data(now, rest, fin)
 
 
 class Waiting:
@@ -146,6 +158,11 @@ class Waiting:
         """Its track is known now."""
         self.arrival.session.pending.remove(self)
         begin(now, self.arrival, source, b"".join(self.chunks), self.fin)
+
+    def hand_over(self, now: float, intake: Intake) -> None:
+        """Its track is the relay's own."""
+        self.arrival.session.pending.remove(self)
+        begin_taking(now, self.arrival, intake, b"".join(self.chunks), self.fin)
 
 
 class Pending:

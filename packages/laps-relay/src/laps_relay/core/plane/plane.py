@@ -14,6 +14,7 @@ it counts is in :mod:`.figures`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -28,15 +29,17 @@ from laps_relay.core.interfaces import (
     SessionFault,
     Subscription,
     SubscriptionCounters,
+    Taker,
     TrackMalformed,
 )
 from laps_relay.core.plane.coding import CANCELLED, INTERNAL_ERROR, MALFORMED_TRACK
 from laps_relay.core.plane.datagrams import take_datagram
 from laps_relay.core.plane.fetches import Fetches
 from laps_relay.core.plane.figures import PlaneFigures
+from laps_relay.core.plane.intake import Intake
 from laps_relay.core.plane.late import replay
 from laps_relay.core.plane.limits import PlaneLimits
-from laps_relay.core.plane.pending import Opening, Pending
+from laps_relay.core.plane.pending import Opening, Pending, Waiting
 from laps_relay.core.plane.receiver import Receiver
 from laps_relay.core.plane.state import Session, Source, State
 from laps_relay.core.plane.track import Track
@@ -141,19 +144,41 @@ class Plane(PlaneFigures):
         """Objects with this alias belong to the track; what waited for it is forwarded now."""
         sender = self._sessions[session]
         self.remove_ingress(now, session, alias)
+        sender.intakes.pop(alias, None)
         sender.sources[alias] = source = Source(self._state.tracks[track], priority)
         source.track.ingress[sender, alias] = None
+        self._claim(now, sender, alias, lambda waiting: waiting.replay(now, source))
+
+    def add_intake(
+        self, now: float, session: int, alias: int, taker: Taker, object_bytes: int
+    ) -> None:
+        """Objects with this alias are for ``taker``, if they are not longer than that."""
+        sender = self._sessions[session]
+        self.remove_ingress(now, session, alias)
+        sender.intakes[alias] = intake = Intake(taker, object_bytes)
+        self._claim(now, sender, alias, lambda waiting: waiting.hand_over(now, intake))
+
+    def remove_intake(self, session: int, alias: int) -> None:
+        """No more objects with this alias."""
+        sender = self._sessions.get(session)
+        if sender is not None:
+            sender.intakes.pop(alias, None)
+
+    def _claim(
+        self, now: float, sender: Session, alias: int, begin: Callable[[Waiting], None]
+    ) -> None:
+        """An alias has become known: let what waited for it begin."""
         streams, datagrams = sender.pending.claim(alias)
         for waiting in streams:
             stream_id, fin = waiting.arrival.stream_id, waiting.fin
             try:
-                waiting.replay(now, source)
+                begin(waiting)
             except RemoteError as error:
                 self._fault(now, sender, stream_id, error)
             if fin:
                 sender.streams.pop(stream_id, None)
         for data in datagrams:
-            self.datagram(now, session, data)
+            self.datagram(now, sender.number, data)
 
     def remove_ingress(self, now: float, session: int, alias: int) -> None:  # noqa: ARG002
         """No more objects with this alias; streams under way are still forwarded to their end."""

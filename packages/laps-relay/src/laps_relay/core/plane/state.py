@@ -18,6 +18,7 @@ from laps_wire.moqt.versions import Draft
 
 if TYPE_CHECKING:
     from laps_relay.core.plane.fetch_relay import FetchRelay
+    from laps_relay.core.plane.intake import Intake
     from laps_relay.core.plane.pending import Pending
     from laps_relay.core.plane.receiver import Receiver
     from laps_relay.core.plane.track import Track
@@ -117,6 +118,7 @@ class Session:
         "egress",
         "fetches",
         "finished",
+        "intakes",
         "malformed",
         "number",
         "outs",
@@ -149,6 +151,8 @@ class Session:
         """Incoming data streams that are under way."""
         self.sources: dict[int, Source] = {}
         """Aliases that are known."""
+        self.intakes: dict[int, Intake] = {}
+        """Aliases of tracks that the relay takes itself."""
         self.malformed: set[Track] = set()
         """Tracks that this session broke: nothing more of them is taken."""
         self.pending = pending

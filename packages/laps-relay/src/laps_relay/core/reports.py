@@ -1,0 +1,298 @@
+"""What players say of their playback, as an Edge takes it: limited, checked, made one window each.
+
+::
+
+    object of a report track --take--> rate --> codec --> plausible? --> the session's window
+                                         '--------'-----------'--> refused: counted by its reason
+    every sample: take_windows --> one row for each session, however much it said
+
+A player is not believed more than its own time: what it says of the past counts for no longer than
+its window was by our clock, and a second playback in a session takes the place of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from laps_wire.names import Namespace
+from laps_wire.reports import (
+    MAX_OBJECT,
+    NAMESPACE,
+    PlayerReport,
+    ReportError,
+    decode_reports,
+)
+
+__all__ = ["PlayerWindow", "Refused", "ReportDesk", "ReportLimits"]
+
+_SLACK: Final = 30.0
+"""Seconds by which a player's sums may run ahead of our clock: its words come late."""
+_GAPS: Final = 1000
+"""Objects that may be missing in a second."""
+_GONE: Final = 10_000
+"""Windows kept of sessions that have ended since the last look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportLimits:
+    """Whether reports are taken, where, and how many."""
+
+    enabled: bool = False
+    namespace: Namespace = NAMESPACE
+    """Reserved either way: what a player says of its viewer is for nobody else."""
+    rate: float = 1.0
+    """Objects of a session in a second, over time."""
+    burst: int = 20
+    """Objects that it may send at once."""
+    object_bytes: int = MAX_OBJECT
+
+
+class Refused(NamedTuple):
+    """Objects or records of a session that were not taken, for one reason."""
+
+    session: int
+    kind: str
+    """``rate``, ``size``, ``streams``, ``form`` or ``value``."""
+    reason: str
+    """Of the last of them; never a word of the player."""
+    times: int
+
+
+class PlayerWindow(NamedTuple):
+    """What a player said of the time since its last window. None is what it did not say."""
+
+    session: int
+    window: float
+    """Seconds, by our clock."""
+    records: int
+    playback: str
+    content: str | None
+    state: str | None
+    buffer_ms: int | None
+    latency_ms: int | None
+    startup_ms: int | None
+    bitrate_kbps: int | None
+    asked_kbps: int | None
+    rate: float | None
+    stalled: bool
+    stall_ms: int | None
+    gaps: int
+    error: str | None
+
+
+class _Player:
+    """One session that reports."""
+
+    __slots__ = (
+        "credit",
+        "credited",
+        "gaps",
+        "last",
+        "missed",
+        "records",
+        "said",
+        "since",
+        "stall",
+        "stalled",
+        "started",
+        "startup",
+        "total",
+    )
+
+    def __init__(self, now: float, burst: float) -> None:
+        self.credit = burst
+        self.credited = now
+        self.since = now
+        """When its window began."""
+        self.last: PlayerReport | None = None
+        self.total: int | None = None
+        """Its sum of stalls, as last told."""
+        self.missed = 0
+        """Its sum of gaps, as last told."""
+        self.started = False
+        """Whether its start-up was told."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.records = 0
+        self.said: dict[str, object] = {}
+        """The last word on each field, in this window."""
+        self.stall: int | None = None
+        self.stalled = False
+        self.gaps = 0
+        self.startup: int | None = None
+
+    # Records
+
+    def take(self, now: float, report: PlayerReport) -> str | None:
+        """Add a record to the window; why not, if it cannot be true."""
+        last = self.last
+        new = last is None or last.session != report.session
+        if not new and _is_behind(last, report):
+            return "a sequence number that does not rise"
+        # A playback that begins elsewhere brings sums that were told there.
+        fresh = new and not report.sequence
+        total = (0 if fresh else report.stalled_ms) if new else self.total
+        missed = (0 if fresh else report.gaps or 0) if new else self.missed
+        stall = report.stall_ms or 0
+        if report.stalled_ms is not None:
+            stall = report.stalled_ms - (total or 0)
+        gaps = 0 if report.gaps is None else report.gaps - missed
+        if stall < 0 or gaps < 0:
+            return "a sum that falls"
+        elapsed = max(0.0, now - self.since)
+        if (self.stall or 0) + stall > (elapsed + _SLACK) * 1000:
+            return "stalls that took longer than the time that passed"
+        if self.gaps + gaps > (elapsed + _SLACK) * _GAPS:
+            return "more gaps than objects"
+        self._add(report, stall, gaps, new=new)
+        self.total = total if report.stalled_ms is None else report.stalled_ms
+        self.missed = missed if report.gaps is None else report.gaps
+        return None
+
+    def _add(self, report: PlayerReport, stall: int, gaps: int, *, new: bool) -> None:
+        if new:
+            self.started = False
+        self.last = report
+        self.records += 1
+        self.gaps += gaps
+        if report.stalled_ms is not None or report.stall_ms is not None:
+            self.stall = (self.stall or 0) + stall
+        self.stalled |= bool(report.starved) or report.state == "r" or stall > 0
+        if report.startup_ms is not None and not self.started:
+            self.started = True
+            self.startup = report.startup_ms
+        for name in ("state", "buffer_ms", "latency_ms", "bitrate_kbps", "asked_kbps", "rate"):
+            value = getattr(report, name)
+            if value is not None:
+                self.said[name] = value
+        if report.errors:
+            self.said["error"] = report.errors[0]
+
+    def window(self, now: float, session: int) -> PlayerWindow | None:
+        """What it said since the last time; None if it said nothing."""
+        last = self.last
+        if not self.records or last is None:
+            return None
+        length = max(0.0, now - self.since)
+        said: Callable[[str], object] = self.said.get
+        window = PlayerWindow(
+            session=session,
+            window=length,
+            records=self.records,
+            playback=last.session,
+            content=last.content,
+            **{name: said(name) for name in _LAST},  # type: ignore[arg-type]
+            startup_ms=self.startup,
+            stalled=self.stalled,
+            # Nobody stalls for longer than the window is.
+            stall_ms=None if self.stall is None else min(self.stall, int(length * 1000)),
+            gaps=self.gaps,
+        )
+        self.since = now
+        self._clear()
+        return window
+
+
+_LAST: Final = (
+    *("state", "buffer_ms", "latency_ms", "bitrate_kbps", "asked_kbps", "rate", "error"),
+)
+
+
+def _is_behind(last: PlayerReport | None, report: PlayerReport) -> bool:
+    before = None if last is None else last.sequence
+    return before is not None and report.sequence is not None and report.sequence <= before
+
+
+class ReportDesk:
+    """Takes the reports of all sessions of an Edge."""
+
+    __slots__ = ("_gone", "_players", "_refused", "_taken", "limits")
+
+    def __init__(self, limits: ReportLimits) -> None:
+        self.limits = limits
+        self._players: dict[int, _Player] = {}
+        self._gone: list[PlayerWindow] = []
+        self._refused: dict[tuple[int, str], tuple[str, int]] = {}
+        self._taken = 0
+
+    # Sessions
+
+    def open(self, now: float, session: int) -> str | None:
+        """A session would report; why it may not, or None."""
+        if not self.limits.enabled:
+            return "this relay takes no reports"
+        if session in self._players:
+            return "a session has one track of reports"
+        self._players[session] = _Player(now, self.limits.burst)
+        return None
+
+    def close(self, now: float, session: int) -> None:
+        """It does so no longer; what it said is kept until it is taken."""
+        player = self._players.pop(session, None)
+        window = None if player is None else player.window(now, session)
+        if window is not None and len(self._gone) < _GONE:
+            self._gone.append(window)
+
+    # Objects
+
+    def take(self, now: float, session: int, payload: bytes) -> None:
+        """An object of a session came."""
+        player = self._players.get(session)
+        if player is None:
+            return  # it ended meanwhile
+        limits = self.limits
+        earned = max(0.0, now - player.credited) * limits.rate
+        player.credit = min(player.credit + earned, float(limits.burst))
+        player.credited = max(player.credited, now)
+        if player.credit < 1:
+            self.refuse(session, "rate", f"more than {limits.rate:g} objects a second")
+            return
+        player.credit -= 1
+        if len(payload) > limits.object_bytes:
+            self.refuse(session, "size", f"objects over {limits.object_bytes} bytes")
+            return
+        try:
+            reports = decode_reports(payload)
+        except ReportError as error:
+            self.refuse(session, "form", str(error))
+            return
+        for report in reports:
+            reason = player.take(now, report)
+            if reason is None:
+                self._taken += 1
+            else:
+                self.refuse(session, "value", reason)
+
+    def refuse(self, session: int, kind: str, reason: str) -> None:
+        """Something of a session is not taken."""
+        _, count = self._refused.get((session, kind), ("", 0))
+        self._refused[session, kind] = reason, count + 1
+
+    # Polls
+
+    def poll_refused(self) -> list[Refused]:
+        """What was not taken since the last time."""
+        if not self._refused:
+            return []
+        refused, self._refused = self._refused, {}
+        return [
+            Refused(session, kind, reason, count)
+            for (session, kind), (reason, count) in refused.items()
+        ]
+
+    def take_windows(self, now: float) -> list[PlayerWindow]:
+        """What each session said since the last time, and those that have ended."""
+        found, self._gone = self._gone, []
+        for session, player in self._players.items():
+            window = player.window(now, session)
+            if window is not None:
+                found.append(window)
+        return found
+
+    def take_count(self) -> int:
+        """How many records were taken since the last time."""
+        count, self._taken = self._taken, 0
+        return count

@@ -1,0 +1,95 @@
+"""A viewer whose relay and player both report is one viewer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.qoe import qoe_region
+from laps_analytics.gold.silver import Silver, stored_type
+from laps_analytics.gold.usage import usage_tenant
+from laps_analytics.gold.viewers import viewers
+from laps_wire.telemetry import ClientReport, Event
+from testkit.gold_world import DAYS, micros
+from unit.analytics.gold.lakes import silver_rows
+
+pytestmark = pytest.mark.spark
+
+DAY = DAYS[0]
+SECOND = 1_000_000
+
+
+def report(second: int, session: str, by: str | None, **values: Any) -> tuple[int, ClientReport]:
+    stall = values.get("stall_ms")
+    body = ClientReport(
+        **{
+            "session_id": session,
+            "window_ms": 10_000,
+            "gaps": 0,
+            "stalled": bool(stall),
+            "measured_by": by,
+            **values,
+        }
+    )
+    return second, body
+
+
+REPORTS = [
+    # Both report; then the player falls silent.
+    report(10, "1", "relay", gaps=1),
+    report(10, "1", "player", stall_ms=5000, latency_ms=900, gaps=7),
+    report(50, "1", "relay", startup_ms=20),
+    report(70, "1", "relay", gaps=2),
+    # Its start-up is told by the relay a minute before the player's.
+    report(59, "2", "relay", startup_ms=30),
+    report(61, "2", "relay"),
+    report(61, "2", "player", startup_ms=400, stall_ms=0),
+    # Nobody but the relay, and before telemetry 1.4; and only the player.
+    report(20, "3", None, startup_ms=50),
+    report(20, "4", "player", stall_ms=10_000),
+]
+
+
+@pytest.fixture(scope="module")
+def silver(spark: SparkSession) -> Silver:
+    zero = micros(f"{DAY}T12:00:00")
+    events = [
+        Event.of(body, relay="0.1:0.1", boot=1, seq=number, ts_us=zero + second * SECOND)
+        for number, (second, body) in enumerate(REPORTS, 1)
+    ]
+    rows = silver_rows(events)["client.report"]
+    schema = stored_type("client.report")
+    frame = spark.createDataFrame(
+        [tuple(row[name] for name in schema.fieldNames()) for row in rows], schema
+    )
+    return Silver.of_frames(spark, {"client.report": frame})
+
+
+def test_nobody_is_there_twice(silver: Silver) -> None:
+    found = sorted(
+        (row.session_id, row.window_start.minute, row.measured_by or "", row.startup_ms)
+        for row in viewers(silver, [DAY]).collect()
+    )
+    assert found == [
+        ("1", 0, "player", None),
+        ("1", 1, "relay", None),
+        ("2", 0, "relay", None),
+        ("2", 1, "player", 400),
+        ("3", 0, "", 50),
+        ("4", 0, "player", None),
+    ]
+
+
+def test_what_a_region_gets_and_what_is_billed(silver: Silver) -> None:
+    nothing = Dimensions()
+    first, second = sorted(
+        qoe_region(silver, [DAY], nothing).collect(), key=lambda row: row.window_start
+    )
+    assert (first.reports, first.sessions, first.startup_p95_ms) == (4, 4, 50)
+    assert (first.latency_p95_ms, first.stall_ratio, first.gap_rate) == (900, 0.375, 10.5)
+    assert (second.reports, second.sessions, second.startup_p95_ms) == (2, 2, 400)
+    (usage,) = usage_tenant(silver, [DAY], nothing, now_us=1).collect()
+    assert (usage.watched_ms, usage.peak_sessions, usage.events) == (60_000, 3, 6)
