@@ -619,3 +619,30 @@ def test_streams_to_another_relay_are_renewed() -> None:
     net.plane.renew_egress(Subscription(far, 0), before)
     net.more(one, stream, bodies(2, 10)[1], fin=True)
     assert len(net.egress[far].streams) == 3  # it began later
+
+
+def test_an_alias_that_the_relay_takes_itself_is_no_track() -> None:
+    class Desk:
+        """Keeps what it is given."""
+
+        def __init__(self) -> None:
+            self.taken: list[bytes] = []
+
+        def take(self, now: float, session: int, payload: bytes) -> None:
+            del now, session
+            self.taken.append(payload)
+
+        def refuse(self, session: int, kind: str, reason: str) -> None:
+            raise AssertionError((session, kind, reason))
+
+    net, desk = Net(), Desk()
+    one, far = net.publisher(D18), net.receiver(D18)
+    net.plane.add_intake(net.now, one, 7, desk, 64)
+    net.send(one, subgroup(D18, [b"report"]))
+    net.plane.remove_intake(one, 7)
+    net.plane.remove_intake(99, 7)
+    net.send(one, subgroup(D18, [b"too late"], group=1))  # waits for an alias
+    assert desk.taken == [b"report"]
+    net.plane.add_ingress(net.now, one, 7, 1, 128)
+    assert desk.taken == [b"report"]
+    assert len(net.egress[far].streams) == 1
