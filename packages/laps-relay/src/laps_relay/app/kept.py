@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
-__all__ = ["keep"]
+from laps_relay.app.parts import StartError
+
+__all__ = ["keep", "recall"]
+
+Name = TypeVar("Name")
+Value = TypeVar("Value")
+
+
+def recall(
+    path: Path, read: Callable[[str, Any], tuple[Name, Value]], wrong: str
+) -> dict[Name, Value]:
+    """The object of JSON that was kept, each member as ``read`` understands it; empty: none was.
+
+    If that is not what we wrote, :class:`StartError` says so, and what to do: ``wrong``.
+    """
+    try:
+        members: Iterable[tuple[str, Any]] = json.loads(path.read_text(encoding="ascii")).items()
+        return dict(read(name, value) for name, value in members)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StartError(f"{path}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise StartError(f"{path} {wrong}") from None
 
 
 def keep(path: Path, text: str) -> str | None:

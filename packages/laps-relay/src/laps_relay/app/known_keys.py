@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from laps_relay.app.kept import keep
-from laps_relay.app.parts import StartError
+from laps_relay.app.kept import keep, recall
 from laps_relay.config import RelayConfig
 from laps_wire.nodeid import NodeId
 
@@ -41,19 +40,13 @@ class KeyMemory:
         return cls(state_dir / f"known-keys-{int(node):016x}.json")
 
     def load(self) -> dict[NodeId, bytes]:
-        """What was kept; :class:`StartError` if that is not what we wrote."""
-        try:
-            plain = json.loads(self.path.read_text(encoding="ascii"))
-            return {NodeId.parse(node): _fingerprint(key) for node, key in plain.items()}
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StartError(f"{self.path}: {error.strerror}") from None
-        except (ValueError, TypeError, AttributeError):
-            raise StartError(
-                f"{self.path} is not a record of keys: remove it, and whoever comes first with a"
-                " node ID holds it again"
-            ) from None
+        """What was kept; ``StartError`` if that is not what we wrote."""
+        return recall(
+            self.path,
+            lambda node, key: (NodeId.parse(node), _fingerprint(key)),
+            "is not a record of keys: remove it, and whoever comes first with a node ID holds it"
+            " again",
+        )
 
     def save(self, keys: Mapping[NodeId, bytes]) -> str | None:
         """Keep it, all or nothing; why that was not possible."""

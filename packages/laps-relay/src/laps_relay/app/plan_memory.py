@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from laps_relay.app.kept import keep
-from laps_relay.app.parts import StartError
+from laps_relay.app.kept import keep, recall
 from laps_wire.nodeid import NodeId
 
 __all__ = ["Followed", "PlanMemory"]
@@ -40,22 +39,13 @@ class PlanMemory:
         return cls(state_dir / f"plans-{int(node):016x}.json")
 
     def load(self) -> dict[str, Followed]:
-        """What was kept; :class:`StartError` if that is not what we wrote."""
-        try:
-            plain = json.loads(self.path.read_text(encoding="ascii"))
-            return {
-                str(name): Followed(int(row["version"]), str(row["plan"]))
-                for name, row in plain.items()
-            }
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StartError(f"{self.path}: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise StartError(
-                f"{self.path} is not a record of plans: remove it, and a plan that is older than"
-                " the one that was followed may be taken until it expires"
-            ) from None
+        """What was kept; ``StartError`` if that is not what we wrote."""
+        return recall(
+            self.path,
+            lambda name, row: (name, Followed(int(row["version"]), str(row["plan"]))),
+            "is not a record of plans: remove it, and a plan that is older than the one that was"
+            " followed may be taken until it expires",
+        )
 
     def save(self, followed: Mapping[str, Followed]) -> str | None:
         """Keep it, all or nothing; why that was not possible."""

@@ -161,7 +161,7 @@ class IngressRecord:
 
     def next_due(self) -> float | None:
         """When a refusal is to be sent, or a peer to be tried again."""
-        times = [*self.waits.values()]
+        times = list(self.waits.values())
         times += [
             block.until
             for blocks in self.blocks.values()
