@@ -140,7 +140,9 @@ def test_orders() -> None:
     assert http.post("/v1/redirect", json={"share": 0.5}).json() == {"sessions": 4}
     for strange in ({}, {"sessions": [1], "share": 0.5}):
         assert http.post("/v1/redirect", json=strange).status_code == 400
-    for bad_order in ({"share": 0}, {"share": 1.5}, {"sessions": [1], "new_uri": "banana"}):
+    misspelt = {"sessions": [1], "to": "moqt://b"}
+    assert http.post("/v1/drain", json={"newuri": "moqt://b"}).status_code == 422
+    for bad_order in ({"share": 0}, {"share": 1.5}, {"share": 1, "new_uri": "banana"}, misspelt):
         assert http.post("/v1/redirect", json=bad_order).status_code == 422
     assert http.get("/v1/drain").status_code == 404
 

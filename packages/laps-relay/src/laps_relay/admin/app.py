@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from laps_relay.admin.guard import Guard
 from laps_relay.admin.live import LiveFeed
@@ -52,6 +52,9 @@ class PurgeRequest(BaseModel):
 
 
 class _Away(BaseModel):
+    # A word that nobody knows is a mistake: without it clients would go somewhere else.
+    model_config = ConfigDict(extra="forbid")
+
     new_uri: str = Field(
         "",
         max_length=8192,
