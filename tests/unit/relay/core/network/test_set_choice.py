@@ -312,6 +312,27 @@ def test_a_relay_in_between_finds_a_way_around_policy(host: Host, chooser: Choos
     assert chooser.choose(NOW, record, [FOUR]).homes == {FOUR: 2}
 
 
+def test_a_way_that_is_lost_where_policy_forbids_all_others_may_come_back(
+    host: Host, chooser: Chooser
+) -> None:
+    """The node behind it starts again, say: for a moment there are forbidden ways only."""
+    record = passing(chooser)
+    del record.home[FOUR]
+    host.policy.add(FOUR)
+    later = Unserved(SnsRefusal.POLICY, "policy", NOW + 0.2)
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({}, {}, {FOUR: later})
+    host.policy.clear()
+    assert chooser.choose(NOW + 0.1, record, [FOUR]) == Choice({FOUR: 1}, {1: TWO}, {})
+
+
+def test_what_a_peer_refused_for_policy_is_passed_on_at_once(host: Host, chooser: Chooser) -> None:
+    record = passing(chooser)
+    for peer in (TWO, THREE):
+        chooser.block(NOW, record, FOUR, peer, SnsRefusal.POLICY)
+    refused = Unserved(SnsRefusal.POLICY, f"refused by {TWO}, {THREE}", NOW)
+    assert chooser.choose(NOW, record, [FOUR]) == Choice({}, {}, {FOUR: refused})
+
+
 def test_a_better_way_that_is_no_longer_is_taken_at_once(host: Host, chooser: Chooser) -> None:
     record = passing(chooser)
     host.hop[FOUR] = THREE

@@ -520,6 +520,28 @@ def test_a_route_that_is_back_soon_is_not_refused() -> None:
     assert net[2].sent == {2: {1: ids(3)}}
 
 
+def test_a_route_that_is_back_soon_is_not_refused_for_policy() -> None:
+    """Its session is replaced, as after a restart: for a moment only forbidden ways are left."""
+    net = SetWorld(3, LINE)
+    advertise(net, 1, 1, 3)
+    net[2].policy.add(NodeId(3))
+    session = net.links[2]
+    net.kill(2)
+    assert refusals(net, 2, 1) == []
+    net[2].policy.clear()
+    net.links[4] = session
+    net.now += 0.03
+    net[2].sets.reroute(net.now, [NodeId(3)])
+    assert net[2].sets.poll_timeout() is None
+    assert net[2].sent[4] == {1: ids(3)}
+    # If it stays away, that is told.
+    net[2].policy.add(NodeId(3))
+    net.kill(4)
+    net.now += 0.05
+    net[2].sets.handle_timeout(net.now)
+    assert refusals(net, 2, 1) == [(1, SnsRefusal.POLICY, (NodeId(3),))]
+
+
 def test_policy_is_told_at_once() -> None:
     net = SetWorld(3, LINE)
     net[2].policy.add(NodeId(3))

@@ -11,6 +11,8 @@ relay would begin anew with every set that it has got by then. So a relay in bet
 of a peer's set one way, and then::
 
     the way is lost, or refused      the sender is told, at once; so it goes back to the o-relay
+    it is lost, and all others are   the same, unless it is back within ``_BATCHES``
+    forbidden, or there is none
     another is better and no longer  the target moves there, make before break
     another is better and longer     if a relay drains on the way that it has: the target moves
                                      there, too. Otherwise if that way has held for ``_PATIENCE``
@@ -209,9 +211,11 @@ class Chooser:
         hop: NodeId | Refusal,
         choice: Choice,
     ) -> None:
+        later = now + _BATCHES * self._settings.batch
         if isinstance(hop, Refusal):
             if hop.rule:
-                choice.unserved[target] = Unserved(SnsRefusal.POLICY, hop.reason, now)
+                due = later if self._may_return(record, target) else now
+                choice.unserved[target] = Unserved(SnsRefusal.POLICY, hop.reason, due)
                 return
             reason = hop.reason
         elif hop == record.arrived_on:
@@ -226,8 +230,17 @@ class Chooser:
                 record.took(target, hop, self._length(record, hop, target))
             return
         self._keep(record, target, choice)
-        later = now + _BATCHES * self._settings.batch
         choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, reason, later)
+
+    def _may_return(self, record: IngressRecord, target: NodeId) -> bool:
+        """Whether a target that has only forbidden ways now had one that may be back at once.
+
+        Neither policy nor the peer on that way has taken it away: it is lost, as when the node is
+        started again. If it comes back before anybody was told of its loss, nobody is told of that
+        either, and the sender would go round us for good: policy is not tried again.
+        """
+        taken = record.taken.get(target)
+        return taken is not None and taken.peer not in record.avoided(target)
 
     def _length(self, record: IngressRecord, peer: NodeId, target: NodeId) -> int | None:
         return self._host.length(peer, target, record.scope, arrived_on=record.arrived_on)
