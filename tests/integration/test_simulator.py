@@ -29,7 +29,9 @@ REGRESSIONS = (
     # These are among the 300; others are played by themselves.
     359,  # a packet with a new target is lost, and the next stream is faster than its repetition
     503,  # relays damped a link that they did not measure, and disagreed about it
+    665,  # a node restarts: for a moment a relay has only forbidden ways to it, and refused it
     669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
+    744,  # a control server comes where somebody had lied about it, and the lie was not taken back
     2505,  # a publisher that ends and begins again within a period
     2585,  # a policy of one class comes while streams of another are still on ways that moved
     2528,  # a relay comes back, and an impostor comes before the node whose id it takes

@@ -154,6 +154,21 @@ def test_a_node_that_goes_while_a_change_waits() -> None:
     assert net.exports.poll_timeout() is None
 
 
+def test_a_node_that_goes_and_comes_back_as_one_that_is_not_told() -> None:
+    """Nobody asked in between, so it has a new record that was never exported."""
+    net = Net()
+    three = net.peer(3, False)
+    net.table.put(net.one, node_info(9, (1, 5)))
+    assert 9 in net.flush(net.two)[0]
+    net.table.drop(net.one, X)
+    net.table.refresh()
+    net.table.put(three, node_info(9, (3, 5)))
+    assert net.flush(net.two) == ({}, (X,))
+    assert X not in net.flush(net.one)[1]  # it was not told of its own way
+    net.table.put(three, node_info(9, (3, 5), sequence=2))
+    assert net.flush(net.two) == ({}, ())
+
+
 def test_we_ourselves() -> None:
     net = Net()
     net.exports.set_self(0.0, node_info(WE, sequence=2, load=Load(value=50)))

@@ -109,6 +109,15 @@ def test_a_neighbour_without_control_is_passed_on_as_others_tell_of_it() -> None
     assert exported.node.region == "then"
 
 
+def test_what_was_told_of_a_false_control_server_is_taken_back_when_the_true_one_is_here() -> None:
+    nib = with_peers(P, Q)
+    nib.advertised(0.0, P, [node_info(X, (P, 1_000), epoch=3, signature=key_of("b"))])
+    assert X in {each.node.node_id for each in nib.flush(0.0, Q)[0]}
+    true = node_info(X, kind=RelayType.CONTROL, epoch=2, signature=key_of("a"))
+    nib.add_peer(1.0, X, true, srtt_us=1_000, forwards=False)
+    assert nib.flush(1.0, Q) == ((), (X,))
+
+
 def test_who_is_here_with_another_key_than_others_said_is_believed() -> None:
     nib = with_peers(P)
     nib.advertised(0.0, P, [node_info(X, (P, 1_000), signature=key_of("b"))])

@@ -232,14 +232,20 @@ class Exports:
 
     def _replace(self, record: NodeRecord, export: NodeInfo | None, via: PeerRecord | None) -> None:
         if export is None and record.export is None:
+            # If a node goes and another comes in its place before anybody asks, as when the true
+            # holder of its id is here, its record is a new one: what others were told still holds.
+            self._mark(record.node, None, told=True)
             return
         record.export = export
         record.via = via
         self._mark(record.node, via)
 
-    def _mark(self, node: NodeId, via: PeerRecord | None) -> None:
-        """Peers may have to be told of a node; who leads there is only if it was told before."""
+    def _mark(self, node: NodeId, via: PeerRecord | None, *, told: bool = False) -> None:
+        """Peers may have to be told of a node; who leads there is only if it was told before.
+
+        With ``told`` that goes for all of them: there is nothing but a withdrawal to tell.
+        """
         for peer in self._table.peers.values():
             out = peer.out
-            if out is not None and (peer is not via or node in out.sent):
+            if out is not None and (node in out.sent or not (told or peer is via)):
                 out.dirty[node] = None
