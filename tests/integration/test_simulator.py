@@ -32,6 +32,7 @@ REGRESSIONS = (
     665,  # a node restarts: for a moment a relay has only forbidden ways to it, and refused it
     669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
     744,  # a control server comes where somebody had lied about it, and the lie was not taken back
+    1640,  # control servers told of relays faster than light, so nobody believed them
     2505,  # a publisher that ends and begins again within a period
     2585,  # a policy of one class comes while streams of another are still on ways that moved
     2528,  # a relay comes back, and an impostor comes before the node whose id it takes

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.sim.clock import Dice
-from laps_relay.sim.shapes import SHAPES, generate
+from laps_relay.sim.shapes import SHAPES, generate, with_control_servers
 from laps_relay.sim.topology import Topology, TopologyError, light_delay
 from laps_wire.peering.laps2 import RelayType
 
@@ -50,6 +50,23 @@ def test_regions_are_where_they_are() -> None:
         # The core does not believe in what is faster than light.
         assert link.delay >= light_delay(one, other)
     assert len({relay.region for relay in topology.relays}) >= 2
+
+
+@pytest.mark.parametrize("shape", ["regions", "ring"])
+def test_control_servers_are_no_faster_than_light_either(shape: str) -> None:
+    """Two relays hear of each other through each of them, and must believe it."""
+    topology = with_control_servers(generate(shape, 13, Dice(3)), 3)
+    assert [relay.name for relay in topology.relays[13:]] == ["c1", "c2", "c3"]
+    places = {relay.name: relay.location for relay in topology.relays}
+    links = [link for link in topology.links if link.b.startswith("c")]
+    edges = [relay for relay in topology.relays if relay.relay_type is RelayType.EDGE]
+    assert len(links) == 3 * len(edges)
+    for link in links:
+        one, other = places[link.a], places[link.b]
+        if one is None or other is None:
+            assert (one, other, link.delay) == (None, None, 0.01)
+        else:
+            assert link.delay >= light_delay(one, other)
 
 
 def test_what_cannot_be_made_is_said() -> None:

@@ -346,8 +346,8 @@ def _insert(made: Scenario, draw: random.Random, when: float, number: int) -> tu
     """A Via that makes ways shorter."""
     relays = made.topology.relays
     near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
-    # Control servers stand nowhere. Between relays that do it must, too, or it would be faster than
-    # light, and nobody would believe in its ways.
+    # Between relays that stand somewhere it must, too, or it would be faster than light, and nobody
+    # would believe in its ways.
     beside = next((relay for relay in near if relay.location is not None), near[0])
     place = beside.location
     spare = RelaySpec(

@@ -96,24 +96,32 @@ def generate(shape: str, size: int, dice: Dice, *, vias: float = 0.3) -> Topolog
 
 
 def with_control_servers(topology: Topology, count: int) -> Topology:
-    """The same with control servers, each with a session to every Edge."""
+    """The same with control servers, each with a session to every Edge.
+
+    Between relays that stand somewhere they do, too: otherwise what they tell would be faster than
+    light, and nobody would believe it.
+    """
+    relays = topology.relays
+    beside = [relays[at * len(relays) // count] for at in range(count)]
     servers = tuple(
         RelaySpec(
             name=f"c{number}",
             node_id=NodeId(0x64_0001_0000_0000 + number),
             relay_type=RelayType.CONTROL,
+            region=relay.region,
+            location=relay.location,
         )
-        for number in range(1, count + 1)
+        for number, relay in enumerate(beside, 1)
     )
     links = tuple(
-        LinkSpec(a=relay.name, b=server.name, delay=0.01)
-        for relay in topology.relays
+        LinkSpec(a=relay.name, b=server.name, delay=_delay(relay, server))
+        for relay in relays
         if relay.relay_type is RelayType.EDGE
         for server in servers
     )
     return Topology(
         name=f"{topology.name}+{count}",
-        relays=(*topology.relays, *servers),
+        relays=(*relays, *servers),
         links=(*topology.links, *links),
     )
 
@@ -139,10 +147,15 @@ def _regions(size: int, draw: random.Random, vias: float) -> Topology:
                 pairs.append((draw.choice(members[name]), draw.choice(members[other])))
     links = []
     for a, b in _distinct(pairs):
-        one, two = relays[a].location, relays[b].location
-        delay = light_delay(one, two) if one is not None and two is not None else 0.01
-        links.append(_link(relays[a], relays[b], delay, draw))
+        links.append(_link(relays[a], relays[b], _delay(relays[a], relays[b]), draw))
     return Topology(name=f"regions-{size}", relays=relays, links=tuple(links))
+
+
+def _delay(a: RelaySpec, b: RelaySpec) -> float:
+    """That of light, if both stand somewhere."""
+    if a.location is None or b.location is None:
+        return 0.01
+    return light_delay(a.location, b.location)
 
 
 def _relays(
