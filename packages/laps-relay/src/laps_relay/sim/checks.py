@@ -283,7 +283,7 @@ class Checks:
         )
 
     def _answer_lost(self, publishers: list[RelayProcess], contact: str) -> bool:
-        """Whether a fault may have taken the refusals that followed from a policy: said once."""
+        """Whether faults may have taken the refusals that followed from a policy, said twice."""
         world = self._world
         since, now = world.policy_since, world.clock.now
         return bool(publishers) and all(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from laps_relay.core.network.bodies import body_for
 from laps_relay.core.network.origin_answers import Answers
 from laps_relay.core.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     ParameterId,
+    Stamp,
     SubscribeCode,
     SubscribeData,
     SubscribeInfo,
@@ -24,7 +27,7 @@ class Case:
 
     def __init__(self, data: SubscribeData | None = None) -> None:
         self.rig = Rig()
-        self.answers = Answers(US, HASHER, self.rig)
+        self.answers = Answers(US, HASHER, self.rig, 30.0)
         body = body_for(NAME) if data is None else data
         self.entry: SubscribeInfo = subscribe_info(1, NAME, body)
         self.rig.subscribes.heard(0.0, 1, self.entry)
@@ -72,3 +75,42 @@ def test_nothing_is_kept_for_a_subscribe_that_is_gone() -> None:
     case.rig.subscribes.handle_timeout(5.0)
     case.answers.handle_timeout(5.0)
     assert (case.rig.sent(), len(case.answers), case.answers.poll_timeout()) == ([], 0, None)
+
+
+def test_what_must_be_heard_is_said_twice() -> None:
+    case = Case()
+    case.answers.say(0.0, case.entry, SubscribeCode.POLICY, "not you", twice=True)
+    refused = [(1, SubscribeCode.POLICY, "not you")]
+    assert (case.rig.sent(), len(case.answers)) == (refused, 1)
+    assert case.answers.poll_timeout() == 30.0
+    case.answers.handle_timeout(30.0)
+    assert (case.rig.sent(), len(case.answers), case.answers.poll_timeout()) == (refused, 0, None)
+
+
+def test_what_was_said_meanwhile_is_the_last_word() -> None:
+    case = Case()
+    case.answers.say(0.0, case.entry, SubscribeCode.POLICY, "not you", twice=True)
+    case.answers.say(1.0, case.entry, SubscribeCode.ACCEPTED, "", OK)
+    assert [code for _, code, _ in case.rig.sent()] == [0x1, 0x0]
+    assert (len(case.answers), case.answers.poll_timeout()) == (0, None)
+
+
+def test_nothing_is_said_twice_to_who_asks_anew_or_no_more() -> None:
+    case = Case()
+    case.answers.say(0.0, case.entry, SubscribeCode.POLICY, "not you", twice=True)
+    newer = replace(case.entry, stamp=Stamp(case.entry.stamp.epoch, 99))
+    case.rig.subscribes.heard(1.0, 1, newer)
+    case.answers.handle_timeout(30.0)
+    assert len(case.rig.sent()) == 1
+    case.answers.say(31.0, newer, SubscribeCode.POLICY, "not you", twice=True)
+    case.rig.subscribes.remove_session(32.0, 1)
+    case.rig.subscribes.handle_timeout(60.0)
+    case.answers.handle_timeout(61.0)
+    assert (len(case.rig.sent()), len(case.answers)) == (1, 0)
+
+
+def test_what_must_be_heard_and_has_no_way_back_is_said_when_it_has_one() -> None:
+    case = Case()
+    case.rig.subscribes.remove_session(0.0, 1)
+    case.answers.say(0.0, case.entry, SubscribeCode.POLICY, "not you", twice=True)
+    assert (case.rig.sent(), case.answers.poll_timeout()) == ([], 0.25)

@@ -265,8 +265,30 @@ def test_who_policy_excludes_is_told_at_once_with_the_reason() -> None:
     ]
     case.rig.rules.nodes = {2}
     case.origins.reconsider(1.0)
-    assert case.rig.sent() == [(2, SubscribeCode.POLICY, "not for 0.0:0.2")] * 2
+    assert case.rig.sent() == [(2, SubscribeCode.POLICY, "not for 0.0:0.2")]
     assert case.origins.targets(KEY) == {1}
+
+
+def test_who_loses_a_track_for_policy_is_told_twice() -> None:
+    """A relay on the way may not know the subscribe just then, and drops the answer."""
+    case = Case()
+    case.origins.announce(0.0, TRACK, NAME)
+    case.subscribe(1)
+    case.subscribe(2)
+    case.origins.pulled(0.0, KEY, OK)
+    assert len(case.rig.sent()) == 2
+    case.rig.rules.nodes = {1}
+    case.origins.reconsider(1.0)
+    refused = [(1, SubscribeCode.POLICY, "not for 0.0:0.1")]
+    assert case.rig.sent() == refused
+    case.rig.rules.nodes = {1, 3}
+    case.subscribe(3)  # who never had it asks again by itself
+    assert case.rig.sent()[-1] == (3, SubscribeCode.POLICY, "not for 0.0:0.3")
+    due = case.origins.poll_timeout()
+    assert due == 1.0 + 30.0
+    case.origins.handle_timeout(due)
+    assert case.rig.sent() == refused
+    assert case.origins.poll_timeout() is None
 
 
 def test_full_names_are_compared() -> None:
@@ -403,6 +425,13 @@ def test_who_no_allowed_way_leads_to_is_told_and_told_again_when_one_does() -> N
     case.origins.handle_timeout(11.0)
     assert case.rig.sent() == [(1, accepted, "")]
     assert (case.rig.taken(), case.origins.poll_timeout()) == ([], None)
+    # It believes that now, so a way that is forbidden again is told twice.
+    case.rig.now = 20.0
+    case.rig.lacks = {NodeId(1): Lack(SubscribeCode.POLICY, "not through CA")}
+    case.rig.lead(KEY)
+    assert case.rig.sent() == [(1, policy, "not through CA")]
+    case.origins.handle_timeout(50.0)
+    assert case.rig.sent() == [(1, policy, "not through CA")]
 
 
 @pytest.mark.parametrize("end", ["unsubscribe", "pull_ended"])

@@ -52,6 +52,18 @@ def test_what_policy_forbids_is_said_at_once_whatever_the_publisher_says() -> No
     assert made.word(0.0, ONE) == Word(SubscribeCode.POLICY, "not through CA")
 
 
+def test_who_was_told_that_it_gets_the_track_believes_so_until_it_is_told_otherwise() -> None:
+    made = pull()
+    made.answer = NO_DATA
+    assert not made.believes(ONE)
+    made.led(0.0, [ONE], {})
+    made.word(0.0, ONE)
+    made.led(1.0, [ONE], {ONE: DENIED})
+    assert made.believes(ONE)
+    made.word(1.0, ONE)
+    assert not made.believes(ONE)
+
+
 def test_a_way_may_take_its_time_to_come() -> None:
     made = pull()
     made.answer = NO_DATA

@@ -578,6 +578,18 @@ def test_who_is_served_asks_again_when_a_relay_lets_the_subscribe_pass_no_more()
     assert case.rig.taken() == [YES]
 
 
+def test_who_ends_it_for_policy_says_so_once_more() -> None:
+    case = Case(1, 2)
+    case.want()
+    case.answer(1)
+    assert case.rig.taken() == [YES]
+    case.answer(1, SubscribeCode.POLICY, "not you")
+    assert [each[:2] for each in case.rig.taken()] == [(Answer.ENDED, SubscribeCode.POLICY)]
+    case.answer(1, SubscribeCode.POLICY, "not you")
+    case.at(4.0)
+    assert case.rig.taken() == []
+
+
 def test_other_refusals_say_nothing_about_what_is_served() -> None:
     case = Case(1, 2)
     case.want()

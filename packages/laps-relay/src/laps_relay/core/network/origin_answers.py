@@ -2,6 +2,10 @@
 
 An answer goes over the session on which its subscribe was heard. When that has just ended, another
 one will give the subscribe again, or it is gone soon: until then the answer is kept.
+
+Relays on the way drop an answer to what they do not know just then, and nobody hears of that. Who
+has asked and hears nothing asks again, but who was accepted believes in it. So policy that takes
+something away says so once more, when whatever happened on the way is over.
 """
 
 from __future__ import annotations
@@ -30,14 +34,18 @@ _AGAIN: Final = 0.25
 
 
 class Answers:
-    """Answers to subscribes of others; ``len`` says how many wait for a way back."""
+    """Answers to subscribes of others; ``len`` says how many wait to be sent, or sent again."""
 
-    __slots__ = ("_hasher", "_host", "_local", "_timers", "_unsent")
+    __slots__ = ("_hasher", "_host", "_local", "_repeat", "_timers", "_unsent")
 
-    def __init__(self, local: NodeId, hasher: KeyedHasher, host: InterestsHost) -> None:
+    def __init__(
+        self, local: NodeId, hasher: KeyedHasher, host: InterestsHost, repeat: float
+    ) -> None:
+        """``repeat``: after how many seconds an answer is said once more."""
         self._local = local
         self._hasher = hasher
         self._host = host
+        self._repeat = repeat
         self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
         self._timers: Timers[SubscribeIdentity] = Timers()
 
@@ -51,8 +59,13 @@ class Answers:
         code: SubscribeCode,
         reason: str,
         data: SubscribeData = NO_DATA,
+        *,
+        twice: bool = False,
     ) -> None:
-        """Answer a subscribe; with a yes goes a proof of which name is meant."""
+        """Answer a subscribe; with a yes goes a proof of which name is meant.
+
+        ``twice``: it is said once more later, if nothing else was said until then.
+        """
         parameters = NO_PARAMETERS
         name = name_in(entry.data)
         if code is SubscribeCode.ACCEPTED and name is not None:
@@ -70,6 +83,9 @@ class Answers:
             parameters,
         )
         self._send(now, response)
+        if twice and response.identity not in self._unsent:
+            self._unsent[response.identity] = response
+            self._timers.set(response.identity, now + self._repeat)
 
     def _send(self, now: float, response: SubscribeResponse) -> None:
         """Send an answer back, or keep it for a moment if nobody gives us the subscribe just now.
@@ -96,9 +112,11 @@ class Answers:
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Try again to send what had no way back."""
+        """Try again to send what had no way back, and say once more what must be heard."""
         due: list[SubscribeResponse] = []
         while (identity := self._timers.pop(now)) is not None:
             due.append(self._unsent.pop(identity))
         for response in due:
-            self._send(now, response)
+            entry = self._host.subscribes.get(response.identity)
+            if entry is not None and entry.stamp == response.stamp:
+                self._send(now, response)

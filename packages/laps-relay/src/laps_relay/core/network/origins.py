@@ -81,7 +81,7 @@ class Origins:
         self._pulls: dict[int, Pull] = {}
         self._places: dict[NodeId, tuple[str, tuple[Label, ...]]] = {}
         """What policy knows nodes by."""
-        self._answers = Answers(identity.node_id, hasher, host)
+        self._answers = Answers(identity.node_id, hasher, host, settings.convergence)
         self._unsaid: Timers[SubscribeIdentity] = Timers()
         """Takers of whom it must be seen whether a way comes, or lasts."""
         self.collisions = 0
@@ -169,11 +169,18 @@ class Origins:
 
     def reconsider(self, now: float) -> None:
         """Another policy is in force."""
-        for pull in list(self._pulls.values()):
-            for entry in list(pull.takers.values()):
-                self._consider(now, entry)
-        for _, announce in list(self._announced.values()):
-            self._offer(now, announce)
+        entries: dict[SubscribeIdentity, SubscribeInfo] = {
+            (source, key): entry
+            for key, pull in self._pulls.items()
+            for source, entry in pull.takers.items()
+        }
+        for _, announce in self._announced.values():
+            for identity in self.waiting(announce):
+                waiting = self._host.subscribes.get(identity)
+                if waiting is not None:
+                    entries.setdefault(identity, waiting)
+        for entry in entries.values():
+            self._consider(now, entry)
 
     def node_changed(self, now: float, node: NodeId) -> bool:
         """A node says something new of itself: policy may think otherwise of its subscribes.
@@ -200,7 +207,9 @@ class Origins:
             return
         refusal = self._refusal(entry, offers, pull)
         if refusal is not None:
-            self._answers.say(now, entry, *refusal)
+            believed = pull is not None and pull.believes(source)
+            twice = believed and refusal[0] is SubscribeCode.POLICY
+            self._answers.say(now, entry, *refusal, twice=twice)
             self._host.refused(now, key, source, *refusal)
             self._leave(now, key, source)
             return
@@ -291,6 +300,7 @@ class Origins:
     def _answer(self, now: float, pull: Pull, entry: SubscribeInfo) -> None:
         """Tell a taker whether it gets the track, if that is known and it was not told."""
         key, source = entry.full_name_hash, entry.source
+        believed = pull.believes(source)
         word = pull.word(now, source)
         if isinstance(word, float):
             self._unsaid.set((source, key), word)
@@ -301,7 +311,8 @@ class Origins:
         if word.code is SubscribeCode.ACCEPTED:
             self._answers.say(now, entry, *word, pull.answer or NO_DATA)
         else:
-            self._answers.say(now, entry, *word)
+            twice = believed and word.code is SubscribeCode.POLICY
+            self._answers.say(now, entry, *word, twice=twice)
             self._host.refused(now, key, source, *word)
 
     @property

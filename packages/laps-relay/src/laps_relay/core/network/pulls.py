@@ -69,6 +69,11 @@ class Pull:
             each.pop(source, None)
         return True
 
+    def believes(self, source: NodeId) -> bool:
+        """Whether the last that somebody was told is that it gets the track."""
+        said = self._said.get(source)
+        return said is not None and said[1] is SubscribeCode.ACCEPTED
+
     def led(self, now: float, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]) -> None:
         """Ways were looked for: these are all that should get data, and those do not."""
         for source in wanted:

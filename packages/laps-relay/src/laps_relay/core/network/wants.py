@@ -276,7 +276,8 @@ class Wants:
             if no.code is SubscribeCode.POLICY and not known:
                 self._doubt(now, want)
             return
-        if want.state is Answer.REFUSED:
+        if want.state is Answer.REFUSED or (known and want.state is Answer.ENDED):
+            # The second: who ended it for policy says so once more.
             return
         if node != self._identity.node_id and self._asking.outstanding(want):
             verdict = (Due.VERDICT, want.key, None)
