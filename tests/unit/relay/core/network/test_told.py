@@ -597,6 +597,24 @@ def test_a_node_is_known_again_when_the_one_with_its_id_is_gone() -> None:
     assert net.relays[1]._links.disputed == {}
 
 
+def test_who_alone_tells_of_a_node_and_names_another_key_is_asked_again() -> None:
+    """It believed a lie and has heard the truth, or the other way round: it says that once."""
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number, authenticator=Key(number))
+    net.join(1, 2)
+    net.join(2, 3)
+    net.run()
+    node = replace(net.relays[3]._own.info.node, stamp=Stamp(7, 1))
+    path = (NodePathItem(NodeId(2), 1),)
+    false = NodeInfo(node, NodeSignature(1, b"9" * 32, b"signed"), path)
+    net.say(2, 1, NodeAdvertise((false,)))
+    net.run(0.5)
+    assert [event.node for event in net.told(1, NodeSuspected)] == [3]
+    assert net.way(1, 3) == (2, 3)
+    assert net.relays[1]._links.disputed == {}
+
+
 @pytest.mark.parametrize("ahead", [0, 100])
 def test_words_that_somebody_puts_into_our_mouth(ahead: int) -> None:
     """Our own entries may come back to us; with a stamp that we never gave they are forged."""

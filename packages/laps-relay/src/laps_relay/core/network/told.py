@@ -68,6 +68,10 @@ class NetworkTold(NetworkParts):
             case wire.NodesAdvertised():
                 for report in self._nib.advertised(now, peer, event.nodes):
                     self._suspect(report.node, report.peer, report.reason)
+                    if report.fault is Fault.KEY_CONFLICT and report.node != peer:
+                        # Perhaps it alone had told us of that node, and with the other key: then
+                        # the node goes now, and it was right with one of both.
+                        self._links.disputed.setdefault(report.node, {})[peer] = None
                     if report.fault in _LIES and self._lies.add(now, session):
                         raise BadNodeError(f"again and again: {report.reason}")
             case wire.NodesWithdrawn():
