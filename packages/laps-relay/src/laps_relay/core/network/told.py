@@ -70,6 +70,8 @@ class NetworkTold(NetworkParts):
                     self._suspect(report.node, report.peer, report.reason)
                     if report.fault in _LIES and self._lies.add(now, session):
                         raise BadNodeError(f"again and again: {report.reason}")
+                # At once: what it says next may be what it says again.
+                self._advertiser.spoken(now, session, peer)
             case wire.NodesWithdrawn():
                 self._nib.withdrawn(now, peer, event.nodes)
                 self._withheld.moved()
