@@ -30,6 +30,8 @@ REGRESSIONS = (
     359,  # a packet with a new target is lost, and the next stream is faster than its repetition
     503,  # relays damped a link that they did not measure, and disagreed about it
     669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
+    923,  # a relay has a twin, and what its former life had just left still comes
+    977,  # policy keeps a node from a relay, whose peers know it all the time
     2505,  # a publisher that ends and begins again within a period
     2585,  # a policy of one class comes while streams of another are still on ways that moved
     2528,  # a relay comes back, and an impostor comes before the node whose id it takes

@@ -256,6 +256,25 @@ def test_what_is_not_wanted_any_more_may_come_for_a_while_only(desk: Desk) -> No
     desk.clients.stream_opened(3.1, 6, desk.header(), b"", False)
 
 
+def test_what_was_wanted_in_a_former_life_may_come_for_a_while_too(desk: Desk) -> None:
+    desk.clients.former = {KEY + 1: 0.5}
+    desk.clients.subscribe(KEY, NAME)
+    desk.clients.subscribe(KEY + 2, NAME)
+    desk.clock.run(1.0)
+    desk.clients.unsubscribe(KEY + 2)
+    desk.clock.run(1.5)
+    asked = desk.clients.asked()
+    assert asked == {KEY: 1.5, KEY + 1: 0.5, KEY + 2: 1.0}
+    desk.clients.forget()
+    with pytest.raises(BreakError, match="which nobody wanted"):
+        desk.clients.stream_opened(3.4, 4, desk.header(), b"", False)
+    desk.clients.former, desk.clients.stays = asked, 2.0
+    desk.clients.stream_opened(3.4, 5, desk.header(), b"", False)
+    desk.ledger.exempt(1.5, 1.5)  # that is how the life ended, and is no excuse for ever
+    with pytest.raises(BreakError, match=r"nobody wants since 1\.500"):
+        desk.clients.stream_opened(3.6, 6, desk.header(), b"", False)
+
+
 def test_names_are_discovered_and_vanish(desk: Desk) -> None:
     entry = AnnounceInfo(
         source=NodeId(1),

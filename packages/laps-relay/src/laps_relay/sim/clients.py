@@ -150,6 +150,7 @@ class Clients:
         "alive",
         "contact",
         "discovered_names",
+        "former",
         "past",
         "publications",
         "stays",
@@ -172,6 +173,8 @@ class Clients:
         self.wants: dict[int, Want] = {}
         self.past: dict[int, float] = {}
         """Keys that are not wanted any more, and since when."""
+        self.former: dict[int, float] = {}
+        """The same of the lives before: sets name a relay, and not its life (laps-2, 6.1)."""
         self.stays = math.inf
         """How long what is not wanted any more may still begin to come, outside faults."""
         self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
@@ -226,6 +229,10 @@ class Clients:
         self.past[key] = self._clock.now
         self._close(want)
         self._call(lambda core, now: core.unwant(now, want.name))
+
+    def asked(self) -> dict[int, float]:
+        """What was wanted in this life and those before, and until when."""
+        return {**self.former, **self.past, **dict.fromkeys(self.wants, self._clock.now)}
 
     def gone(self) -> None:
         """The relay is gone, and the clients with it."""
@@ -465,10 +472,10 @@ class Clients:
         item = read_object(data, whole=False)
         if item is not None:
             now = min(now, self._ledger.group(item.flow, item.group, now).began + FLIGHT)
-        left = self.past.get(key)
+        left = self.past.get(key, self.former.get(key))
         if left is None:
             raise BreakError("not wanted", f"{self.contact} got {key:#x}, which nobody wanted", now)
-        if now - left > self.stays and not self._ledger.exempted(left, now):
+        if now - left > self.stays and not self._ledger.exempted(now - self.stays, now):
             raise BreakError(
                 "not wanted",
                 f"{self.contact} still got {key:#x}, which nobody wants since {left:.3f}",
