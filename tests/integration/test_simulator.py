@@ -34,6 +34,7 @@ REGRESSIONS = (
     977,  # policy keeps a node from a relay, whose peers know it all the time
     1407,  # a subscriber that was refused goes when its relay stops asking
     1575,  # a client of MoQT that was refused goes, and its relay still asks for a while
+    1597,  # a stream has waited for a receiver that is fast again when it expires
     2505,  # a publisher that ends and begins again within a period
     2585,  # a policy of one class comes while streams of another are still on ways that moved
     2528,  # a relay comes back, and an impostor comes before the node whose id it takes
