@@ -32,6 +32,11 @@ REGRESSIONS = (
     665,  # a node restarts: for a moment a relay has only forbidden ways to it, and refused it
     669,  # a Via drains, and who waits before it takes a longer way is refused meanwhile
     744,  # a control server comes where somebody had lied about it, and the lie was not taken back
+    923,  # a relay has a twin, and what its former life had just left still comes
+    977,  # policy keeps a node from a relay, whose peers know it all the time
+    1407,  # a subscriber that was refused goes when its relay stops asking
+    1575,  # a client of MoQT that was refused goes, and its relay still asks for a while
+    1597,  # a stream has waited for a receiver that is fast again when it expires
     1640,  # control servers told of relays faster than light, so nobody believed them
     2505,  # a publisher that ends and begins again within a period
     2585,  # a policy of one class comes while streams of another are still on ways that moved

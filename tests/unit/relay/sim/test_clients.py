@@ -8,7 +8,7 @@ import pytest
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.forwarding import Ingress
 from laps_relay.core.network.interfaces import Answer
-from laps_relay.sim.clients import NO_DATA, Clients, Publication, Style
+from laps_relay.sim.clients import NO_DATA, Clients, Left, Publication, Style
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import BreakError, GivenUp, Group, Ledger, encode_object
@@ -254,6 +254,40 @@ def test_what_is_not_wanted_any_more_may_come_for_a_while_only(desk: Desk) -> No
         desk.clients.stream_opened(3.1, 5, desk.header(), b"", False)
     desk.ledger.exempt(2.0, 3.0)  # somebody was cut off, and did not hear of it
     desk.clients.stream_opened(3.1, 6, desk.header(), b"", False)
+
+
+def test_who_leaves_is_remembered_with_whether_it_was_served(desk: Desk) -> None:
+    """The subscribe of who is served waits before it ends; what is refused may end any time."""
+    desk.clients.subscribe(KEY, NAME)
+    desk.clients.unsubscribe(KEY)
+    assert desk.clients.past == {KEY: Left(0.0, False)}
+    desk.clients.subscribe(KEY, NAME)
+    assert desk.clients.past == {}
+    desk.clients.answered(
+        0.5, KEY, Answer.ACCEPTED, code=SubscribeCode.ACCEPTED, reason="", data=NO_DATA
+    )
+    desk.clients.unsubscribe(KEY)
+    desk.clients.unsubscribe(KEY)
+    assert desk.clients.past == {KEY: Left(0.0, True)}
+
+
+def test_what_was_wanted_in_a_former_life_may_come_for_a_while_too(desk: Desk) -> None:
+    desk.clients.former = {KEY + 1: 0.5}
+    desk.clients.subscribe(KEY, NAME)
+    desk.clients.subscribe(KEY + 2, NAME)
+    desk.clock.run(1.0)
+    desk.clients.unsubscribe(KEY + 2)
+    desk.clock.run(1.5)
+    asked = desk.clients.asked()
+    assert asked == {KEY: 1.5, KEY + 1: 0.5, KEY + 2: 1.0}
+    desk.clients.forget()
+    with pytest.raises(BreakError, match="which nobody wanted"):
+        desk.clients.stream_opened(3.4, 4, desk.header(), b"", False)
+    desk.clients.former, desk.clients.stays = asked, 2.0
+    desk.clients.stream_opened(3.4, 5, desk.header(), b"", False)
+    desk.ledger.exempt(1.5, 1.5)  # that is how the life ended, and is no excuse for ever
+    with pytest.raises(BreakError, match=r"nobody wants since 1\.500"):
+        desk.clients.stream_opened(3.6, 6, desk.header(), b"", False)
 
 
 def test_names_are_discovered_and_vanish(desk: Desk) -> None:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.queues import Lane
 
@@ -44,3 +48,24 @@ def test_a_lane_without_a_limit_empties_at_once() -> None:
     somebody = Somebody([60, 60, 60], None)
     lane.want(somebody)
     assert somebody.sent == 3
+
+
+def test_a_lane_knows_since_when_it_is_faster() -> None:
+    """What waited before waited for somebody who was slow."""
+    clock = Clock()
+    lane = Lane(clock)
+    somebody = Somebody([60, 60, 60, 60, 60])
+    lane.want(somebody)
+    assert lane.quickened == -math.inf
+    somebody.rate = 100.0
+    clock.run(0.15)
+    assert (lane.rate, lane.quickened) == (100.0, -math.inf)
+    somebody.rate = 1000.0
+    clock.run(1.05)  # the packet that goes is not faster for that
+    assert lane.quickened == -math.inf
+    clock.run(1.15)
+    assert (lane.rate, lane.quickened) == (1000.0, 1.1)
+    somebody.rate = None
+    clock.run(1.3)
+    assert lane.rate is None
+    assert lane.quickened == pytest.approx(1.2)

@@ -99,6 +99,17 @@ def test_a_twin_is_the_node_and_its_former_life_is_sent_away(who: str) -> None:
     assert "code 0x6" in story  # a stale epoch, where it dials again
 
 
+@pytest.mark.parametrize(("verb", "lasts"), [("twin", 5.0), ("crash", 0.1)])
+def test_what_a_life_wanted_is_remembered_in_the_next(verb: str, lasts: float) -> None:
+    """It may still come: the o-relay has not heard of the new life yet."""
+    left = Deed(3.9, "unsubscribe", ("r3",), text="t0")
+    made = ring(left, Deed(4.0, verb, ("r3",), lasts), healed=9.0)
+    outcome, run = simulate(made, network_relay)
+    assert outcome.ok, outcome.problem
+    key = run.world.track("t0")[0]
+    assert run.world.processes["r3"].clients.former == {key: 3.9}
+
+
 def test_who_keeps_the_sessions_of_a_former_life_is_seen() -> None:
     with applied(MUTANTS["twin-ignored"]):
         outcome, _ = simulate(ring(Deed(4.0, "twin", ("r2",), 5.0), healed=9.0), network_relay)

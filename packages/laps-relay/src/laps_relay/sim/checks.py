@@ -96,8 +96,9 @@ class Checks:
         want = source.clients.wants.get(key)
         left = source.clients.past.get(key)
         delay = world.scenario.settings.unsubscribe_delay
+        # What is refused is asked for as long as it lingers, and not at all after that.
         if (want is not None and want.answer is Answer.ACCEPTED) or (
-            left is not None and now - left < delay
+            left is not None and left.served and now - left.when < delay
         ):
             raise self._fail(
                 "unsubscribed", f"{process.contact} lost the subscribe of {source.contact} too soon"

@@ -36,7 +36,7 @@ from laps_wire.peering.laps2 import (
     SubscribeData,
 )
 
-__all__ = ["Clients", "Publication", "Want"]
+__all__ = ["Clients", "Left", "Publication", "Want"]
 
 NO_DATA: Final = SubscribeData()
 PULL_DELAY: Final = 0.002
@@ -137,6 +137,13 @@ class _Incoming:
         self.of: tuple[int, int] | None = None
 
 
+class Left(NamedTuple):
+    """When a track was wanted for the last time, and whether it was served then."""
+
+    when: float
+    served: bool
+
+
 class Clients:
     """All clients of one relay in one life of it."""
 
@@ -150,6 +157,7 @@ class Clients:
         "alive",
         "contact",
         "discovered_names",
+        "former",
         "past",
         "publications",
         "stays",
@@ -170,8 +178,10 @@ class Clients:
         self.alive = True
         self.publications: list[Publication] = []
         self.wants: dict[int, Want] = {}
-        self.past: dict[int, float] = {}
-        """Keys that are not wanted any more, and since when."""
+        self.past: dict[int, Left] = {}
+        """Keys that are not wanted any more."""
+        self.former: dict[int, float] = {}
+        """Those of the lives before, and since when: sets name relays, not lives (laps-2, 6.1)."""
         self.stays = math.inf
         """How long what is not wanted any more may still begin to come, outside faults."""
         self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
@@ -220,12 +230,22 @@ class Clients:
 
     def unsubscribe(self, key: int) -> None:
         """The last subscriber of a track goes."""
-        want = self.wants.pop(key, None)
+        want = self._unwant(key)
         if want is None:
             return
-        self.past[key] = self._clock.now
-        self._close(want)
         self._call(lambda core, now: core.unwant(now, want.name))
+
+    def _unwant(self, key: int) -> Want | None:
+        want = self.wants.pop(key, None)
+        if want is not None:
+            self.past[key] = Left(self._clock.now, want.answer is Answer.ACCEPTED)
+            self._close(want)
+        return want
+
+    def asked(self) -> dict[int, float]:
+        """What was wanted in this life and those before, and until when."""
+        past = {key: left.when for key, left in self.past.items()}
+        return {**self.former, **past, **dict.fromkeys(self.wants, self._clock.now)}
 
     def gone(self) -> None:
         """The relay is gone, and the clients with it."""
@@ -465,10 +485,10 @@ class Clients:
         item = read_object(data, whole=False)
         if item is not None:
             now = min(now, self._ledger.group(item.flow, item.group, now).began + FLIGHT)
-        left = self.past.get(key)
+        left = self.past[key].when if key in self.past else self.former.get(key)
         if left is None:
             raise BreakError("not wanted", f"{self.contact} got {key:#x}, which nobody wanted", now)
-        if now - left > self.stays and not self._ledger.exempted(left, now):
+        if now - left > self.stays and not self._ledger.exempted(now - self.stays, now):
             raise BreakError(
                 "not wanted",
                 f"{self.contact} still got {key:#x}, which nobody wants since {left:.3f}",

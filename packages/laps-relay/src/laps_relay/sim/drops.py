@@ -217,11 +217,14 @@ class Drops:
                 self._fail("priority", pipe, seen, f"is given up before {behind.header.priority}")
 
     def _old(self, pipe: Pipe, stream: SimOutStream, seen: Seen) -> None:
-        waited = self._world.clock.now - stream.waiting[0].since
+        since = stream.waiting[0].since
+        waited = self._world.clock.now - since
         ttl = seen.header.ttl_ms / 1000
         if waited < ttl - TICK:
             self._fail("hasty", pipe, seen, f"has waited {waited:.3f} s, allowed are {ttl:g}")
         rate, offered = pipe.lane.rate, self._world.scenario.offered
+        if since < pipe.lane.quickened:
+            return  # it waited for a receiver that was slow until a moment ago
         if rate is None or (offered and rate >= AMPLE * offered):
             self._fail("needless", pipe, seen, f"expires, and the wire takes {rate} B/s")
 

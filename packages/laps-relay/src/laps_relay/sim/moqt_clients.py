@@ -425,11 +425,8 @@ class MoqtClients(Clients):
 
     def unsubscribe(self, key: int) -> None:
         """The last subscriber of a track goes."""
-        want = self.wants.pop(key, None)
-        if want is None:
+        if self._unwant(key) is None:
             return
-        self.past[key] = self._clock.now
-        self._close(want)
         if key in self._subscribing:
             self._subscribing[key][1].open = False
         self._call(lambda core, now: self._stop(key))  # noqa: ARG005

@@ -45,6 +45,7 @@ class RelayProcess:
         "_session",
         "_timer",
         "_world",
+        "asked",
         "clients",
         "contact",
         "core",
@@ -85,6 +86,8 @@ class RelayProcess:
         self.life = 0
         self.known_keys: dict[NodeId, bytes] = {}
         """Which keys hold node ids, as its state directory has it: the next life begins with it."""
+        self.asked: dict[int, float] = {}
+        """What clients of its former lives wanted, and until when."""
         self.core: RelayCore
         self.tables: Tables
         self.clients: Clients
@@ -130,6 +133,7 @@ class RelayProcess:
         else:
             self.clients = self.edge.clients
         settings, flight = self._world.scenario.settings, self._world.ledger.flight
+        self.clients.former = self.asked
         self.clients.stays = settings.unsubscribe_delay + settings.set_linger + flight
         self.core, self.tables = self._world.build(self)
         self._world.note(self.contact, "starts, life", self.life)
@@ -138,6 +142,7 @@ class RelayProcess:
     def crash(self) -> None:
         """Stop at once; nobody is told."""
         self.running = False
+        self.asked = self.clients.asked()
         self.clients.gone()
         if self._timer is not None:
             self._world.clock.cancel(self._timer)

@@ -15,6 +15,7 @@ limit the least urgent stream that may be dropped is given up.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -49,7 +50,7 @@ class Turn(Protocol):
 class Lane:
     """One direction of a wire."""
 
-    __slots__ = ("_busy", "_clock", "_turns", "rate")
+    __slots__ = ("_busy", "_clock", "_turns", "quickened", "rate")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -57,6 +58,8 @@ class Lane:
         self._busy = False
         self.rate: float | None = None
         """At which the last packet was sent."""
+        self.quickened = -math.inf
+        """Since when packets go at a higher rate than before."""
 
     def want(self, pipe: Turn) -> None:
         """Something waits in a pipe."""
@@ -77,7 +80,9 @@ class Lane:
             if size is None:
                 continue
             self._turns.append(pipe)
-            self.rate = pipe.rate
+            before, self.rate = self.rate, pipe.rate
+            if before is not None and (self.rate is None or self.rate > before):
+                self.quickened = self._clock.now
             if self.rate is not None:
                 self._clock.after((size + OVERHEAD) / self.rate, self._next)
                 return

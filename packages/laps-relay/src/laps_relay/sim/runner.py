@@ -134,6 +134,9 @@ class Run:
         if made.seed % 2:
             # Publishers stay a little, and find that nobody listens.
             stays = settings.unsubscribe_delay + settings.set_linger + made.flight
+            if world.moqt:
+                # Who was refused has no subscription to end: its relay asks until it has lingered.
+                stays += settings.want_linger
             self._run_to(world.clock.now + stays + made.style.period)
             self.checks.nobody_listens()
         self.deeds.unpublish_all()

@@ -134,6 +134,7 @@ class Successions:
         """Another process takes the contact over; ``come`` brings the clients there."""
         world = self._world
         world.note(former.contact, "has a twin")
+        asked = former.clients.asked()
         former.clients.gone()
         former.clients.forget()
         self.ghosts.append(former)
@@ -143,7 +144,7 @@ class Successions:
                 world.network.vanish(end)
                 world.clock.after(world.scenario.idle, former.lost, end, 0, "idle timeout")
         twin = RelayProcess(world, former.spec, former.links)
-        twin.life, twin.known_keys = former.life, former.known_keys
+        twin.life, twin.known_keys, twin.asked = former.life, former.known_keys, asked
         world.take_over(twin)
         world.network.add_host(twin)
         come(twin)

@@ -61,12 +61,24 @@ class Table:
         self.entries = entries
         self.ended = ended
         self.resent: list[int] = []
+        self.silences: dict[NodeId, float] = {}
+        self.spoken: list[object] = []
 
     def flush(self, *_: object) -> tuple[tuple[object, ...], tuple[object, ...]]:
         return self.entries, self.ended
 
     def resend(self, session: int) -> None:
         self.resent.append(session)
+
+    def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
+        assert peer == 9
+        taken, self.silences = self.silences, {}
+        return taken
+
+    def spoke(self, *arguments: object) -> None:
+        assert not self.spoken
+        self.spoken.append(arguments)
+        self.entries = (object(),)
 
 
 def made(
@@ -134,6 +146,17 @@ def test_nobody_is_there_yet() -> None:
     link.node, link.sync = None, Bases.NODES
     advertiser.flush(1.0, link, send)
     assert sent == []
+
+
+def test_what_a_node_said_follows_the_node_itself_after_a_long_silence() -> None:
+    nodes, announces, subscribes = Table((NODE,)), Table(), Table()
+    nodes.silences = {NodeId(7): 30.0}
+    advertiser, link, sent, send = made(nodes, announces, subscribes)
+    link.features = frozenset({Feature.PLAINTEXT_NAMES})
+    advertiser.flush(1.0, link, send)
+    assert announces.spoken == subscribes.spoken == [(1.0, 3, NodeId(7), 30.0)]
+    assert [type(each) for each in sent] == [NodeAdvertise, AnnounceAdvertise, SubscribeAdvertise]
+    advertiser.flush(2.0, link, send)
 
 
 def test_an_entry_that_fits_no_message_is_counted() -> None:

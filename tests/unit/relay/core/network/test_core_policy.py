@@ -9,7 +9,7 @@ from laps_relay.core.network.events import (
     PolicyChanged,
     SubscribeRefused,
 )
-from laps_relay.core.network.interfaces import Answer, NodeLookup, Refusal
+from laps_relay.core.network.interfaces import Answer, NetworkSettings, NodeLookup, Refusal
 from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -307,3 +307,30 @@ def test_a_relay_that_policy_cuts_off_asks_whether_it_is_still_served() -> None:
         net.relays[number].set_policy(net.now, OPEN_POLICY)
     net.run(20)
     assert net.answers(3)[-1] == (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
+
+
+def test_a_relay_that_policy_keeps_a_node_from_hears_again_what_that_said() -> None:
+    """It forgets it after a while. Its peers do not: they still know the node."""
+    net = RelayNet()
+    for number in (1, 2, 3, 4):
+        net.add(number, dynamic_peering=False)
+    for pair in ((1, 2), (2, 3), (3, 4)):
+        net.join(*pair)
+    net.run()
+    net.publish(1)
+    net.want(4)
+    net.run()
+    net.answers(4)
+    identity = NodeId(4), key_of(TRACK)
+    # For 2 nothing goes through 3 any more, so it tells 1 nothing of 4.
+    net.relays[2].set_policy(net.now, NoTransit())
+    net.run(NetworkSettings().convergence + 1)
+    assert net.relays[1].subscribes.sizes() == (0, 0, 0)
+    before = net.relays[2].subscribes.get(identity)
+    assert before is not None
+    net.relays[2].set_policy(net.now, OPEN_POLICY)
+    net.run(0.2)
+    assert net.relays[1].subscribes.get(identity) == before
+    net.send(1, b"here again")
+    net.run()
+    assert net.got(4) == [[b"here again"]]

@@ -23,10 +23,13 @@ def test_what_was_not_said_again_is_taken() -> None:
     doubts: Doubts[SubscribeInfo, SubscribeWithdrawal] = Doubts()
     one, two, other = given(9, 1, 0b11), given(9, 2, 0b100), given(8, 1, 0b1)
     for record in (one, two, other):
-        doubts.add(record)
-    doubts.add(given(7, 1, 0))  # nobody gives it: nobody must say it
-    assert (len(doubts), doubts.of(NodeId(9)), doubts.of(NodeId(7))) == (3, True, False)
+        doubts.note(record)
+    doubts.note(given(7, 1, 0))  # nobody gives it: nobody must say it
+    assert (len(doubts), doubts.of(NodeId(9))) == (3, False)
     doubts.confirm(one, 0b01)
+    for node in (7, 8, 9):
+        doubts.returned(NodeId(node), late=True)
+    assert [doubts.of(NodeId(node)) for node in (7, 8, 9)] == [False, True, True]
     doubts.confirm(two, 0b100)
     doubts.confirm(two, 0b100)
     doubts.confirm(given(7, 1, 1), 1)
@@ -34,3 +37,16 @@ def test_what_was_not_said_again_is_taken() -> None:
     assert doubts.take(NodeId(9)) == {}
     doubts.confirm(other, 0b1)
     assert (len(doubts), doubts.of(NodeId(8))) == (0, False)
+
+
+def test_a_source_that_is_back_soon_says_nothing_about_those_who_were_doubted_before() -> None:
+    doubts: Doubts[SubscribeInfo, SubscribeWithdrawal] = Doubts()
+    record = given(9, 1, 0b111)
+    doubts.add(record, 0b001)
+    doubts.add(record, 0b010)
+    doubts.note(record)
+    assert len(doubts) == 2
+    doubts.confirm(record, 0b001)
+    doubts.returned(NodeId(9), late=False)
+    doubts.returned(NodeId(9), late=True)
+    assert doubts.take(NodeId(9)) == {record: 0b010}

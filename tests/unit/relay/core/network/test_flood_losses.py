@@ -131,6 +131,64 @@ def test_a_doubt_ends_with_its_entry_and_with_its_source() -> None:
     assert made.poll_timeout() is None
 
 
+def test_who_may_have_lost_a_node_that_we_know_is_told_again_what_that_said() -> None:
+    """Policy kept both from speaking of it, so the peer forgot it and we did not."""
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1, sequence=4))
+    made.heard(0.0, 1, subscribe(9, 2, sequence=5))
+    made.heard_withdrawal(0.0, 1, unsubscribe(9, 2, sequence=6))
+    made.heard(0.0, 1, subscribe(8, 3, sequence=7))  # of somebody else
+    told(made)
+    made.spoke(16.0, 2, NodeId(9), 15.0)  # it has not forgotten anything yet
+    made.spoke(16.0, 2, NodeId(7), 30.0)
+    assert told(made) == {}
+    made.spoke(16.1, 2, NodeId(9), 15.1)
+    made.spoke(16.1, 1, NodeId(9), 15.1)  # it is the one that gives it
+    assert told(made) == {2: ([4], [])}
+    assert told(made) == {}
+    assert made.heard(16.2, 2, subscribe(9, 1, sequence=4)) is Verdict.REPEATED
+
+
+def test_who_may_have_lost_a_node_must_say_again_what_that_said() -> None:
+    """Otherwise nobody tells it: it is the one from whom we have it."""
+    made = table()
+    for session in (1, 2):
+        made.heard(0.0, session, subscribe(9, 1, sequence=4))
+        made.heard(0.0, session, subscribe(9, 2, sequence=5))
+    told(made)
+    made.spoke(30.0, 1, NodeId(9), 22.5)
+    made.spoke(30.0, 2, NodeId(9), 22.6)
+    assert made.poll_timeout() == 35.0
+    made.heard(31.0, 2, subscribe(9, 1, sequence=4))
+    made.handle_timeout(35.0)
+    made.spoke(40.0, 1, NodeId(9), 30.0)
+    made.heard(41.0, 1, subscribe(9, 2, sequence=5))
+    assert told(made) == {2: ([4, 5], [])}  # as long as the first one gives them
+    made.handle_timeout(45.0)
+    assert told(made) == {2: ([], [4]), 3: ([], [4])}
+    made.handle_timeout(45.04)
+    assert told(made) == {1: ([4], []), 3: ([4], [])}
+    assert made.heard_on((NodeId(9), 1)) == 2
+    assert made.heard_on((NodeId(9), 2)) == 1
+
+
+def test_a_peer_that_speaks_of_a_node_before_it_is_known_is_doubted_when_it_is() -> None:
+    made = table()
+    made.heard(0.0, 1, subscribe(9, 1))
+    made.node_changed(1.0, NodeId(9), None)
+    made.spoke(25.0, 1, NodeId(9), 24.0)
+    assert made.poll_timeout() == 31.0
+    made.node_changed(25.0, NodeId(9), 1)
+    assert made.poll_timeout() == 30.0
+    made.heard(26.0, 1, subscribe(9, 1))
+    made.handle_timeout(30.0)
+    assert list(made.live()) == [subscribe(9, 1)]
+    via = table(reflect=False)
+    via.heard(0.0, 1, subscribe(9, 1))
+    via.spoke(25.0, 1, NodeId(9), 24.0)  # it forgets, whoever gives it
+    assert via.poll_timeout() == 30.0
+
+
 def test_what_a_session_alone_gave_goes_with_it_after_a_grace() -> None:
     made = table()
     made.heard(0.0, 1, subscribe(9, 1, sequence=5))

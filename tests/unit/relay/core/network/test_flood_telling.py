@@ -72,6 +72,17 @@ def test_what_nobody_gives_goes_to_nobody_and_our_own_to_everybody() -> None:
     assert rig.told() == {1: ([6], []), 2: ([6], []), 3: ([6], [])}
 
 
+def test_who_may_have_forgotten_an_entry_is_told_again() -> None:
+    rig = Rig()
+    row = rig.row(subscribe(9, 1, sequence=5), giver=1)
+    rig.telling.mark(row)
+    assert rig.told() == {2: ([5], []), 3: ([5], [])}
+    rig.telling.again(row, rig.peer(3).bit)
+    rig.telling.mark(row)
+    assert rig.told() == {3: ([5], [])}
+    assert rig.peer(3).offered == 1
+
+
 def test_what_rests_is_taken_back_and_given_again_later() -> None:
     rig = Rig()
     row = rig.row(subscribe(9, 1, sequence=5), giver=1)

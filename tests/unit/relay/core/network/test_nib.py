@@ -7,12 +7,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from laps_relay.core.network.interfaces import NetworkSettings
+from laps_relay.core.network.interfaces import NetworkSettings, NodeLookup, Refusal
 from laps_relay.core.network.nib import Changes, Fault, Nib
-from laps_relay.core.policy import OPEN_POLICY
+from laps_relay.core.policy import OPEN_POLICY, OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
-from laps_wire.peering.laps2 import Load, LoadClass, NodeInfo, RelayType
+from laps_wire.peering.laps2 import Load, LoadClass, NodeInfo, NodeSelf, RelayType
 from testkit.nib_net import (
     BERLIN,
     TOKYO,
@@ -69,6 +69,69 @@ def test_what_is_said_of_peers_that_are_gone_is_nothing() -> None:
     nib.withdrawn(0.0, P, [X])
     assert nib.nodes() == []
     assert nib.poll_timeout() is None
+
+
+# Silences
+
+
+class Barred(OpenPolicy):
+    """Nothing goes through a relay."""
+
+    __slots__ = ()
+
+    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+        return Refusal("transit", "no relay may be passed") if info.path else None
+
+
+def test_how_long_neither_told_the_other_of_a_node() -> None:
+    nib = with_peers(P, Q)
+    told(nib, P)
+    told(nib, Q)
+    nib.advertised(1.0, P, [node_info(X, (P, 1_000))])
+    told(nib, P, 1.0)
+    told(nib, Q, 1.0)
+    assert nib.take_spoken(P) == nib.take_spoken(Q) == nib.take_spoken(R) == {}
+    # Q still hears of it, but not from us; P tells us.
+    nib.set_policy(10.0, Barred())
+    assert told(nib, Q, 10.0) == ({}, [X])
+    nib.set_policy(26.0, OPEN_POLICY)
+    assert told(nib, P, 26.0) == ({}, [])
+    assert told(nib, Q, 26.0) == ({X: (P, WE)}, [])
+    assert nib.take_spoken(P) == {}
+    assert nib.take_spoken(Q) == {X: 16.0}
+    assert nib.take_spoken(Q) == {}
+    nib.set_policy(30.0, Barred())
+    told(nib, Q, 30.0)
+    nib.set_policy(45.0, OPEN_POLICY)
+    told(nib, Q, 45.0)
+    assert nib.take_spoken(Q) == {}  # not long
+
+
+def test_a_peer_that_tells_of_a_node_ends_a_silence_and_so_do_we() -> None:
+    nib = with_peers(P, Q)
+    for peer in (P, Q):
+        told(nib, peer)
+    nib.advertised(100.0, P, [node_info(X, (P, 1_000))])
+    assert nib.take_spoken(P) == {X: 100.0}  # since the session began
+    nib.advertised(100.0, P, [node_info(X, (P, 2_000))])
+    nib.advertised(100.0, Q, [node_info(X, (Y, 1), (Q, 1_000))])
+    told(nib, Q, 100.0)
+    assert nib.take_spoken(Q) == {X: 100.0}
+    nib.withdrawn(110.0, P, [X])
+    nib.withdrawn(110.0, P, [X])
+    told(nib, P, 110.0)  # the way of Q
+    nib.withdrawn(120.0, Q, [X])
+    for peer in (P, Q):
+        told(nib, peer, 120.0)
+    nib.advertised(136.0, Q, [node_info(X, (Q, 1_000))])
+    told(nib, P, 136.0)
+    assert nib.take_spoken(P) == {X: 16.0}
+    assert nib.take_spoken(Q) == {X: 16.0}
+    nib.remove_peer(140.0, Q)
+    told(nib, P, 140.0)
+    nib.add_peer(150.0, Q, node_info(Q), srtt_us=1_000, forwards=True)
+    nib.advertised(156.0, Q, [node_info(X, (Q, 1_000))])
+    assert nib.take_spoken(Q) == {}
 
 
 # Choosing

@@ -71,9 +71,9 @@ class Exports:
         self._local = info
         self._renew_own(now)
 
-    def open(self, peer: PeerRecord, room: int = QUIC_MAX) -> None:
+    def open(self, peer: PeerRecord, room: int = QUIC_MAX, now: float = 0.0) -> None:
         """A control session: it will be told everything for which it has room."""
-        peer.out = AdjOut(room)
+        peer.out = AdjOut(room, now)
         self.retell(peer)
 
     def retell(self, peer: PeerRecord) -> None:
@@ -136,6 +136,8 @@ class Exports:
                         withheld[node] = None
                         continue
                     room -= 1
+                if told is None:
+                    out.begun.append(node)
                 sent[node] = wanted
                 advertise.append(wanted)
         out.dirty.clear()

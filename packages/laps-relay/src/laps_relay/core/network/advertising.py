@@ -51,6 +51,9 @@ class NodeSource(Protocol):
     def resend(self, peer: NodeId) -> None:
         """Forget what it was told."""
 
+    def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
+        """Nodes of which one tells the other again, and for how long none did."""
+
 
 def send_split(
     send: Callable[[Any], object],
@@ -111,6 +114,7 @@ class Advertiser:
             self._put(send, "nodes", advertise)
         if withdraw:
             self._put(send, "no nodes", sorted(withdraw), MAX_TARGETS)
+        self.spoken(now, link.session, node)
         for table, what in ((self._announces, "announces"), (self._subscribes, "subscribes")):
             entries, withdrawals = table.flush(link.session)
             if not entries and not withdrawals:
@@ -123,6 +127,12 @@ class Advertiser:
                 self._put(send, what, entries)
         if bases:
             send(SyncEnd(bases))
+
+    def spoken(self, now: float, session: int, peer: NodeId) -> None:
+        """Something was said of nodes: what they said may have to be told again (laps-2, 5.3)."""
+        for node, silence in self._nodes.take_spoken(peer).items():
+            self._announces.spoke(now, session, node, silence)
+            self._subscribes.spoke(now, session, node, silence)
 
     def _put(
         self,

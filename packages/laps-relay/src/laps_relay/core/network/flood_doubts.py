@@ -11,11 +11,15 @@ A receiver whose giver was a little earlier would keep what nobody gives any mor
 doubts what it has: it uses it again, but who has not said it again after the grace does not give it
 any more. What is said again may come before the news that the node is back, so everything is noted
 that is said since the node was lost. The quarters are more than what passes between neighbours.
+
+And not everybody loses it: where policy lets a node be known on one side of a session only, neither
+end tells the other of it, and one of them forgets. So the same goes for a single session on which
+nothing was said of a node for that long (:mod:`.silences`).
 """
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from laps_relay.core.network.entries import Flooded
 from laps_relay.core.network.flood_records import Record
@@ -30,39 +34,55 @@ DOUBTED: Final = 0.75
 
 E = TypeVar("E", bound=Flooded)
 W = TypeVar("W", bound=Flooded)
+_Bits: TypeAlias = dict[NodeId, dict[Record[E, W], int]]
 
 
 class Doubts(Generic[E, W]):
     """What must be said again, by source: bits of the sessions that have not done so."""
 
-    __slots__ = ("_by_source",)
+    __slots__ = ("_due", "_noted")
 
     def __init__(self) -> None:
-        self._by_source: dict[NodeId, dict[Record[E, W], int]] = {}
+        self._noted: _Bits[E, W] = {}
+        """Of sources that are lost: what would have to be said again."""
+        self._due: _Bits[E, W] = {}
+        """What must be said within the grace."""
 
     def __len__(self) -> int:
-        return sum(len(each) for each in self._by_source.values())
+        return sum(len(each) for part in (self._noted, self._due) for each in part.values())
 
     def of(self, node: NodeId) -> bool:
-        """Whether anything of a source is in doubt."""
-        return node in self._by_source
+        """Whether anything of a source must be said again."""
+        return node in self._due
 
-    def add(self, record: Record[E, W]) -> None:
-        """All that give a record must say it again."""
+    def note(self, record: Record[E, W]) -> None:
+        """Its source is lost: all that give it may have to say it again."""
         if record.given:
-            self._by_source.setdefault(record.item.source, {})[record] = record.given
+            self._noted.setdefault(record.item.source, {})[record] = record.given
+
+    def returned(self, node: NodeId, *, late: bool) -> None:
+        """A source is back: what was noted must be said again if it is ``late``."""
+        for record, bits in self._noted.pop(node, {}).items():
+            if late:
+                self.add(record, bits)
+
+    def add(self, record: Record[E, W], bits: int) -> None:
+        """These sessions must say a record again."""
+        due = self._due.setdefault(record.item.source, {})
+        due[record] = due.get(record, 0) | bits
 
     def confirm(self, record: Record[E, W], bits: int) -> None:
         """These sessions have said it, or do not matter any more."""
-        of_source = self._by_source.get(record.item.source)
-        if of_source is None or record not in of_source:
-            return
-        of_source[record] &= ~bits
-        if not of_source[record]:
-            del of_source[record]
-            if not of_source:
-                del self._by_source[record.item.source]
+        for part in (self._noted, self._due):
+            of_source = part.get(record.item.source)
+            if of_source is None or record not in of_source:
+                continue
+            of_source[record] &= ~bits
+            if not of_source[record]:
+                del of_source[record]
+                if not of_source:
+                    del part[record.item.source]
 
     def take(self, node: NodeId) -> dict[Record[E, W], int]:
         """The time is over: records, and who has not said them again."""
-        return self._by_source.pop(node, {})
+        return self._due.pop(node, {})

@@ -6,6 +6,8 @@
                                 --> nobody gives it                a grace, then forgotten
     its source is not known     --> not used; doubted              known again: used again, but
                                                                    givers must say it once more
+    nobody tells the other of   --> kept; who is at the other end  the same, on that session
+    its source on a session         may have forgotten it
     its source has restarted    --> fades, here as everywhere
 """
 
@@ -102,12 +104,11 @@ class FloodLosses(FloodRows[E, W, I]):
 
     def _suspend(self, now: float, node: NodeId, source: Source[E, W]) -> None:
         """Nothing of it is used until it is known again, and nothing is kept for long."""
-        if not self._doubts.of(node):  # else the last time is not over for those
-            source.since = now
+        source.since = now
         for record in source.records.values():
             self._note(source, record)
             if self._settings.reflect and not record.dead:
-                self._doubts.add(record)
+                self._doubts.note(record)
         source.known = False
         self._live -= source.live
         if source.records:
@@ -124,14 +125,37 @@ class FloodLosses(FloodRows[E, W, I]):
         for record in source.records.values():
             self._note(source, record)
             if long and not record.dead:
-                record.stale = self._state.slots.shared(record.stale | record.sent)
-                record.sent = 0
+                self._telling.again(record, record.sent)
             self._telling.mark(record)
         source.known = True
         self._live += source.live
-        if away <= DOUBTED:
-            self._doubts.take(node)
-        elif self._doubts.of(node):
+        self._doubts.returned(node, late=away > DOUBTED)
+        self._await_doubts(now, node)
+
+    def spoke(self, now: float, session: int, node: NodeId, silence: float) -> None:
+        """One end of a session tells the other of a node again, after so many seconds.
+
+        Meanwhile the peer may have lost the node, which we still knew from others, and what it
+        said. Or it was so with us.
+        """
+        source = self._state.sources.get(node)
+        away = silence / self._settings.convergence
+        if source is None or away <= TOLD_AGAIN:
+            return
+        peer = self._state.peer(session)
+        for record in source.records.values():
+            if record.dead:
+                continue
+            if record.sent & peer.bit:
+                self._telling.again(record, peer.bit)
+                peer.dirty[record] = None
+            if away > DOUBTED and record.given & peer.bit and self._settings.reflect:
+                self._doubts.add(record, peer.bit)
+        if source.known:
+            self._await_doubts(now, node)
+
+    def _await_doubts(self, now: float, node: NodeId) -> None:
+        if self._doubts.of(node):
             self._timers.set(node, now + self._settings.origin_grace)
 
     def _settle_doubts(self, now: float, node: NodeId) -> None:

@@ -80,6 +80,12 @@ class Telling(Generic[E, W, I]):
         record.stale = self._state.slots.shared(record.stale | peer.bit)
         peer.dirty[record] = None
 
+    def again(self, record: Record[E, W], bits: int) -> None:
+        """These sessions were told an entry, and may have forgotten it."""
+        shared = self._state.slots.shared
+        record.stale = shared(record.stale | bits)
+        record.sent = shared(record.sent & ~bits)
+
     def fill(self, peer: FloodPeer[E, W]) -> None:
         """A session was told nothing yet."""
         peer.fresh = True

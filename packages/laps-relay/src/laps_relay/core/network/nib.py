@@ -161,7 +161,24 @@ class Nib(NodePeers):
         advertise, withdraw = self._exports.flush(record)
         if withdraw:
             self._retracted.add(now, peer, withdraw)
+            for node in withdraw:
+                if node not in record.entries:
+                    self._silences.begin(self._now, peer, node)
+        out = record.out
+        if out is not None and out.begun:
+            for node in out.begun:
+                if node not in record.entries:
+                    self._spoke(record, out, node)
+            out.begun = []
         return advertise, withdraw
+
+    def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
+        """Nodes of which one of us tells the other again, and for how long none did: long."""
+        record = self._table.peers.get(peer)
+        if record is None or record.out is None or not record.out.spoken:
+            return {}
+        spoken, record.out.spoken = record.out.spoken, {}
+        return spoken
 
     def resend(self, peer: NodeId) -> None:
         """The next flush gives everything; until then what was told still holds."""
@@ -217,6 +234,8 @@ class Nib(NodePeers):
             self._forget(record, node)
             return finding
         self._table.bar(record, node, not self._imports.allowed(record, info, relays))
+        if record.out is not None and node not in record.entries and node not in record.out.sent:
+            self._spoke(record, record.out, node)
         self._table.put(record, info)
         if len(record.entries) > self._settings.max_nodes:
             raise LimitExceededError(

@@ -15,11 +15,13 @@ from __future__ import annotations
 from laps_relay.core.network.adj_in import place_of
 from laps_relay.core.network.adj_out import Exports
 from laps_relay.core.network.damping import significant
+from laps_relay.core.network.flood_doubts import TOLD_AGAIN
 from laps_relay.core.network.imports import Imports
 from laps_relay.core.network.interfaces import NetworkSettings, Order, Policy
 from laps_relay.core.network.node_questions import NodeQuestions
-from laps_relay.core.network.node_records import Fault, PeerRecord, Report
+from laps_relay.core.network.node_records import AdjOut, Fault, PeerRecord, Report
 from laps_relay.core.network.plausibility import Direction, declared, light_rtt_us
+from laps_relay.core.network.silences import Silences
 from laps_relay.core.network.suspicions import Retractions
 from laps_relay.core.timers import Timers
 from laps_wire.errors import StateError
@@ -42,6 +44,7 @@ class NodePeers(NodeQuestions):
         "_place",
         "_retracted",
         "_settings",
+        "_silences",
     )
 
     def __init__(
@@ -55,6 +58,7 @@ class NodePeers(NodeQuestions):
         self._imports = Imports(self._table, policy, self)
         self._lost: dict[NodeId, str] = {}
         self._retracted = Retractions(settings.convergence)
+        self._silences = Silences(settings.convergence)
         self._due: Timers[NodeId] = Timers()
         """Peers whose measured sRTT waits for the end of the interval."""
 
@@ -100,7 +104,7 @@ class NodePeers(NodeQuestions):
         record.forwards = forwards
         record.signed = signed
         self._carry(record)
-        self._exports.open(record, room)
+        self._exports.open(record, room, now)
         self._settle(now)
         return reports
 
@@ -269,7 +273,16 @@ class NodePeers(NodeQuestions):
         """A peer does not offer a node any more."""
         self._lost[node] = why
         self._imports.forget(record, node)
+        out = record.out
+        if out is not None and node in record.entries and node not in out.sent:
+            self._silences.begin(self._now, record.node, node)
         self._table.drop(record, node)
+
+    def _spoke(self, record: PeerRecord, out: AdjOut, node: NodeId) -> None:
+        """One of us tells the other of a node, and none did."""
+        silence = self._silences.end(self._now, record.node, node, out.opened)
+        if silence > TOLD_AGAIN * self._settings.convergence:
+            out.spoken[node] = silence
 
     def _whereabouts(self, info: NodeInfo) -> Direction | None:
         """Where a node is, for checks against light time; None if that is not checked."""

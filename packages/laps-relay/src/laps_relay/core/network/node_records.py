@@ -74,11 +74,13 @@ class Changes(NamedTuple):
 class AdjOut:
     """What we told one peer, and what may have to be told."""
 
-    __slots__ = ("again", "dirty", "room", "sent", "withheld")
+    __slots__ = ("again", "begun", "dirty", "opened", "room", "sent", "spoken", "withheld")
 
-    def __init__(self, room: int = QUIC_MAX) -> None:
+    def __init__(self, room: int = QUIC_MAX, opened: float = 0.0) -> None:
         self.room = room
         """How many nodes it takes from us, ourselves counted."""
+        self.opened = opened
+        """Since when it is told anything."""
         self.sent: dict[NodeId, NodeInfo] = {}
         self.withheld: dict[NodeId, None] = {}
         """Nodes for which it had no room."""
@@ -86,6 +88,10 @@ class AdjOut:
         """What was told may differ from what should be told, of these."""
         self.again = False
         """Everything is to be told again; what was sent still holds until then."""
+        self.begun: list[NodeId] = []
+        """Nodes of which it was told, and not before."""
+        self.spoken: dict[NodeId, float] = {}
+        """Nodes of which one told the other, and for how long none did before, if that was long."""
 
     @property
     def pending(self) -> bool:

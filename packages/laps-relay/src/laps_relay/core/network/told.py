@@ -74,6 +74,8 @@ class NetworkTold(NetworkParts):
                         self._links.disputed.setdefault(report.node, {})[peer] = None
                     if report.fault in _LIES and self._lies.add(now, session):
                         raise BadNodeError(f"again and again: {report.reason}")
+                # At once: what it says next may be what it says again.
+                self._advertiser.spoken(now, session, peer)
             case wire.NodesWithdrawn():
                 self._nib.withdrawn(now, peer, event.nodes)
                 self._withheld.moved()
