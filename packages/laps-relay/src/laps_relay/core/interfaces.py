@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.codepoints import GroupOrder
@@ -38,6 +38,7 @@ __all__ = [
     "FetchOutcome",
     "FetchRange",
     "ForwardingPlane",
+    "LinkedStream",
     "Notice",
     "OutStream",
     "RankChanged",
@@ -78,6 +79,14 @@ class OutStream(Protocol):
 
     def set_deadline(self, deadline: float | None) -> None:
         """When what has not been sent is given up."""
+
+
+@runtime_checkable
+class LinkedStream(OutStream, Protocol):
+    """A stream to other relays, who must know whether its beginning is on another one."""
+
+    def goes_on(self) -> None:
+        """It goes on with a subgroup whose stream was cut; said before anything is written."""
 
 
 class Egress(Protocol):
@@ -388,9 +397,20 @@ class ForwardingPlane(Protocol):
     # Hot path: from the shell
 
     def stream_opened(
-        self, now: float, session: int, stream_id: int, kind: StreamKind, data: bytes, fin: bool
+        self,
+        now: float,
+        session: int,
+        stream_id: int,
+        kind: StreamKind,
+        data: bytes,
+        fin: bool,
+        *,
+        continued: bool = False,
     ) -> None:
-        """A data stream began (see ``DataStreamOpened`` of the session)."""
+        """A data stream began (see ``DataStreamOpened`` of the session).
+
+        ``continued``: it goes on with a subgroup that another stream brings the beginning of.
+        """
 
     def stream_data(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
         """More of it."""

@@ -141,9 +141,18 @@ class Feed(Protocol):
         """Its place in the FIB."""
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
-        """Begin a stream to all egress sets; with none of them what is written goes nowhere."""
+        """Begin a stream to all egress sets; with none of them what is written goes nowhere.
+
+        ``continued``: it goes on with one that was cut, and says so (laps-2, 7.2).
+        """
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
         """Send an object to all egress sets."""
