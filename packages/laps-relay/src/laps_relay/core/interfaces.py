@@ -41,6 +41,7 @@ __all__ = [
     "LinkedStream",
     "Notice",
     "OutStream",
+    "PeerEgress",
     "RankChanged",
     "SessionFault",
     "Subscription",
@@ -111,6 +112,13 @@ class Egress(Protocol):
 
     def stop_sending(self, stream_id: int, code: int) -> None:
         """Ask the peer to abandon an incoming stream."""
+
+
+class PeerEgress(Egress, Protocol):
+    """The same of a connection to another relay."""
+
+    def unacknowledged(self) -> frozenset[int]:
+        """Streams that were handed to QUIC, their end too, and have not all arrived."""
 
 
 class Taker(Protocol):

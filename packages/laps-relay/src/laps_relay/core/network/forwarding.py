@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_wire.peering.laps2 import DataHeader
 from laps_wire.peering.session import SnsStanding
 
@@ -163,7 +163,7 @@ class PeerForwarding(Protocol):
 
     # Sessions
 
-    def add_session(self, session: int, egress: Egress, hold: HoldData) -> None:
+    def add_session(self, session: int, egress: PeerEgress, hold: HoldData) -> None:
         """Data may come from and go to this session."""
 
     def remove_session(self, now: float, session: int) -> None:
