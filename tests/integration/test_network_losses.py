@@ -121,12 +121,8 @@ async def test_a_via_that_is_killed_leaves_a_gap_that_is_told(
             ear.since = some
             missing = {ear.group_of[some] + number - some for number in ear.missing(before)}
             # Each number is a group; what came before it had joined is not looked at.
-            told = {
-                group_id
-                for gap in ear.gaps
-                for group_id in range(gap.first.group, gap.last.group + 1)
-                if group_id >= ear.group_of[some]
-            }
+            await until(lambda: missing <= ear.told())
+            told = ear.told()
             figures = {
                 "objects_missing": len(missing),
                 "gap_objects": len(told),

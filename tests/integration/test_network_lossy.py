@@ -104,15 +104,9 @@ async def test_edge_to_edge(tmp_path: Path, loss: float, per_group: int) -> None
         show.stop()
 
 
-@pytest.mark.parametrize(
-    "per_group", [pytest.param(10, marks=pytest.mark.quiet), 1 << 40], ids=["groups", "one-stream"]
-)
+@pytest.mark.parametrize("per_group", [10, 1 << 40], ids=["groups", "one-stream"])
 async def test_a_via_comes_and_goes(tmp_path: Path, per_group: int) -> None:
-    """A third copy brings the Via in, and it drains while objects flow.
-
-    A stream whose first packet is more than half a second late, when its way changes, may lose its
-    beginning. Loss alone does not do that here, but a machine with too much to do does.
-    """
+    """A third copy brings the Via in, and it drains while objects flow."""
     near = {"region": "us", "via_hold": "500ms"}
     far = {"region": "eu", "dynamic": False, "unsubscribe_delay": "500ms"}
     patient = {"listen": {"drain_timeout": "40s"}}
@@ -206,16 +200,9 @@ async def test_a_long_darkness_leaves_a_gap_that_is_told(tmp_path: Path) -> None
         ear.since = some
         # Each number is a group.
         missing = {ear.group_of[some] + number - some for number in ear.missing(before)}
-        told = {
-            group_id
-            for gap in ear.gaps
-            for group_id in range(gap.first.group, gap.last.group + 1)
-            if group_id >= ear.group_of[some]
-        }
         assert missing
-        assert missing <= told
-        # A group that a later one overtakes is told as missing, and comes.
-        assert told - missing <= set(ear.group_of.values())
+        await until(lambda: missing <= ear.told())
+        assert ear.told() == missing
         # One gap each time that they parted: on a busy machine they may do so again.
         gaps = sum(number - 1 not in missing for number in missing)
         assert 1 <= gaps <= len(parted(left, right))

@@ -40,6 +40,7 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    FLAG_CONTINUED,
     FLAG_FETCH,
     AnnounceInfo,
     AnnounceKind,
@@ -575,10 +576,19 @@ class Fanout:
         return DataHeader(kind, 1, self.key, context, priority, ttl_ms, int(PayloadFormat.MOQT_18))
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         self.opened.append((priority, ttl_ms, deadline))
-        return FanoutStream(self, self.header(DataKind.STREAM, priority, ttl_ms))
+        header = self.header(DataKind.STREAM, priority, ttl_ms)
+        if continued:
+            header = header._replace(flags=header.flags | FLAG_CONTINUED)
+        return FanoutStream(self, header)
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
         self.datagrams.append((priority, ttl_ms))

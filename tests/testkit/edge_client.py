@@ -33,6 +33,7 @@ class KeptFeed:
     def __init__(self) -> None:
         self.egress = FakeEgress(Draft.D18)
         self.opened: list[tuple[int, int, float | None]] = []
+        self.continued: list[bool] = []
         self.datagrams: list[tuple[bytes, int, int]] = []
 
     @property
@@ -40,9 +41,16 @@ class KeptFeed:
         return Ingress(LOCAL, 1)
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         self.opened.append((priority, ttl_ms, deadline))
+        self.continued.append(continued)
         return self.egress.open_unidirectional(priority=priority)
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:

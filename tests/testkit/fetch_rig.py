@@ -62,7 +62,13 @@ class KeptFetchFeed:
         return Ingress(LOCAL, 1)
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         raise AssertionError
 

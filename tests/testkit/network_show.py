@@ -40,6 +40,15 @@ class Listener:
         begin = min(self.heard) if self.since is None else self.since
         return [number for number in range(begin, before) if number not in self.heard]
 
+    def told(self) -> set[int]:
+        """Groups that were told to be missing, or to lack something, since its first object."""
+        return {
+            group_id
+            for gap in self.gaps
+            for group_id in range(gap.first.group, gap.last.group + 1)
+            if group_id >= min(self.group_of.values())
+        }
+
     def doubled(self) -> list[int]:
         return [number for number, times in self.heard.items() if times > 1]
 

@@ -101,6 +101,12 @@ class Peer:
         self.streams: list[Out] = []
         self.datagrams: list[tuple[bytes, float | None]] = []
         self.stopped: list[tuple[int, int]] = []
+        self.flying: set[int] = set()
+        """Streams that have ended, and not arrived."""
+
+    def unacknowledged(self) -> frozenset[int]:
+        """As it was told."""
+        return frozenset(self.flying)
 
     def open_unidirectional(
         self,

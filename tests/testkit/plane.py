@@ -59,6 +59,7 @@ class FakeStream:
         self.writes: list[bytes] = []
         self.fin = False
         self.reset_code: int | None = None
+        self.continued = False
         self.sent = 0
         """Bytes that left; the rest is queued."""
         self.dropped = False
@@ -82,6 +83,10 @@ class FakeStream:
             if data:
                 self.writes.append(data)
             self.fin = fin
+
+    def goes_on(self) -> None:
+        assert not self.writes
+        self.continued = True
 
     def reset(self, code: int) -> None:
         if not self.closed or (self.fin and self.queued):
@@ -312,11 +317,13 @@ class Net:
         self.plane.add_egress(self.now, subscription, entry(**options))
         return subscription
 
-    def open(self, session: int, data: bytes, *, fin: bool = False) -> int:
+    def open(self, session: int, data: bytes, *, fin: bool = False, continued: bool = False) -> int:
         """Begin a stream; its id."""
         self._streams += 4
         kind = StreamKind.SUBGROUP
-        self.plane.stream_opened(self.now, session, self._streams, kind, data, fin)
+        self.plane.stream_opened(
+            self.now, session, self._streams, kind, data, fin, continued=continued
+        )
         return self._streams
 
     def more(self, session: int, stream: int, data: bytes, *, fin: bool = False) -> None:

@@ -237,7 +237,15 @@ class RecordingPlane:
     # Hot path: none of it passes through the control plane
 
     def stream_opened(
-        self, now: float, session: int, stream_id: int, kind: StreamKind, data: bytes, fin: bool
+        self,
+        now: float,
+        session: int,
+        stream_id: int,
+        kind: StreamKind,
+        data: bytes,
+        fin: bool,
+        *,
+        continued: bool = False,
     ) -> None:
         raise AssertionError
 

@@ -152,6 +152,9 @@ class End:
         self.other.incoming[out.stream_id] = out
         return out
 
+    def unacknowledged(self) -> frozenset[int]:
+        return frozenset()
+
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
         self.net.later(self, "datagram", data)
         return True

@@ -48,7 +48,13 @@ class FakeFeed:
         self.deadlines: list[float | None] = []
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         written: list[tuple[bytes, bool]] = []
         self.streams.append(written)

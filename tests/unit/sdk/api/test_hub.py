@@ -356,7 +356,7 @@ async def reading(session: laps_sdk.Session, peer: ServerPeer, **options: object
 async def test_a_group_that_was_open_when_the_connection_was_lost(draft: str) -> None:
     """What is missing of it is told when the next group comes, not when it is forgotten."""
     async with joined(draft) as (session, first, server):
-        subscription = await reading(session, first)
+        subscription = await reading(session, first, gap_after=0.0)
         first.send_group(ALIAS, 3, [b"a", b"b"], fin=False)
         assert [(await soon(anext(subscription))).object for _ in range(2)] == [0, 1]
         first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))

@@ -224,6 +224,53 @@ async def test_gaps_are_reported(draft: str) -> None:
         assert list(subscription.gaps) == told
 
 
+async def test_what_may_still_come_is_told_when_it_is_late(draft: str) -> None:
+    """A gap names what has not come for a while; if it comes after all it is given, and counted."""
+    told: list[Gap] = []
+    async with joined(draft) as (session, peer, _):
+        subscription, request_id, _ = await subscribed(
+            session, peer, on_gap=told.append, gap_after=0.01
+        )
+        peer.send_group(ALIAS, 0, [b"a"])
+        peer.send_group(ALIAS, 2, [b"c"])
+        peer.send_group(ALIAS, 3, [b"d"])
+        assert await take(subscription, 3) == [b"a", b"c", b"d"]
+        await eventually(lambda: bool(told))
+        assert told == [Gap(first=Location(1, 0), last=Location(1, ANY_OBJECT))]
+        assert subscription.late == 0
+        peer.send_group(ALIAS, 1, [b"b"])
+        assert await take(subscription, 1) == [b"b"]
+        assert subscription.late == 1
+        done(peer, request_id, 4)
+        assert await rest(subscription) == []
+        assert len(told) == 1
+
+
+async def test_what_is_overtaken_and_comes_is_no_gap(draft: str) -> None:
+    async with joined(draft) as (session, peer, _):
+        subscription, request_id, _ = await subscribed(session, peer, gap_after=1000.0)
+        for group in (0, 2, 3, 1):
+            peer.send_group(ALIAS, group, [b"%d" % group])
+        done(peer, request_id, 4)
+        assert sorted(await rest(subscription)) == [b"0", b"1", b"2", b"3"]
+        assert list(subscription.gaps) == []
+
+
+async def test_who_leaves_is_told_nothing_more(draft: str) -> None:
+    told: list[Gap] = []
+    async with joined(draft) as (session, peer, _):
+        subscription, _, _ = await subscribed(session, peer, on_gap=told.append, gap_after=1000.0)
+        peer.send_group(ALIAS, 0, [b"a"])
+        peer.send_group(ALIAS, 2, [b"c"])
+        peer.send_group(ALIAS, 3, [b"d"])
+        assert len(await take(subscription, 3)) == 3
+        timer = subscription._gap_timer
+        assert timer is not None
+        await subscription.close()
+        assert timer.cancelled()
+        assert told == []
+
+
 async def test_an_object_that_comes_twice_is_given_once(draft: str) -> None:
     async with joined(draft) as (session, peer, _):
         subscription, request_id, _ = await subscribed(session, peer)

@@ -255,6 +255,29 @@ def test_backlog_is_what_was_in_no_packet_yet(flavour: str) -> None:
     assert link.client.quic.backlog(second) == link.client.quic.total_backlog() == 0
 
 
+def test_a_stream_is_unacknowledged_until_all_of_it_has_arrived(flavour: str) -> None:
+    """Its first packet is lost, and comes again; open streams and those given up do not count."""
+    link = connected(flavour, flavour)
+    link.settle()
+    client = link.client.quic
+    assert client.unacknowledged() == frozenset()
+    opened, first, given_up = send(link, 10, fin=False), send(link, 1000), send(link, 10)
+    client.write(two_ways := client.open_stream(not UNI), b"x", True)
+    assert client.unacknowledged() == {first, given_up}
+    client.reset(given_up, 7)
+    assert client.unacknowledged() == {first}
+    link.cut = True
+    link.settle(0.1)
+    second = send(link, 10)
+    link.cut = False
+    assert client.unacknowledged() == {first, second}
+    link.run(lambda: link.server.finished(first) and link.server.finished(two_ways))
+    link.settle()
+    assert client.unacknowledged() == frozenset()
+    client.write(opened, b"", True)
+    assert client.unacknowledged() == {opened}
+
+
 def test_a_peer_that_takes_no_datagrams(flavour: str) -> None:
     limits = ConnectionLimits(max_datagram_frame=0)
     link = Link(

@@ -53,6 +53,7 @@ def test_getters() -> None:
     assert connection.max_datagram_size == 1200
     assert connection.rtt == 0.25
     assert connection.now == 5.0
+    assert connection.unacknowledged() == frozenset()
     assert connection.stats() == ConnectionStats(
         0, 0, 0, 0, 1, 0.25, 0.125, 20_000, 300, 0, 0, 0, 0
     )

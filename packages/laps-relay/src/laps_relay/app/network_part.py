@@ -245,9 +245,10 @@ class NetworkPart(NetworkReadings):
         """Whether data goes through us, from and to a Stub of ours too, or waits to be sent."""
         if self._edge is not None and self._edge.serves_stubs():
             return True
-        # Datagrams wait in connections only.
+        # Datagrams wait in connections only, and what was lost is sent again by them.
         return self.relay.in_transit or any(
-            port.connection.stats().queued_bytes for port in self.server.ports.values()
+            connection.stats().queued_bytes or connection.unacknowledged()
+            for connection in (port.connection for port in self.server.ports.values())
         )
 
     @property

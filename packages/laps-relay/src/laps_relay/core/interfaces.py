@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.codepoints import GroupOrder
@@ -38,8 +38,10 @@ __all__ = [
     "FetchOutcome",
     "FetchRange",
     "ForwardingPlane",
+    "LinkedStream",
     "Notice",
     "OutStream",
+    "PeerEgress",
     "RankChanged",
     "SessionFault",
     "Subscription",
@@ -80,6 +82,14 @@ class OutStream(Protocol):
         """When what has not been sent is given up."""
 
 
+@runtime_checkable
+class LinkedStream(OutStream, Protocol):
+    """A stream to other relays, who must know whether its beginning is on another one."""
+
+    def goes_on(self) -> None:
+        """It goes on with a subgroup whose stream was cut; said before anything is written."""
+
+
 class Egress(Protocol):
     """A session's connection as the forwarding plane sees it."""
 
@@ -102,6 +112,13 @@ class Egress(Protocol):
 
     def stop_sending(self, stream_id: int, code: int) -> None:
         """Ask the peer to abandon an incoming stream."""
+
+
+class PeerEgress(Egress, Protocol):
+    """The same of a connection to another relay."""
+
+    def unacknowledged(self) -> frozenset[int]:
+        """Streams that were handed to QUIC, their end too, and have not all arrived."""
 
 
 class Taker(Protocol):
@@ -388,9 +405,20 @@ class ForwardingPlane(Protocol):
     # Hot path: from the shell
 
     def stream_opened(
-        self, now: float, session: int, stream_id: int, kind: StreamKind, data: bytes, fin: bool
+        self,
+        now: float,
+        session: int,
+        stream_id: int,
+        kind: StreamKind,
+        data: bytes,
+        fin: bool,
+        *,
+        continued: bool = False,
     ) -> None:
-        """A data stream began (see ``DataStreamOpened`` of the session)."""
+        """A data stream began (see ``DataStreamOpened`` of the session).
+
+        ``continued``: it goes on with a subgroup that another stream brings the beginning of.
+        """
 
     def stream_data(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
         """More of it."""

@@ -95,10 +95,16 @@ class _Inlet:
         return int(began * 1000) * LANES + self._lane
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         """Begin a subgroup; it is named with the first object."""
-        del now, ttl_ms, deadline
+        del now, ttl_ms, deadline, continued
         self._streams += 4
         return _InletStream(self, self._streams, priority)
 

@@ -136,6 +136,10 @@ class End:
             self._mark = len(self._streams)
         return stream
 
+    def unacknowledged(self) -> frozenset[int]:
+        """Nothing of a stream is lost here: what was sent arrives."""
+        return frozenset()
+
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
         """Send a datagram; it waits its turn, until its deadline."""
         if not self.open or len(data) > DATAGRAM_BYTES:

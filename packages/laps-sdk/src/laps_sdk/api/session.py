@@ -236,6 +236,7 @@ class Session:
         max_bytes: int = 16 * 1024 * 1024,
         overflow: Overflow = "wait",
         on_gap: Callable[[Gap], None] | None = None,
+        gap_after: float = 3.0,
     ) -> Subscription:
         """The objects of a track from now on.
 
@@ -250,6 +251,13 @@ class Session:
 
         The queue holds ``max_objects`` and ``max_bytes``; over that the relay is held back, or with
         ``overflow="drop"`` the oldest is thrown away and counted.
+
+        ``on_gap`` is called for objects that did not arrive: at once if they cannot come any more
+        (the connection was lost and no cache has them, or the subscription has ended), and else
+        ``gap_after`` seconds after the streams of their group have ended and a later group has
+        begun, or the end of their group is known. Streams overtake each other, most of all while
+        a way in the network changes, so what is missing may be under way. An object that comes
+        even later is given out like any other, and counted in ``late``.
         """
         return Subscription(
             self._hub,
@@ -262,6 +270,7 @@ class Session:
                 delivery_timeout=delivery_timeout,
                 wait=wait,
                 follow=follow,
+                gap_after=gap_after,
                 limits=WindowLimits(
                     max_objects=max_objects, max_bytes=max_bytes, drop=overflow == "drop"
                 ),

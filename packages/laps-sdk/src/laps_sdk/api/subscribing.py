@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -69,6 +70,7 @@ class Subscription(Taking[Object]):
         "_done",
         "_ending",
         "_fill_from",
+        "_gap_timer",
         "_hub",
         "_link",
         "_offer",
@@ -99,7 +101,8 @@ class Subscription(Taking[Object]):
         self._options = options
         self._on_gap = on_gap
         self.order = options.order or GroupOrder.ASCENDING
-        self._progress = Progress()
+        self._progress = Progress(late=options.gap_after)
+        self._gap_timer: asyncio.TimerHandle | None = None
         self.gaps: deque[Gap] = deque(maxlen=_KEPT_GAPS)
         """What did not arrive: the latest gaps, oldest first."""
         self.objects = 0
@@ -129,6 +132,11 @@ class Subscription(Taking[Object]):
     def dropped(self) -> int:
         """Objects that were thrown away here because they were not taken fast enough."""
         return self._inbox.window.dropped
+
+    @property
+    def late(self) -> int:
+        """Objects that arrived after they were told as a gap."""
+        return self._progress.late
 
     def dropped_early(self, size: int) -> None:
         """Count an object that found no room to wait."""
@@ -336,9 +344,16 @@ class Subscription(Taking[Object]):
     # Gaps
 
     def report(self) -> None:
-        """Tell the gaps that have become known."""
-        for gap in self._progress.take_gaps():
+        """Tell the gaps that have become known, and look again when more may be."""
+        loop = asyncio.get_running_loop()
+        for gap in self._progress.take_gaps(loop.time()):
             self.note_gap(gap)
+        if self._gap_timer is None and self._progress.due is not None and not self._done:
+            self._gap_timer = loop.call_at(self._progress.due, self._gap_is_due)
+
+    def _gap_is_due(self) -> None:
+        self._gap_timer = None
+        self.report()
 
     def note_gap(self, gap: Gap) -> None:
         """Keep and tell a gap."""
@@ -400,6 +415,9 @@ class Subscription(Taking[Object]):
         self._hub.leave(self)
         self._ending.cancel()
         self._catch_up.cancel()
+        if self._gap_timer is not None:
+            self._gap_timer.cancel()
+            self._gap_timer = None
         link, request, alias = self._link, self._request, self._alias
         self._link = self._request = None
         if link is not None:

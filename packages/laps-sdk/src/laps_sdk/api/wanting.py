@@ -27,6 +27,8 @@ class SubscriptionOptions:
     """Seconds to wait for a publisher."""
     follow: bool = False
     """Whether to wait for the next publisher when one is gone."""
+    gap_after: float = 3.0
+    """Seconds until what did not come, and might, is told as a gap."""
     limits: WindowLimits = field(default_factory=WindowLimits)
 
     def parameters(self, draft: Draft) -> Parameters:

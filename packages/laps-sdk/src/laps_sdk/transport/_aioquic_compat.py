@@ -208,6 +208,19 @@ class Tuned(MendedConnection):
         return stream.sender._buffer_stop - stream.sender.highest_offset
 
     @property
+    def unacknowledged(self) -> frozenset[int]:
+        """Our unidirectional streams that have ended, and whose last bytes may still get lost."""
+        ours = 2 if self._is_client else 3
+        return frozenset(
+            stream_id
+            for stream_id, stream in self._streams.items()
+            if stream_id & 3 == ours
+            and (sender := stream.sender)._buffer_fin is not None
+            and sender._reset_error_code is None
+            and not sender.is_finished
+        )
+
+    @property
     def datagram_backlog(self) -> int:
         """Bytes of datagrams that wait."""
         return sum(map(len, self._datagrams_pending)) if self._datagrams_pending else 0

@@ -180,6 +180,10 @@ class AioquicConnection(LibraryConnection):
         """See the base class."""
         return self._tuned.backlog(stream_id)
 
+    def unacknowledged(self) -> frozenset[int]:
+        """See the base class."""
+        return self._tuned.unacknowledged
+
     def total_backlog(self) -> int:
         """See the base class. Only streams written to since they were last empty are looked at."""
         quic = self._tuned

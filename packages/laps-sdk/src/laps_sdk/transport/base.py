@@ -232,6 +232,14 @@ class Connection(ABC):
     def stats(self) -> ConnectionStats:
         """The figures as they stand."""
 
+    def unacknowledged(self) -> frozenset[int]:
+        """Unidirectional streams that were handed to QUIC, their end too, and have not all arrived.
+
+        As far as the backend can tell: nothing where it cannot. All of them are looked at, so ask
+        when it matters.
+        """
+        return frozenset()
+
     # B. Streams
 
     @abstractmethod

@@ -201,6 +201,10 @@ class QuicTransportConnection(Connection):
             dropped_datagrams=egress.datagrams.dropped,
         )
 
+    def unacknowledged(self) -> frozenset[int]:
+        """See :meth:`Connection.unacknowledged`."""
+        return self.engine.unacknowledged()
+
     # B. Streams
 
     def open_unidirectional(

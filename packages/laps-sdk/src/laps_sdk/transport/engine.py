@@ -176,6 +176,10 @@ class EngineConnection(ABC):
     def total_backlog(self) -> int:
         """The same over all streams and datagrams."""
 
+    def unacknowledged(self) -> frozenset[int]:
+        """See :meth:`Connection.unacknowledged`; nothing if the library does not tell."""
+        return frozenset()
+
     @abstractmethod
     def send_window(self) -> int:
         """About how many bytes the library would put into packets now.

@@ -13,8 +13,8 @@ class Plain(DirectFeed):
 
     __slots__ = ()
 
-    def _stream_head(self, priority: int, ttl_ms: int) -> bytes:
-        return f"stream {self._key} {priority} {ttl_ms}: ".encode()
+    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:
+        return f"stream {self._key} {priority} {ttl_ms}{'+' * continued}: ".encode()
 
     def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:
         return f"datagram {self._key} {priority} {ttl_ms}: ".encode()
@@ -28,7 +28,8 @@ def test_streams_have_a_header_and_a_deadline() -> None:
     stream.write(b"payload", True)
     assert egress.streams[0].data == b"stream 7 9 700: payload"
     feed.open_stream(100.0, priority=10, ttl_ms=700, deadline=100.2)
-    feed.open_stream(100.0, priority=10)
+    feed.open_stream(100.0, priority=10, continued=True)
+    assert egress.streams[2].data == b"stream 7 10 0+: "
     (first, second, third) = egress.asked
     assert first[1:] == (StreamCode.EXPIRED, 100.7)
     assert second[1:] == (StreamCode.EXPIRED, 100.2)

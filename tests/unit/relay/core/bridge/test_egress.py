@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.bridge.egress import FeedEgress, FetchOutlet, Outlet, alias_at, alias_of
+from laps_relay.core.interfaces import LinkedStream
 from laps_relay.core.plane.priority import publisher_priority, stream_priority
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
@@ -48,6 +49,17 @@ def test_the_first_write_tells_the_feed() -> None:
     assert stream.closed
     assert out.fin
     assert rig.egress.stream_of(out) is None
+
+
+def test_a_stream_that_goes_on_with_another_one_says_so() -> None:
+    rig = Rig()
+    for goes_on in (False, True):
+        stream = rig.egress.open_unidirectional(priority=URGENT)
+        assert isinstance(stream, LinkedStream)
+        if goes_on:
+            stream.goes_on()
+        stream.write(subgroup(D18, bodies(1)), True)
+    assert rig.feed.continued == [False, True]
 
 
 def test_a_stream_may_be_abandoned() -> None:

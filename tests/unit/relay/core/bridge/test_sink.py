@@ -5,7 +5,7 @@ from __future__ import annotations
 from laps_relay.core.bridge.egress import alias_of
 from laps_relay.core.bridge.sink import PlaneSink
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
-from laps_wire.peering.laps2 import DataHeader, DataKind
+from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader, DataKind
 from testkit.plane import D18, Net, bodies, subgroup
 
 KEY = 0xC000_0000_0000_0007
@@ -67,3 +67,16 @@ def test_what_is_not_of_its_track_is_thrown_away() -> None:
     assert rig.sink.misplaced == 6
     assert not rig.egress.streams
     assert not rig.egress.datagrams
+
+
+def test_a_stream_that_goes_on_is_not_the_beginning() -> None:
+    """The plane is told, also if the alias comes in pieces."""
+    rig = Rig()
+    rig.sink.stream_opened(100.0, 1, STREAM, subgroup(D18, bodies(2), alias=ALIAS), True)
+    went_on = STREAM._replace(flags=FLAG_CONTINUED)
+    behind = subgroup(D18, {2: b"x"}, alias=ALIAS, group=1)
+    rig.sink.stream_opened(100.0, 2, went_on, behind[:2], False)
+    rig.sink.stream_data(100.0, 2, behind[2:], True)
+    assert list(rig.egress.objects()) == [(0, 0), (0, 1)]
+    rig.net.wait(4.0)
+    assert list(rig.egress.objects()) == [(0, 0), (0, 1), (1, 2)]

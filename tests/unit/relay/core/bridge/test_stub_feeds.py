@@ -7,7 +7,7 @@ import pytest
 from laps_relay.core.bridge.stub_data import TrackFeed
 from laps_relay.core.bridge.stub_feeds import StubFeeds
 from laps_relay.core.network.forwarding import LOCAL
-from laps_wire.peering.laps2.data import decode_data_header
+from laps_wire.peering.laps2.data import FLAG_CONTINUED, decode_data_header
 from testkit.plane import D18, FakeEgress, FakeStream
 
 
@@ -32,6 +32,10 @@ def test_each_parent_gets_the_same_bytes() -> None:
     for egress in (one, two):
         data = bytes(egress.streams[0].data)
         assert data[decode_data_header(data).size :] == b"abcdef"
+    track.open_stream(1.0, priority=3, continued=True)
+    for egress in (one, two):
+        heads = [decode_data_header(stream.data) for stream in egress.streams]
+        assert [head.flags for head in heads] == [0, FLAG_CONTINUED]
     assert track.send_datagram(1.0, b"x", priority=3)
     assert len(one.datagrams) == len(two.datagrams) == 1
     assert feeds.gone(one.streams[0]) is None

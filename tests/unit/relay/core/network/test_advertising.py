@@ -9,7 +9,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.core.interfaces import Egress
+from laps_relay.core.interfaces import PeerEgress
 from laps_relay.core.network.advertising import Advertiser, send_split
 from laps_relay.core.network.floods import FloodTable
 from laps_relay.core.network.links import Link
@@ -89,7 +89,7 @@ def made(
         cast("FloodTable[Any, Any, Any]", announces),
         cast("FloodTable[Any, Any, Any]", subscribes),
     )
-    link = Link(3, cast("Egress", None), "laps-2", node=NodeId(9))
+    link = Link(3, cast("PeerEgress", None), "laps-2", node=NodeId(9))
     sent: list[Any] = []
     return advertiser, link, sent, sent.append
 

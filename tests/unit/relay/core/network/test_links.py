@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import cast
 
-from laps_relay.core.interfaces import Egress
+from laps_relay.core.interfaces import PeerEgress
 from laps_relay.core.network.links import Guest, Link, Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp
 
 A, B = NodeId(1), NodeId(2)
-NO_EGRESS = cast("Egress", None)
+NO_EGRESS = cast("PeerEgress", None)
 
 
 def link(links: Links, session: int, node: NodeId | None = None, *, control: bool = False) -> Link:

@@ -10,7 +10,7 @@ from laps_relay.core.peer_plane.flow import PRIORITIES
 from laps_relay.core.samples import Sample, Samples
 from laps_wire.errors import EncodeError
 from laps_wire.peering.errors import StreamCode
-from laps_wire.peering.laps2 import DataKind, split
+from laps_wire.peering.laps2 import FLAG_CONTINUED, FLAG_FETCH, DataKind, split
 from testkit.peer_plane import CONTEXT, KEY, Out, PeerNet
 from testkit.plane import D18, subgroup
 
@@ -61,6 +61,16 @@ def test_a_stream_goes_to_every_set(peers: int) -> None:
     counters = net.plane.counters()
     assert (counters.streams_in, counters.streams_out) == (1, peers)
     assert (counters.bytes_in, counters.bytes_out) == (1026, 1026 * peers)
+
+
+def test_a_stream_that_goes_on_has_a_flag() -> None:
+    net = PeerNet(peers=1)
+    feed = net.plane.open_feed(5, KEY, CONTEXT, 9, FLAG_FETCH)
+    net.plane.install(net.now, PLACE, [EgressSet(2, 42)], local=False)
+    for continued in (False, True, False):
+        feed.open_stream(net.now, priority=12, continued=continued).write(b"a", True)
+    both = FLAG_FETCH | FLAG_CONTINUED
+    assert [out.header.flags for out in outs(net)] == [FLAG_FETCH, both, FLAG_FETCH]
 
 
 def test_all_in_one_write() -> None:

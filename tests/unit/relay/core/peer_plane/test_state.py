@@ -131,6 +131,38 @@ def test_a_set_whose_bytes_wait_is_looked_at_again(linger: float, again: float) 
     assert net.plane.poll_notices() == [SetIdle(SET)]
 
 
+def test_a_set_whose_streams_have_not_arrived_is_not_withdrawn() -> None:
+    """What was lost is sent again, however long that takes; what is sent later is of other sets."""
+    net = PeerNet(peers=1)
+    net.send(head() + b"a", fin=True)
+    net.install(())
+    net.plane.retire(net.now, SET)
+    peer = net.peer[2]
+    peer.flying = {2, 6}
+    net.wait(10)
+    assert net.plane.poll_notices() == []
+    peer.flying = {6, 10}
+    net.wait(1)
+    assert net.plane.poll_notices() == []
+    peer.flying = {10, 14}
+    net.wait(1)
+    assert net.plane.poll_notices() == [SetIdle(SET)]
+
+
+def test_a_stream_that_begins_meanwhile_is_waited_for_too() -> None:
+    net = PeerNet(peers=1)
+    net.plane.retire(net.now, SET)
+    net.peer[2].flying = {2}
+    net.wait(2)
+    net.send(head() + b"a", fin=True)
+    net.peer[2].flying = {6}
+    net.wait(2)
+    assert net.plane.poll_notices() == []
+    net.peer[2].flying.clear()
+    net.wait(1)
+    assert net.plane.poll_notices() == [SetIdle(SET)]
+
+
 def test_a_set_on_which_a_stream_begins_while_it_lingers() -> None:
     net = PeerNet(peers=1)
     net.plane.retire(net.now, SET)

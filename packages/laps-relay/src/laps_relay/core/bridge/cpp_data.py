@@ -48,7 +48,7 @@ class CppFeed(DirectFeed):
         super().__init__(egress, key)
         self._sns_id = sns_id
 
-    def _stream_head(self, priority: int, ttl_ms: int) -> bytes:
+    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:  # noqa: ARG002 - no room there
         told = ttl_ms or DEFAULT_TTL_MS
         return encode_stream_header(StreamHeader(self._sns_id, self._key, priority, told))
 

@@ -29,7 +29,7 @@ class DirectFeed(ABC):
         self._key = key
 
     @abstractmethod
-    def _stream_head(self, priority: int, ttl_ms: int) -> bytes:
+    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:
         """What stands in front of a stream."""
 
     @abstractmethod
@@ -42,7 +42,13 @@ class DirectFeed(ABC):
         return Ingress(LOCAL, 0)
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         """Begin a stream: its header is written."""
         if deadline is None and ttl_ms:
@@ -53,7 +59,7 @@ class DirectFeed(ABC):
             drop_code=_EXPIRED if ttl_ms else _OVERLOADED,
             deadline=deadline,
         )
-        stream.write(self._stream_head(priority, ttl_ms))
+        stream.write(self._stream_head(priority, ttl_ms, continued=continued))
         return stream
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:

@@ -140,7 +140,13 @@ class FeedEgress:
         return FeedStream(self, priority, deadline)
 
     def begin(
-        self, stream: FeedStream, data: bytes, priority: int, deadline: float | None
+        self,
+        stream: FeedStream,
+        data: bytes,
+        priority: int,
+        deadline: float | None,
+        *,
+        continued: bool = False,
     ) -> OutStream | None:
         """Open the stream whose first bytes these are; None if nobody wants it any more."""
         alias = alias_at(data, self._draft)
@@ -155,6 +161,7 @@ class FeedEgress:
             priority=publisher_priority(priority),
             ttl_ms=outlet.ttl_ms,
             deadline=deadline,
+            continued=continued,
         )
         self._begun[out] = stream
         return out
@@ -206,16 +213,21 @@ class FeedEgress:
 
 
 class FeedStream:
-    """The :class:`~laps_relay.core.interfaces.OutStream` of one subgroup."""
+    """The :class:`~laps_relay.core.interfaces.LinkedStream` of one subgroup."""
 
-    __slots__ = ("_begun", "_deadline", "_egress", "_out", "_priority")
+    __slots__ = ("_begun", "_continued", "_deadline", "_egress", "_out", "_priority")
 
     def __init__(self, egress: FeedEgress, priority: int, deadline: float | None) -> None:
         self._egress = egress
         self._priority = priority
         self._deadline = deadline
         self._begun = False
+        self._continued = False
         self._out: OutStream | None = None
+
+    def goes_on(self) -> None:
+        """The other relays are told that its beginning is on another stream."""
+        self._continued = True
 
     @property
     def closed(self) -> bool:
@@ -231,7 +243,9 @@ class FeedStream:
         """Pass bytes on by reference."""
         if not self._begun:
             self._begun = True
-            self._out = self._egress.begin(self, data, self._priority, self._deadline)
+            self._out = self._egress.begin(
+                self, data, self._priority, self._deadline, continued=self._continued
+            )
         out = self._out
         if out is not None:
             out.write(data, fin)

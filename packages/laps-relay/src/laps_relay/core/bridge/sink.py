@@ -11,7 +11,7 @@ from laps_relay.core.bridge.egress import alias_at, alias_of
 from laps_relay.core.interfaces import ForwardingPlane
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.versions import Draft
-from laps_wire.peering.laps2 import DataHeader
+from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader
 
 __all__ = ["PlaneSink"]
 
@@ -25,7 +25,7 @@ class PlaneSink:
         self._plane = plane
         self._session = session
         self._draft = draft
-        self._begun: dict[int, tuple[int, bytes]] = {}
+        self._begun: dict[int, tuple[int, bool, bytes]] = {}
         """Streams whose alias is cut off: the alias that belongs there, and what came."""
         self.misplaced = 0
 
@@ -36,17 +36,22 @@ class PlaneSink:
         if header.payload_format != self._draft.value:
             self.misplaced += 1
             return
-        self._begin(now, stream, alias_of(header.track), data, fin)
+        continued = bool(header.flags & FLAG_CONTINUED)
+        self._begin(now, stream, alias_of(header.track), data, fin, continued=continued)
 
-    def _begin(self, now: float, stream: int, expected: int, data: bytes, fin: bool) -> None:
+    def _begin(
+        self, now: float, stream: int, expected: int, data: bytes, fin: bool, *, continued: bool
+    ) -> None:
         alias = alias_at(data, self._draft)
         if alias is None and not fin:
-            self._begun[stream] = (expected, data)
+            self._begun[stream] = (expected, continued, data)
         elif alias != expected:
             self.misplaced += 1
         else:
             kind = StreamKind.SUBGROUP
-            self._plane.stream_opened(now, self._session, stream, kind, data, fin)
+            self._plane.stream_opened(
+                now, self._session, stream, kind, data, fin, continued=continued
+            )
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
         """More of it."""
@@ -54,8 +59,8 @@ class PlaneSink:
         if begun is None:
             self._plane.stream_data(now, self._session, stream, data, fin)
         else:
-            expected, before = begun
-            self._begin(now, stream, expected, before + data, fin)
+            expected, continued, before = begun
+            self._begin(now, stream, expected, before + data, fin, continued=continued)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
         """It was abandoned, or its session ended."""

@@ -18,7 +18,13 @@ from laps_relay.core.interfaces import Egress
 from laps_relay.core.network.forwarding import DataSink
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode, UnknownKindError
-from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header, encode_data_header
+from laps_wire.peering.laps2 import (
+    FLAG_CONTINUED,
+    DataHeader,
+    DataKind,
+    decode_data_header,
+    encode_data_header,
+)
 from laps_wire.peering.laps2.data import split
 
 __all__ = ["TrackFeed", "TrackStreams"]
@@ -35,15 +41,16 @@ class TrackFeed(DirectFeed):
         super().__init__(egress, key)
         self._context = context
 
-    def _stream_head(self, priority: int, ttl_ms: int) -> bytes:
-        return self._head(DataKind.STREAM, priority, ttl_ms)
+    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:
+        flags = FLAG_CONTINUED if continued else 0
+        return self._head(DataKind.STREAM, priority, ttl_ms, flags)
 
     def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:
         return self._head(DataKind.DATAGRAM, priority, ttl_ms)
 
-    def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
+    def _head(self, kind: DataKind, priority: int, ttl_ms: int, flags: int = 0) -> bytes:
         return encode_data_header(
-            DataHeader(kind, 0, self._key, self._context, priority, ttl_ms, DRAFT.value)
+            DataHeader(kind, 0, self._key, self._context, priority, ttl_ms, DRAFT.value, flags)
         )
 
 

@@ -80,11 +80,19 @@ class _TrackFeeds(Generic[P]):
         return Ingress(LOCAL, 0)
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         """Begin a stream to each."""
         parts = [
-            feed.open_stream(now, priority=priority, ttl_ms=ttl_ms, deadline=deadline)
+            feed.open_stream(
+                now, priority=priority, ttl_ms=ttl_ms, deadline=deadline, continued=continued
+            )
             for feed in self.feeds.values()
         ]
         return SplitStream(self._registry, parts)

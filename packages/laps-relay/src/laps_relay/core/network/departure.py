@@ -7,9 +7,9 @@
       |-------------------------------- limit ------------------------------------------> LATE
 
 "Under way" is what goes through the relay by its tables (peers have not withdrawn their sets), what
-it has begun to send, and what waits to be sent. The flight afterwards is for what peers sent before
-they heard of it, and for the last bytes, which a close would overtake. A relay that is late gives
-up what still waits, and says how much that is.
+it has begun to send, what waits to be sent, and what was sent and has not arrived. The flight
+afterwards is for what peers sent before they heard of it, and for the last bytes, which a close
+would overtake. A relay that is late gives up what still waits, and says how much that is.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_wire.peering.laps2 import DataHeader
 from laps_wire.peering.session import SnsStanding
 
@@ -141,9 +141,18 @@ class Feed(Protocol):
         """Its place in the FIB."""
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
-        """Begin a stream to all egress sets; with none of them what is written goes nowhere."""
+        """Begin a stream to all egress sets; with none of them what is written goes nowhere.
+
+        ``continued``: it goes on with one that was cut, and says so (laps-2, 7.2).
+        """
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
         """Send an object to all egress sets."""
@@ -154,7 +163,7 @@ class PeerForwarding(Protocol):
 
     # Sessions
 
-    def add_session(self, session: int, egress: Egress, hold: HoldData) -> None:
+    def add_session(self, session: int, egress: PeerEgress, hold: HoldData) -> None:
         """Data may come from and go to this session."""
 
     def remove_session(self, now: float, session: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_relay.core.network.early import EarlyData
 from laps_relay.core.network.interfaces import Dial
 from laps_relay.core.network.mixing import mixed
@@ -60,7 +60,7 @@ class Link:
     """One connection."""
 
     session: int
-    egress: Egress
+    egress: PeerEgress
     alpn: str
     dial: Dial | None = None
     node: NodeId | None = None

@@ -22,7 +22,7 @@ What whoever runs the relay orders (contacts, load, policy, plan, its end) is in
 
 from __future__ import annotations
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_relay.core.network import events
 from laps_relay.core.network.events import NetworkEvent
 from laps_relay.core.network.fetch_commands import FetchCommands
@@ -57,7 +57,7 @@ class NetworkRelay(FetchCommands):
         self,
         now: float,
         session: int,
-        egress: Egress,
+        egress: PeerEgress,
         *,
         role: Role,
         alpn: str,

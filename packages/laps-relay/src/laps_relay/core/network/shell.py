@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_relay.core.network.interfaces import Dial
 from laps_wire.peering.session import Role, Transmit
 
@@ -21,7 +21,7 @@ class PeerRelay(Protocol):
         self,
         now: float,
         session: int,
-        egress: Egress,
+        egress: PeerEgress,
         *,
         role: Role,
         alpn: str,

@@ -19,14 +19,14 @@ from laps_relay.core.peer_plane.datagrams import count, send
 from laps_relay.core.peer_plane.flow import Fan, Leg
 from laps_relay.core.peer_plane.probe import START, Probe, may_be_sampled
 from laps_relay.core.peer_plane.state import Entry, State
-from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
+from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader, DataKind, encode_data_header
 
 __all__ = ["FeedStream", "PlaneFeed"]
 
 _STREAM: Final = DataKind.STREAM
 _DATAGRAM: Final = DataKind.DATAGRAM
 _HEADS: Final = 64
-"""Headers of a feed that are kept, one for each priority and ttl that it uses."""
+"""Headers of a feed that are kept, one for each priority and ttl that it uses, and flag."""
 _LONGEST: Final = 8.0
 """The longest wait before a stream goes on that a peer has stopped, in seconds."""
 
@@ -150,14 +150,20 @@ class PlaneFeed:
         self.open: dict[FeedStream, None] = {}
         """Streams whose end was not written."""
         self._wait = state.patience
-        self._heads: dict[tuple[DataKind, int, int], bytes] = {}
+        self._heads: dict[tuple[DataKind, int, int, int], bytes] = {}
         self._head(_STREAM, 0, 0)  # what does not fit is the caller's fault, and seen now
 
     def open_stream(
-        self, now: float, *, priority: int, ttl_ms: int = 0, deadline: float | None = None
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
     ) -> OutStream:
         """Begin a stream to all egress sets of the moment."""
-        head = self._head(_STREAM, priority, ttl_ms)
+        head = self._head(_STREAM, priority, ttl_ms, FLAG_CONTINUED if continued else 0)
         stream = FeedStream(self, self._state, self._entry(), head)
         # Somebody has just been added to a set, and may hear of that behind this stream.
         stream.stale = self._state.outdated.when(self) is not None
@@ -220,14 +226,17 @@ class PlaneFeed:
             before = inf if bereft else max(stream.came for stream in due)
             self._state.notices.append(Outdated(self.ingress, before))
 
-    def _head(self, kind: DataKind, priority: int, ttl_ms: int) -> bytes:
+    def _head(self, kind: DataKind, priority: int, ttl_ms: int, flag: int = 0) -> bytes:
         """An encoded header; a publisher uses few."""
-        heads, key = self._heads, (kind, priority, ttl_ms)
+        heads, key = self._heads, (kind, priority, ttl_ms, flag)
         head = heads.get(key)
         if head is None:
             if len(heads) >= _HEADS:
                 heads.clear()
-            header = self._header._replace(kind=kind, priority=priority, ttl_ms=ttl_ms)
+            header = self._header
+            header = header._replace(
+                kind=kind, priority=priority, ttl_ms=ttl_ms, flags=header.flags | flag
+            )
             head = heads[key] = encode_data_header(header)
         return head
 

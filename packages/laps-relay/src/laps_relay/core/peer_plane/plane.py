@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_relay.core.network.forwarding import (
     LOCAL,
     DataSink,
@@ -69,7 +69,7 @@ class PeerPlane:
 
     # Sessions
 
-    def add_session(self, session: int, egress: Egress, hold: HoldData) -> None:
+    def add_session(self, session: int, egress: PeerEgress, hold: HoldData) -> None:
         """Data may come from and go to this session."""
         self._sessions[session] = Session(session, egress, hold)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from laps_relay.core.interfaces import Egress, OutStream
+from laps_relay.core.interfaces import OutStream, PeerEgress
 from laps_relay.core.network.forwarding import (
     DataSink,
     EgressSet,
@@ -42,7 +42,7 @@ _STOPPED: Final = 8192
 _FINISHED: Final = 2048
 """Finished streams of a session whose bytes may wait: more than an egress lets wait."""
 _LOOK: Final = 0.05
-"""How soon at the earliest a set is looked at again whose last bytes wait."""
+"""How soon at the earliest a set is looked at again whose last bytes have not arrived."""
 
 
 class Incoming(Protocol):
@@ -89,7 +89,7 @@ class Session:
         "targets",
     )
 
-    def __init__(self, number: int, egress: Egress, hold: HoldData) -> None:
+    def __init__(self, number: int, egress: PeerEgress, hold: HoldData) -> None:
         self.number = number
         self.egress = egress
         self.hold = hold
@@ -136,7 +136,7 @@ class Session:
 class Target:
     """One of our sets on a session."""
 
-    __slots__ = ("entries", "id_bytes", "lingers", "open", "retired", "session", "sns_id")
+    __slots__ = ("entries", "flying", "id_bytes", "lingers", "open", "retired", "session", "sns_id")
 
     def __init__(self, session: Session, sns_id: int) -> None:
         self.session = session
@@ -151,6 +151,9 @@ class Target:
         """Since when it is to be reported once it is idle."""
         self.lingers = False
         """Whether its timer was set when its last stream had ended."""
+        self.flying: frozenset[int] | None = None
+        """Streams that had ended and not arrived when all of its bytes were handed on; some may be
+        of other sets."""
 
     @property
     def egress_set(self) -> EgressSet:
@@ -158,11 +161,19 @@ class Target:
         return EgressSet(self.session.number, self.sns_id)
 
     def busy(self) -> bool:
-        """Whether bytes for it are still to be sent: a withdrawal must not overtake them."""
-        if self.open:
+        """Whether bytes for it have not arrived: a withdrawal must not overtake them.
+
+        They wait here, or were sent and may be lost: then they are sent again, however long that
+        takes (laps-2, 6.1).
+        """
+        session = self.session
+        if self.open or any(
+            each.sns_id == self.sns_id and out.queued > 0 for out, each in session.finished.items()
+        ):
             return True
-        finished = self.session.finished
-        return any(each.sns_id == self.sns_id and out.queued > 0 for out, each in finished.items())
+        flying = session.egress.unacknowledged()
+        self.flying = flying if self.flying is None else self.flying & flying
+        return bool(self.flying)
 
 
 class Entry:
@@ -287,6 +298,7 @@ class State:
 
     def rest(self, now: float | None, target: Target) -> None:
         """A set has no open stream: let it linger if it was retired, or forget it."""
+        target.flying = None
         if target.retired is not None:
             target.lingers = now is not None
             when = target.retired if now is None else now + self.linger

@@ -9,7 +9,8 @@ A relay that sends a subgroup to others may have to begin another stream for the
 joined, or the way has changed (laps-2, 7.2). It does so between two objects. The first stream ends
 with the first field of the next object's header: so its end is not that of the subgroup, and who
 receives both knows which object the second one begins with. They may come in any order. The second
-stands by while the first is under way, and the first waits for a while when it has ended.
+stands by while the first is under way, and the first waits for a while when it has ended. A second
+one that is there before the first waits as well (see ``early``): it says that it goes on.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from laps_relay.core.plane.coding import CANCELLED, Mark, cut_mark
 
 if TYPE_CHECKING:
     from laps_relay.core.plane.feed import Feed
+    from laps_relay.core.plane.group import Group
+    from laps_relay.core.plane.limits import PlaneLimits
+    from laps_relay.core.plane.receiver import Receiver
     from laps_relay.core.plane.standby import Standby
 
-__all__ = ["begin_anew", "give_up_waiting", "go_on", "wait_for"]
+__all__ = ["begin_anew", "give_up_waiting", "go_on", "is_under_way", "wait_for"]
 
 
 # Who sends
@@ -34,14 +38,16 @@ def begin_anew(now: float, feed: Feed, body: bytes, marks: list[Mark], fin: bool
     head, first, _ = marks[0]
     if first:
         feed.emit(now, body[:first], [], fin=False)
+    again: set[Receiver] = set()
     for out in renewing:
         if out.feed is feed:  # it may be gone meanwhile
+            again.add(out.receiver)
             out.stream.write(cut_mark(head, feed.last_id, out.receiver.draft), True)
             feed.leave(out)
             out.finish()
             feed.waiting.append(out.receiver)
     shifted = [(each, start - first, end - first) for each, start, end in marks]
-    feed.emit(now, body[first:], shifted, fin)
+    feed.emit(now, body[first:], shifted, fin, again)
 
 
 # Who receives
@@ -49,7 +55,7 @@ def begin_anew(now: float, feed: Feed, body: bytes, marks: list[Mark], fin: bool
 
 def wait_for(now: float, feed: Feed, object_id: int) -> None:
     """The stream of a subgroup was cut before this object: go on with the one that begins there."""
-    feed.awaited = object_id
+    feed.awaited, feed.cut_at = object_id, now
     state = feed.session.state
     state.timers.set(feed.unheard, now + state.limits.continued_time)
     for second in tuple(feed.standby):
@@ -73,8 +79,28 @@ def go_on(now: float, feed: Feed, second: Standby) -> bool:
     return True
 
 
+def is_under_way(now: float, group: Group, since: float, limits: PlaneLimits) -> bool:
+    """Whether what is waited for since then may only be slow: it is not the last of the old ones.
+
+    Relays send what is older first, so it stands behind what still comes of its group and of those
+    before it.
+    """
+    if now >= since + limits.continued_limit:
+        return False
+    recent = now - limits.continued_time
+    return any(
+        other.touched > recent
+        for other in group.track.groups.values()
+        if other.group_id <= group.group_id
+    )
+
+
 def give_up_waiting(now: float, feed: Feed) -> None:
-    """What was waited for did not come: go on with what there is, or end."""
+    """What was waited for did not come in time: go on with what there is, or end."""
+    state = feed.session.state
+    if is_under_way(now, feed.group, feed.cut_at, state.limits):
+        state.timers.set(feed.unheard, now + state.limits.continued_time)
+        return
     begun = [each for each in feed.standby if each.first_id is not None]
     if begun:
         nearest = min(begun, key=lambda each: each.first_id or 0)

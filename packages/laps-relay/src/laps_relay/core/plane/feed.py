@@ -18,9 +18,11 @@ The run is the same ``bytes`` for all of them. A second stream of the same subgr
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from laps_relay.core.interfaces import LinkedStream
 from laps_relay.core.plane.coding import (
     CANCELLED,
     INTERNAL_ERROR,
@@ -59,6 +61,7 @@ class Feed:
         "_taken_over",
         "_tally",
         "awaited",
+        "cut_at",
         "draft",
         "flows",
         "group",
@@ -124,6 +127,8 @@ class Feed:
         """Streams that end with this object, and whose receivers get another one for the rest."""
         self.awaited: int | None = None
         """It was cut: the object with which another stream goes on."""
+        self.cut_at = 0.0
+        """When that was."""
         group.feeds[subgroup_id] = self
 
     # Bytes that come
@@ -133,6 +138,7 @@ class Feed:
         marks: list[Mark] = []
         body, end = self.parser.scan(data, marks)
         draft, group, admit = self.draft, self.group, self.track.admit
+        group.touched = now
         fresh = [mark for mark in marks if admit(group, mark[0], draft)]
         if self._taken_over:
             fresh = self._in_time(fresh)
@@ -200,8 +206,18 @@ class Feed:
 
     # Bytes that go
 
-    def emit(self, now: float, body: bytes, marks: list[Mark], fin: bool) -> None:
-        """Hand a run on: to the cache, to those who are in, to those who come in."""
+    def emit(
+        self,
+        now: float,
+        body: bytes,
+        marks: list[Mark],
+        fin: bool,
+        again: AbstractSet[Receiver] = frozenset(),
+    ) -> None:
+        """Hand a run on: to the cache, to those who are in, to those who come in.
+
+        Those who come in ``again`` had another stream for what was before.
+        """
         if marks and self.renewing:
             begin_anew(now, self, body, marks, fin)
             return
@@ -222,7 +238,7 @@ class Feed:
                 out.wrote(now, len(run))
         if marks:
             if self.waiting:
-                self._let_in(now, body, marks, fin)
+                self._let_in(now, body, marks, fin, again)
             self.last_id = marks[-1][0].object_id
             if not self.objects and self.track.bounded:
                 self.track.check_done()  # a group that some do not want may have begun
@@ -282,7 +298,9 @@ class Feed:
             segment.append(body, marks)
             cache.grew(segment, len(marks))
 
-    def _let_in(self, now: float, body: bytes, marks: list[Mark], fin: bool) -> None:
+    def _let_in(
+        self, now: float, body: bytes, marks: list[Mark], fin: bool, again: AbstractSet[Receiver]
+    ) -> None:
         """Open streams to receivers that want an object which begins in this run."""
         group_id = self.header.group_id
         still: list[Receiver] = []
@@ -305,6 +323,8 @@ class Feed:
             out = receiver.open(self.header, self.subgroup_id, self.priority, whole=whole)
             if out is None:
                 continue
+            if receiver in again and isinstance(out.stream, LinkedStream):
+                out.stream.goes_on()
             out.objects_base = self.objects + index
             heads = sum(mark[2] - mark[1] for mark in marks[:index])
             out.payload_base = self.payload + marks[index][1] - heads
@@ -397,6 +417,7 @@ class Feed:
 
     def abandon(self, code: int = CANCELLED) -> None:
         """Take nothing more, and tell the receivers so."""
+        self.group.break_off(self.subgroup_id)
         for flow in self.flows.values():
             for out in tuple(flow.outs):
                 out.reset(mirrored_code(code, self.draft, out.receiver.draft))

@@ -9,6 +9,7 @@ from laps_relay.core.plane.segment import Segment
 from laps_wire.moqt.data.types import MalformedTrackError
 
 if TYPE_CHECKING:
+    from laps_relay.core.plane.early import Early
     from laps_relay.core.plane.feed import Feed
     from laps_relay.core.plane.receiver import Receiver
     from laps_relay.core.plane.track import Track
@@ -24,7 +25,9 @@ class Group:
     __slots__ = (
         "absent",
         "born",
+        "broken",
         "datagrams",
+        "early",
         "end_marked",
         "feeds",
         "final",
@@ -34,6 +37,7 @@ class Group:
         "refused",
         "seen",
         "segments",
+        "touched",
         "track",
     )
 
@@ -56,6 +60,12 @@ class Group:
         """The last object of each subgroup that ended with a FIN."""
         self.feeds: dict[int, Feed] = {}
         """Subgroups under way."""
+        self.early: dict[int, list[Early]] = {}
+        """Streams that go on with a subgroup whose beginning did not come yet."""
+        self.broken: dict[int, None] = {}
+        """Subgroups that were given up in their middle: nothing is to be waited for."""
+        self.touched = 0.0
+        """When something of it came last."""
         self.refused: dict[int, set[Receiver]] = {}
         """Who gets nothing more of a subgroup, because its stream was stopped or dropped."""
         self.datagrams: Segment | None = None
@@ -106,6 +116,12 @@ class Group:
                 f"subgroup {subgroup_id} of group {self.group_id} ends at object {object_id}"
                 f" and at {known}"
             )
+
+    def break_off(self, subgroup_id: int) -> None:
+        """A stream of a subgroup was abandoned."""
+        self.broken[subgroup_id] = None
+        if len(self.broken) > self.track.limits.id_ranges:
+            del self.broken[next(iter(self.broken))]
 
     def leave_out(self, start: int, end: int) -> None:
         """Objects from ``start`` to ``end`` do not exist."""

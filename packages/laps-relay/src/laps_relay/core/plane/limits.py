@@ -23,7 +23,12 @@ class PlaneLimits:
     continued_bytes: int = 4 * 1024 * 1024
     """The same of other relays, whose streams go on with a subgroup of which the rest is late."""
     continued_time: float = 3.0
-    """Seconds that a subgroup which was cut waits for the stream that goes on with it."""
+    """Seconds that a subgroup which was cut waits for the stream that goes on with it, and that one
+    for the beginning; as long again while something of groups that are not newer comes."""
+    continued_limit: float = 30.0
+    """Seconds that either waits in all."""
+    early_bytes: int = 16 * 1024 * 1024
+    """Bytes of one session that wait for the beginning of their subgroup."""
     group_records: int = 256
     """Groups of one track whose object ids are remembered, to know what came already."""
     id_ranges: int = 1024

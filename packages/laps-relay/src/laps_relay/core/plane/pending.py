@@ -3,7 +3,8 @@
 An alias is told on the control stream (SUBSCRIBE_OK, PUBLISH), and objects may come before it
 (moq-transport-16, 10.4.2)::
 
-    Opening  --header-->  alias known?  --yes-->  Feed, or Standby if the subgroup comes already
+    Opening  --header-->  alias known?  --yes-->  Feed, or Standby if the subgroup comes already,
+                              |                   or Early if its beginning does not       (early)
                               |  no
                               v
                            Waiting   bounded in streams, bytes and time; replayed at add_ingress
@@ -11,29 +12,27 @@ An alias is told on the control stream (SUBSCRIBE_OK, PUBLISH), and objects may 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from laps_relay.core.plane.coding import CANCELLED, MALFORMED_TRACK
-from laps_relay.core.plane.feed import Feed
+from laps_relay.core.plane.coding import CANCELLED
+from laps_relay.core.plane.early import Arrival, begin
 from laps_relay.core.plane.intake import Intake, Taking
 from laps_relay.core.plane.scan import RunParser
-from laps_relay.core.plane.standby import Standby
-from laps_relay.core.plane.state import Handler, Session, Source, State
+from laps_relay.core.plane.state import Session, Source, State
 from laps_relay.core.plane.track import Track
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.types import SubgroupHeader, TruncatedStreamError
 
-__all__ = ["Opening", "Pending", "Waiting", "begin", "begin_taking"]
+__all__ = ["Opening", "Pending", "Waiting", "begin_taking"]
 
 
 class Opening:
     """A subgroup stream whose header is not whole, or whose subgroup is not known yet."""
 
-    __slots__ = ("_header", "_parser", "_rest", "_session", "_stream_id")
+    __slots__ = ("_continued", "_header", "_parser", "_rest", "_session", "_stream_id")
 
-    def __init__(self, session: Session, stream_id: int) -> None:
+    def __init__(self, session: Session, stream_id: int, *, continued: bool = False) -> None:
         self._session = session
         self._stream_id = stream_id
+        self._continued = continued
         self._parser = RunParser(session.draft)
         self._header: SubgroupHeader | None = None
         self._rest = b""
@@ -67,7 +66,9 @@ class Opening:
                     raise TruncatedStreamError("FIN in the middle of a header") from None
                 return
         session, header = self._session, self._header
-        arrival = Arrival(session, self._stream_id, self._parser, header, subgroup_id)
+        arrival = Arrival(
+            session, self._stream_id, self._parser, header, subgroup_id, self._continued
+        )
         source = session.sources.get(header.track_alias)
         if source is not None:
             begin(now, arrival, source, self._rest, fin)
@@ -83,35 +84,6 @@ class Opening:
 
     def reset(self, now: float, code: int) -> None:
         """Nothing was forwarded yet."""
-
-
-class Arrival(NamedTuple):
-    """A stream whose header was read."""
-
-    session: Session
-    stream_id: int
-    parser: RunParser
-    header: SubgroupHeader
-    subgroup_id: int
-
-
-def begin(now: float, arrival: Arrival, source: Source, rest: bytes, fin: bool) -> None:
-    """Forward a stream whose track is known."""
-    session, stream_id, parser, header, subgroup_id = arrival
-    source.streams += 1
-    if source.track in session.malformed:
-        session.stop(stream_id, MALFORMED_TRACK)
-        return
-    group = source.track.group(header.group_id)
-    first = group.feeds.get(subgroup_id)
-    handler: Handler
-    if first is None:
-        handler = Feed(session, stream_id, parser, header, subgroup_id, group, source.priority)
-    else:
-        handler = Standby(session, stream_id, parser, header, first, source.priority)
-    session.streams[stream_id] = handler
-    if rest or fin:
-        handler.data(now, rest, fin)
 
 
 def begin_taking(now: float, arrival: Arrival, intake: Intake, rest: bytes, fin: bool) -> None:

@@ -302,14 +302,22 @@ class Plane(PlaneFigures):
     # Hot path
 
     def stream_opened(
-        self, now: float, session: int, stream_id: int, kind: StreamKind, data: bytes, fin: bool
+        self,
+        now: float,
+        session: int,
+        stream_id: int,
+        kind: StreamKind,
+        data: bytes,
+        fin: bool,
+        *,
+        continued: bool = False,
     ) -> None:
         """A data stream began."""
         sender = self._sessions.get(session)
         if sender is None:
             return
         if kind is StreamKind.SUBGROUP:
-            sender.streams[stream_id] = Opening(sender, stream_id)
+            sender.streams[stream_id] = Opening(sender, stream_id, continued=continued)
         elif kind is StreamKind.FETCH:
             sender.streams[stream_id] = self._fetches.opening(sender, stream_id)
         else:

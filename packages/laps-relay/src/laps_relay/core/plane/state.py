@@ -56,6 +56,13 @@ class Source:
     """Of objects that name none."""
     streams: int = 0
     """That began, to be compared with what PUBLISH_DONE says."""
+    since: tuple[int, int] | None = None
+    """The oldest subgroup, with its group before it, that came from its first object on."""
+
+    def began_with(self, group_id: int, subgroup_id: int) -> None:
+        """A subgroup comes from its first object on."""
+        if self.since is None or (group_id, subgroup_id) < self.since:
+            self.since = group_id, subgroup_id
 
 
 class State:
@@ -115,6 +122,7 @@ class Session:
 
     __slots__ = (
         "draft",
+        "early_bytes",
         "egress",
         "fetches",
         "finished",
@@ -155,6 +163,8 @@ class Session:
         """Aliases of tracks that the relay takes itself."""
         self.malformed: set[Track] = set()
         """Tracks that this session broke: nothing more of them is taken."""
+        self.early_bytes = 0
+        """What waits for the beginning of its subgroup."""
         self.pending = pending
         """What came with others."""
         self.outs: dict[OutStream, Owner] = {}

@@ -248,7 +248,8 @@ class Track:
             return
         # Some may still be needed: a few more are looked at, the next call finds the rest.
         for group in list(islice(self.groups.values(), over + 8)):
-            if over and not group.feeds and not group.segments and group is not newest:
+            needed = group.feeds or group.segments or group.early or group is newest
+            if over and not needed:
                 del self.groups[group.group_id]
                 over -= 1
 

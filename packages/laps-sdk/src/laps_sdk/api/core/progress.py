@@ -1,24 +1,30 @@
 """Which objects of a track have arrived, which have not, and which came twice.
 
 Objects of several groups and subgroups arrive side by side, so a number that is missing now may
-still be under way. A group is *settled* when none of its streams is open any more and either its
-end is known or a later group has begun::
+still be under way. A group is *over* when none of its streams is open any more and either its end
+is known or a later group has begun. Another stream of it may still come, for streams overtake each
+other: so it is *settled*, and what it lacks is a gap, when it has been over for ``late`` seconds::
 
-    group 7   0 1 2 . 4 5            settled: 3 is missing        -> Gap 7:3 .. 7:3
-    group 8   (never seen)           known when 9 is settled      -> Gap 8:0 .. 8:ANY
-    group 9   0 1 2 3                settled
+    group 7   0 1 2 . 4 5            over, then settled: 3 is missing   -> Gap 7:3 .. 7:3
+    group 8   (never seen)           known when 9 is over, told ``late`` -> Gap 8:0 .. 8:ANY
+    group 9   0 1 2 3                over
     group 10  0 1                    open
 
+What cannot come any more, because the connection or the subscription has ended, is told at once.
+What comes after it was told is late: it is new all the same, and counted.
+
 A publisher may say that numbers do not exist (PRIOR_GROUP_ID_GAP, PRIOR_OBJECT_ID_GAP, ranges in a
-fetch): those count as arrived. Only so many groups are remembered; the oldest is settled when there
-are more.
+fetch): those count as arrived. Only so many groups are remembered; when there are more the oldest
+is settled that lacks nothing, and one that does if there are far too many.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Final
 
 from laps_wire.moqt.structures import Location
@@ -27,6 +33,8 @@ __all__ = ["ANY_OBJECT", "Gap", "GapCause", "Progress"]
 
 ANY_OBJECT: Final = (1 << 62) - 1
 """In the last location of a gap: up to the end of the group, wherever that is."""
+_PATIENT: Final = 16
+"""How many times as many groups are remembered if they lack something that may still come."""
 
 
 class GapCause(Enum):
@@ -40,7 +48,10 @@ class GapCause(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Objects that did not arrive, both ends included."""
+    """Objects that did not arrive, both ends included.
+
+    It is told when they cannot come any more, or have not come for a while after they should have.
+    """
 
     first: Location
     last: Location
@@ -63,7 +74,7 @@ class Gap:
 class _Group:
     """One group: spans of ids that are accounted for, [first, last], ascending and apart."""
 
-    __slots__ = ("complete", "settled", "spans", "streams")
+    __slots__ = ("complete", "late", "settled", "spans", "streams")
 
     def __init__(self) -> None:
         self.spans: list[tuple[int, int]] = []
@@ -71,6 +82,9 @@ class _Group:
         self.complete = False
         """Whether its end is known."""
         self.settled = False
+        """Whether it was told what it lacks."""
+        self.late = False
+        """Whether it was told to be missing, and has come."""
 
     def add(self, first: int, last: int) -> bool:
         """Account for ids; False if all of them were known."""
@@ -96,20 +110,65 @@ class _Group:
         ]
 
 
+class _Skip:
+    """Groups that were jumped over."""
+
+    __slots__ = ("first", "last", "shown_by", "since")
+
+    def __init__(self, first: int, last: int, shown_by: int, since: float | None = None) -> None:
+        self.first = first
+        self.last = last
+        self.shown_by = shown_by
+        """The group that did it."""
+        self.since = since
+        """Since when that one, or one behind it, is over; None: it is not, or since the next look.
+        """
+
+    def without(self, first: int, last: int) -> list[_Skip]:
+        """What is left of it without these groups."""
+        if self.last < first or last < self.first:
+            return [self]
+        pieces = ((self.first, first - 1), (last + 1, self.last))
+        return [_Skip(low, high, self.shown_by, self.since) for low, high in pieces if low <= high]
+
+
 class Progress:
     """The bookkeeping of one subscription or fetch."""
 
-    __slots__ = ("_gaps", "_groups", "_held", "_max_groups", "_skipped", "largest")
+    __slots__ = (
+        "_gaps",
+        "_groups",
+        "_held",
+        "_late",
+        "_max_groups",
+        "_new",
+        "_over",
+        "_skipped",
+        "_told",
+        "due",
+        "largest",
+        "late",
+    )
 
-    def __init__(self, *, max_groups: int = 64) -> None:
+    def __init__(self, *, max_groups: int = 64, late: float = 0.0) -> None:
         self._max_groups = max_groups
+        self._late = late
         self._groups: dict[int, _Group] = {}
-        self._skipped: list[tuple[int, int, int]] = []
-        """Groups that were jumped over: first, last, and the one that showed it."""
+        self._skipped: list[_Skip] = []
+        self._over: dict[int, float | None] = {}
+        """Groups that are over and not settled, and since when; None: since the next look."""
+        self._new = False
+        """Whether something is over since the last look."""
+        self.due: float | None = None
+        """When :meth:`take_gaps` may have more even if nothing comes; None: it will not."""
+        self._told: deque[tuple[int, int]] = deque(maxlen=max_groups)
+        """Groups that were told to be missing: first, last."""
         self._gaps: list[Gap] = []
         self._held = False
         self.largest: Location | None = None
         """The largest location that arrived."""
+        self.late = 0
+        """Objects that arrived after they were told to be missing."""
 
     # What arrives
 
@@ -120,7 +179,10 @@ class Progress:
         """
         group_id, object_id = location
         group = self._open(group_id)
+        behind = group.late or (group.settled and group.spans[-1][1] > object_id)
         new = group.add(object_id, object_id)
+        if new and behind:
+            self.late += 1
         if object_gap:
             group.add(max(0, object_id - object_gap), object_id)
         if group_gap:
@@ -147,8 +209,9 @@ class Progress:
         if self._groups:
             newest = max(self._groups)
             if group_id > newest + 1:
-                self._skipped.append((newest + 1, group_id - 1, group_id))
+                self._skipped.append(_Skip(newest + 1, group_id - 1, group_id))
         group = self._groups[group_id] = _Group()
+        group.late = any(first <= group_id <= last for first, last in self._told)
         if len(self._groups) > 1 and group_id > min(self._groups):
             # A subscription may begin in the middle of its first group, not of later ones.
             group.spans.append((-1, -1))
@@ -157,22 +220,15 @@ class Progress:
         return group
 
     def _unskip(self, first: int, last: int) -> None:
-        left: list[tuple[int, int, int]] = []
-        for low, high, shown_by in self._skipped:
-            if high < first or last < low:
-                left.append((low, high, shown_by))
-                continue
-            if low < first:
-                left.append((low, first - 1, shown_by))
-            if last < high:
-                left.append((last + 1, high, shown_by))
-        self._skipped = left
+        if self._skipped:
+            self._skipped = [piece for skip in self._skipped for piece in skip.without(first, last)]
 
     # Streams
 
     def stream_opened(self, group_id: int) -> None:
         """A stream of a group began: the group is not settled before it ends."""
         self._open(group_id).streams += 1
+        self._over.pop(group_id, None)
 
     def stream_closed(self, group_id: int) -> None:
         """... and ended, in whatever way."""
@@ -182,11 +238,15 @@ class Progress:
             self._sweep()
 
     def streams_lost(self) -> None:
-        """The connection is gone, and with it every stream that was open."""
+        """The connection is gone, and with it every stream that was open: nothing is late."""
         for group in self._groups.values():
             group.streams = 0
         if self._groups:
             self._sweep()
+            self._over = dict.fromkeys(self._over, -inf)
+            self._new = True
+            for skip in self._skipped:
+                skip.since = -inf if self._is_shown(skip) else skip.since
 
     def complete(self, group_id: int, last: int | None = None) -> None:
         """The end of a group is known; ``last`` is its last object, if the end says so."""
@@ -201,43 +261,88 @@ class Progress:
     def hold(self) -> None:
         """What seems to be missing is being fetched: settle nothing until :meth:`release`."""
         self._held = True
+        self.due = None
 
     def release(self) -> None:
         """Undo :meth:`hold`."""
         self._held = False
+        self._new = True
         if self._groups:
             self._sweep()
 
-    def take_gaps(self) -> list[Gap]:
+    def take_gaps(self, now: float) -> list[Gap]:
         """Gaps that have become known; taken once."""
+        if not self._held and (self._new or (self.due is not None and self.due <= now)):
+            self._look(now)
         gaps, self._gaps = self._gaps, []
         return gaps
 
     def finish(self) -> None:
         """Nothing more will come: settle everything."""
+        for skip in self._skipped:
+            self._tell(skip)
+        self._skipped = []
         for group_id in sorted(self._groups):
             self._settle(group_id)
+
+    def _look(self, now: float) -> None:
+        """Settle what has been over for long enough, or lacks nothing."""
+        self._new = False
+        waiting: list[float] = []
+        left: list[_Skip] = []
+        for skip in self._skipped:
+            if skip.since is None and self._is_shown(skip):
+                skip.since = now
+            if skip.since is not None and skip.since + self._late <= now:
+                self._tell(skip)
+                continue
+            left.append(skip)
+            if skip.since is not None:
+                waiting.append(skip.since)
+        self._skipped = left
+        for group_id, known in sorted(self._over.items()):
+            self._over[group_id] = since = now if known is None else known
+            if since + self._late <= now or not self._groups[group_id].missing():
+                self._settle(group_id)
+            else:
+                waiting.append(since)
+        self.due = min(waiting) + self._late if waiting else None
+
+    def _is_shown(self, skip: _Skip) -> bool:
+        """Whether a group is over that came behind those that were jumped over."""
+        return any(
+            group_id >= skip.shown_by and (group.settled or group_id in self._over)
+            for group_id, group in self._groups.items()
+        )
+
+    def _tell(self, skip: _Skip) -> None:
+        self._told.append((skip.first, skip.last))
+        first, last = Location(skip.first, 0), Location(skip.last, ANY_OBJECT)
+        self._gaps.append(Gap(first=first, last=last))
 
     def _sweep(self) -> None:
         newest = max(self._groups)
         for group_id in sorted(self._groups):
             group = self._groups[group_id]
             over = not group.streams and (group.complete or group_id < newest)
-            if over and not group.settled and not self._held:
-                self._settle(group_id)
+            if over and not group.settled and group_id not in self._over:
+                self._over[group_id] = None
+                self._new = True
         while len(self._groups) > self._max_groups:
             oldest = min(self._groups)
+            if len(self._groups) <= _PATIENT * self._max_groups:
+                kept = (each for each in sorted(self._groups) if each not in self._over)
+                oldest = next(kept, oldest)
+            if oldest == newest:
+                return
             self._settle(oldest)
             del self._groups[oldest]
 
     def _settle(self, group_id: int) -> None:
+        self._over.pop(group_id, None)
         group = self._groups[group_id]
         if group.settled:
             return
         group.settled = True
-        skipped = [item for item in self._skipped if item[2] <= group_id]
-        self._skipped = [item for item in self._skipped if item[2] > group_id]
-        for low, high, _ in skipped:
-            self._gaps.append(Gap(first=Location(low, 0), last=Location(high, ANY_OBJECT)))
         for first, last in group.missing():
             self._gaps.append(Gap(first=Location(group_id, first), last=Location(group_id, last)))

@@ -21,6 +21,7 @@ from laps_wire.peering.laps2.codepoints import (
     SubscribeCode,
 )
 from laps_wire.peering.laps2.data import (
+    FLAG_CONTINUED,
     FLAG_FETCH,
     DataHeader,
     decode_data_header,
@@ -96,6 +97,7 @@ from laps_wire.peering.laps2.transcript import (
 
 __all__ = [
     "ALPN",
+    "FLAG_CONTINUED",
     "FLAG_FETCH",
     "NO_EVIDENCE",
     "NO_PARAMETERS",

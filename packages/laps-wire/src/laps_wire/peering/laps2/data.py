@@ -46,6 +46,7 @@ from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters
 from laps_wire.varint import ByteSource
 
 __all__ = [
+    "FLAG_CONTINUED",
     "FLAG_FETCH",
     "FLAG_OVERLAP",
     "SNS_ID_OFFSET",
@@ -67,6 +68,8 @@ FLAG_OVERLAP: Final = 0x1
 """The same object may come over another session too (make before break): remove duplicates."""
 FLAG_FETCH: Final = 0x2
 """The answer to a FETCH, whose ID is the data context."""
+FLAG_CONTINUED: Final = 0x4
+"""The stream goes on with a subgroup whose stream before was cut: its beginning is on another."""
 
 _HEADER: Final = struct.Struct(">BBBBIQII")
 _U32: Final = struct.Struct(">I")
