@@ -38,7 +38,7 @@ def sender(count: int, places: list[int], renewals: set[int], *, fin: bool = Tru
 
 def listener(limits: PlaneLimits | None = None) -> tuple[Net, int, list[int]]:
     """A plane that gets from another relay, and gives to two clients."""
-    net = Net(limits=limits or PlaneLimits())
+    net = Net(limits=limits or PlaneLimits(continued_time=3.0))
     peer = net.publisher(D18, alias=ALIAS, peering=True)
     return net, peer, [net.receiver(D18), net.receiver(D16)]
 
