@@ -109,6 +109,32 @@ async def test_a_via_that_is_stopped_waits_until_others_have_moved(tmp_path: Pat
         show.stop()
 
 
+@pytest.mark.quiet
+async def test_a_publisher_in_a_hurry_loses_nothing_when_the_via_in_use_drains(
+    tmp_path: Path,
+) -> None:
+    """It sends as fast as it can: on the old way everything waits, and the new way overtakes it."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        vias = [await net.relay("via", **PATIENT) for _ in range(2)]
+        left = await net.relay("edge", *vias, network={"dynamic": False})
+        right = await net.relay("edge", *vias, network={"dynamic": False})
+        await net.settled()
+        show = Show(group)
+        show.publish(left, per_group=7)
+        ear = show.listen(right)
+        await show.more(ear)
+        (used,) = left.sends_to()
+        (leaving,) = (via for via in vias if via.node == used)
+        begin = show.sent
+        show.hurried = begin + 1400
+        await until(lambda: max(ear.heard) > begin + 200)
+        await net.stop(leaving, drain=True)
+        await until(lambda: show.sent > show.hurried)
+        assert left.sends_to().isdisjoint({used})
+        await show.whole(ear)
+        show.stop()
+
+
 async def test_an_order_to_drain_is_told_to_peers(tmp_path: Path) -> None:
     """Nobody sends clients there any more, and its own have gone."""
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:

@@ -73,6 +73,20 @@ def test_a_stream_that_goes_on_has_a_flag() -> None:
     assert [out.header.flags for out in outs(net)] == [FLAG_FETCH, both, FLAG_FETCH]
 
 
+def test_what_goes_on_because_somebody_was_lost_is_not_waited_for() -> None:
+    net, feed = make(2)
+    first = feed.open_stream(net.now, priority=1)
+    first.write(b"a")
+    net.plane.remove_session(net.now, 2)
+    net.plane.outdate(net.now, PLACE)
+    assert len(net.plane.poll_notices()) == 1
+    first.write(b"", True)
+    for _ in range(2):
+        feed.open_stream(net.now, priority=1, continued=True).write(b"b", True)
+    flags = [out.header.flags for out in net.peer[3].streams]
+    assert flags == [0, 0, FLAG_CONTINUED]
+
+
 def test_all_in_one_write() -> None:
     net, feed = make()
     feed.open_stream(net.now, priority=0, deadline=7.0).write(b"all", True)

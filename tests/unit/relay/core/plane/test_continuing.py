@@ -38,7 +38,7 @@ def sender(count: int, places: list[int], renewals: set[int], *, fin: bool = Tru
 
 def listener(limits: PlaneLimits | None = None) -> tuple[Net, int, list[int]]:
     """A plane that gets from another relay, and gives to two clients."""
-    net = Net(limits=limits or PlaneLimits())
+    net = Net(limits=limits or PlaneLimits(continued_time=3.0))
     peer = net.publisher(D18, alias=ALIAS, peering=True)
     return net, peer, [net.receiver(D18), net.receiver(D16)]
 
@@ -132,6 +132,25 @@ def two_streams() -> tuple[bytes, bytes, bytes]:
     streams = pieces(sender(3, [64, 126], {0, 1}), 2)
     assert [fin for _, fin in streams] == [True] * 3
     return streams[0][0], streams[1][0], streams[2][0]
+
+
+def test_the_rest_is_waited_for_while_older_groups_still_come() -> None:
+    """The way that it takes is slow; newer groups say nothing of it, and there is an end."""
+    one, two, _ = two_streams()
+    limits = PlaneLimits(continued_time=3.0, continued_limit=10.0)
+    for group, seconds in ((1, 3.0), (0, 12.0)):
+        net, peer, (client, _) = listener(limits)
+        net.open(peer, one, fin=True)
+        other = subgroup(D18, bodies(9), alias=ALIAS, group=group, subgroup_id=7)
+        stream = net.open(peer, other[:5])
+        for index in range(5, 30):
+            net.more(peer, stream, other[index : index + 1])
+            net.wait(seconds / 25)
+            first = net.egress[client].streams[0]
+            if index < 29:
+                assert first.reset_code is None
+        assert first.reset_code == CANCELLED
+        net.open(peer, two, fin=True)
 
 
 def test_who_is_waited_for_too_long() -> None:

@@ -39,8 +39,8 @@ def parts(count: int, group: int = 5, *, objects: int | None = None) -> list[Fak
 class Side:
     """An s-relay's plane, which gets from other relays and gives to two clients."""
 
-    def __init__(self, limits: PlaneLimits | None = None, *, joined: bool = True) -> None:
-        self.net = Net(limits=limits or PlaneLimits())
+    def __init__(self, *, joined: bool = True, **limits: int) -> None:
+        self.net = Net(limits=PlaneLimits(continued_time=3.0, **limits))
         self.peer = self.net.publisher(D18, alias=ALIAS, peering=True)
         self.clients = [self.net.receiver(D18), self.net.receiver(D16)]
         if joined:  # it has had something from its first object on
@@ -166,7 +166,7 @@ def test_what_was_broken_off_has_no_beginning_any_more() -> None:
 
 
 def test_only_so_many_are_known_as_broken_off() -> None:
-    side = Side(PlaneLimits(id_ranges=2))
+    side = Side(id_ranges=2)
     for subgroup_id in (1, 2, 3):
         data = subgroup(D18, {subgroup_id: b"x"}, alias=ALIAS, group=5, subgroup_id=subgroup_id)
         side.net.reset(side.peer, side.net.open(side.peer, data))
@@ -193,7 +193,7 @@ def test_the_only_one_that_waits_is_reset() -> None:
 
 
 def test_only_so_much_waits() -> None:
-    side = Side(PlaneLimits(early_bytes=100))
+    side = Side(early_bytes=100)
     first, second, third = parts(3)
     side.take(second)
     assert side.heard() == []
@@ -227,7 +227,7 @@ def test_its_track_is_not_taken_any_more(fin: bool) -> None:
 
 
 def test_what_waits_keeps_its_group() -> None:
-    side = Side(PlaneLimits(group_records=1))
+    side = Side(group_records=1)
     first, second = parts(2)
     side.take(second)
     for group in (6, 7, 8):

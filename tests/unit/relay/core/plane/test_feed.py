@@ -444,7 +444,7 @@ def test_the_rest_does_not_come() -> None:
     peer = net.publisher(D18, peering=True)
     client = net.receiver(D18)
     net.send(peer, subgroup(D18, bodies(2)) + b"\0")
-    net.wait(3.0)
+    net.wait(net.limits.continued_time)
     assert net.egress[client].resets() == [1]
     assert net.plane._state.tracks[1].feeds() == []
     # Nor that of one which took over.
@@ -453,3 +453,23 @@ def test_the_rest_does_not_come() -> None:
     net.more(peer, first, b"\0", fin=True)
     net.wait(3.0)
     assert net.egress[client].resets() == [1, 1]
+
+
+def test_a_receiver_that_comes_in_again_hears_that_its_stream_goes_on() -> None:
+    """Others who come in then have no beginning to wait for."""
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    whole = subgroup(D18, bodies(2))
+    stream = net.open(one, whole[:-12])
+    late = net.receiver(D18, peering=True, start=(0, 1))
+    net.plane.renew_egress(Subscription(far, 0))
+    net.more(one, stream, whole[-12:], fin=True)
+    assert [each.continued for each in net.egress[far].streams] == [False, True]
+    assert [each.continued for each in net.egress[late].streams] == [False]
+
+
+def test_what_is_abandoned_is_not_waited_for() -> None:
+    net = Net()
+    one = net.publisher()
+    net.reset(one, net.open(one, subgroup(D16, bodies(1), subgroup_id=3)))
+    assert list(net.plane._state.tracks[1].groups[0].broken) == [3]

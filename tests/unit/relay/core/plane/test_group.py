@@ -98,3 +98,10 @@ def test_who_is_gone_is_refused_nothing() -> None:
     group.refused = {0: {one}, 1: {one, two}}
     group.forget(one)
     assert group.refused == {1: {two}}
+
+
+def test_only_so_many_subgroups_are_known_to_be_broken_off() -> None:
+    group = Group(Track(1, NAME, None, PlaneLimits(id_ranges=2), []), 5)
+    for subgroup_id in (1, 2, 1, 3):
+        group.break_off(subgroup_id)
+    assert list(group.broken) == [2, 3]

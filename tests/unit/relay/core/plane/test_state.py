@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from laps_relay.core.interfaces import CacheLimits, Subscription
 from laps_relay.core.plane.limits import PlaneLimits
-from laps_relay.core.plane.state import State
-from testkit.plane import D16, Net, bodies, subgroup
+from laps_relay.core.plane.state import Source, State
+from laps_relay.core.plane.track import Track
+from testkit.plane import D16, NAME, Net, bodies, subgroup
 
 
 def test_a_new_state_has_nothing() -> None:
@@ -39,3 +40,10 @@ def test_only_streams_that_are_open_are_stopped() -> None:
     session.stop(stream, 5)
     session.stop(stream, 5)
     assert net.egress[publisher].stopped == [(stream, 5)]
+
+
+def test_a_source_knows_the_oldest_subgroup_that_it_has_the_beginning_of() -> None:
+    source = Source(Track(1, NAME, None, PlaneLimits(), []), 128)
+    for place in ((5, 1), (6, 0), (5, 0), (5, 3)):
+        source.began_with(*place)
+    assert source.since == (5, 0)

@@ -150,9 +150,23 @@ def test_the_end_settles_everything() -> None:
 
 def test_only_so_many_groups_are_remembered() -> None:
     progress = Progress(max_groups=2)
-    progress.stream_opened(1)
-    note(progress, (1, 0), (1, 2), (2, 0), (3, 0))
+    for group in range(1, 33):
+        progress.stream_opened(group)
+        note(progress, (group, 0), (group, 2))
+    assert progress.take_gaps(NOW) == []
+    note(progress, (33, 0))
     assert progress.take_gaps(NOW) == [gap((1, 1), (1, 1))]
+
+
+def test_a_group_that_was_forgotten_lacks_nothing() -> None:
+    """Another stream of it comes: nobody knows what came before."""
+    progress = Progress(max_groups=2)
+    for group in (1, 2, 3, 6, 7, 8):
+        note(progress, (group, 0), (group, 1))
+        progress.take_gaps(NOW)
+    note(progress, (2, 5), (4, 3), (9, 0))
+    assert progress.take_gaps(NOW) == []
+    assert progress.late == 1  # 4 and 5 were told to be missing
 
 
 def test_a_gap_speaks() -> None:

@@ -137,7 +137,17 @@ class FeedStream(Fan):
 class PlaneFeed:
     """One data context of a local publisher; see ``core.network.forwarding.Feed``."""
 
-    __slots__ = ("_entries", "_header", "_heads", "_state", "_wait", "closed", "ingress", "open")
+    __slots__ = (
+        "_entries",
+        "_header",
+        "_heads",
+        "_lost",
+        "_state",
+        "_wait",
+        "closed",
+        "ingress",
+        "open",
+    )
 
     def __init__(
         self, state: State, entries: dict[int, Entry], number: int, header: DataHeader
@@ -150,6 +160,8 @@ class PlaneFeed:
         self.open: dict[FeedStream, None] = {}
         """Streams whose end was not written."""
         self._wait = state.patience
+        self._lost = 0
+        """Streams that were to go on because somebody was lost who had one of them."""
         self._heads: dict[tuple[DataKind, int, int, int], bytes] = {}
         self._head(_STREAM, 0, 0)  # what does not fit is the caller's fault, and seen now
 
@@ -163,6 +175,10 @@ class PlaneFeed:
         continued: bool = False,
     ) -> OutStream:
         """Begin a stream to all egress sets of the moment."""
+        if continued and self._lost:
+            # Somebody may never get what was before, and should not wait for it.
+            self._lost -= 1
+            continued = False
         head = self._head(_STREAM, priority, ttl_ms, FLAG_CONTINUED if continued else 0)
         stream = FeedStream(self, self._state, self._entry(), head)
         # Somebody has just been added to a set, and may hear of that behind this stream.
@@ -223,6 +239,7 @@ class PlaneFeed:
         for stream in due:
             stream.stale = stream.bereft = False
         if due:
+            self._lost = len(due) if bereft else 0
             before = inf if bereft else max(stream.came for stream in due)
             self._state.notices.append(Outdated(self.ingress, before))
 

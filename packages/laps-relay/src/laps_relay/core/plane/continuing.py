@@ -80,10 +80,9 @@ def go_on(now: float, feed: Feed, second: Standby) -> bool:
 
 
 def is_under_way(now: float, group: Group, since: float, limits: PlaneLimits) -> bool:
-    """Whether what is waited for since then may only be slow: it is not the last of the old ones.
+    """Whether what is waited for since then may only be slow.
 
-    Relays send what is older first, so it stands behind what still comes of its group and of those
-    before it.
+    What still comes of its group and of those before it stands before it in the queues.
     """
     if now >= since + limits.continued_limit:
         return False

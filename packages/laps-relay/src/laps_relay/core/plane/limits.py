@@ -22,7 +22,7 @@ class PlaneLimits:
     """Bytes of one subgroup kept from a second publisher, in case the first one gives up."""
     continued_bytes: int = 4 * 1024 * 1024
     """The same of other relays, whose streams go on with a subgroup of which the rest is late."""
-    continued_time: float = 3.0
+    continued_time: float = 10.0
     """Seconds that a subgroup which was cut waits for the stream that goes on with it, and that one
     for the beginning; as long again while something of groups that are not newer comes."""
     continued_limit: float = 30.0

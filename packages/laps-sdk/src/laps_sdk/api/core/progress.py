@@ -14,8 +14,8 @@ What cannot come any more, because the connection or the subscription has ended,
 What comes after it was told is late: it is new all the same, and counted.
 
 A publisher may say that numbers do not exist (PRIOR_GROUP_ID_GAP, PRIOR_OBJECT_ID_GAP, ranges in a
-fetch): those count as arrived. Only so many groups are remembered; when there are more the oldest
-is settled that lacks nothing, and one that does if there are far too many.
+fetch): those count as arrived. Only so many groups are remembered: those that are settled go first,
+and others only if there are far too many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["ANY_OBJECT", "Gap", "GapCause", "Progress"]
 ANY_OBJECT: Final = (1 << 62) - 1
 """In the last location of a gap: up to the end of the group, wherever that is."""
 _PATIENT: Final = 16
-"""How many times as many groups are remembered if they lack something that may still come."""
+"""How many times as many groups are remembered if something of them may still come."""
 
 
 class GapCause(Enum):
@@ -74,7 +74,7 @@ class Gap:
 class _Group:
     """One group: spans of ids that are accounted for, [first, last], ascending and apart."""
 
-    __slots__ = ("complete", "late", "settled", "spans", "streams")
+    __slots__ = ("complete", "lacks", "late", "settled", "spans", "streams")
 
     def __init__(self) -> None:
         self.spans: list[tuple[int, int]] = []
@@ -83,6 +83,8 @@ class _Group:
         """Whether its end is known."""
         self.settled = False
         """Whether it was told what it lacks."""
+        self.lacks = False
+        """Whether that was something."""
         self.late = False
         """Whether it was told to be missing, and has come."""
 
@@ -136,6 +138,7 @@ class Progress:
     """The bookkeeping of one subscription or fetch."""
 
     __slots__ = (
+        "_forgotten",
         "_gaps",
         "_groups",
         "_held",
@@ -163,6 +166,8 @@ class Progress:
         """When :meth:`take_gaps` may have more even if nothing comes; None: it will not."""
         self._told: deque[tuple[int, int]] = deque(maxlen=max_groups)
         """Groups that were told to be missing: first, last."""
+        self._forgotten = -1
+        """The newest group that was remembered and is not any more."""
         self._gaps: list[Gap] = []
         self._held = False
         self.largest: Location | None = None
@@ -179,7 +184,7 @@ class Progress:
         """
         group_id, object_id = location
         group = self._open(group_id)
-        behind = group.late or (group.settled and group.spans[-1][1] > object_id)
+        behind = group.late or (group.lacks and object_id < group.spans[-1][1])
         new = group.add(object_id, object_id)
         if new and behind:
             self.late += 1
@@ -212,6 +217,9 @@ class Progress:
                 self._skipped.append(_Skip(newest + 1, group_id - 1, group_id))
         group = self._groups[group_id] = _Group()
         group.late = any(first <= group_id <= last for first, last in self._told)
+        # What came of one that was forgotten is not known any more, so it lacks nothing.
+        skipped = any(skip.first <= group_id <= skip.last for skip in self._skipped)
+        group.settled = group_id <= self._forgotten and not skipped
         if len(self._groups) > 1 and group_id > min(self._groups):
             # A subscription may begin in the middle of its first group, not of later ones.
             group.spans.append((-1, -1))
@@ -329,13 +337,14 @@ class Progress:
                 self._over[group_id] = None
                 self._new = True
         while len(self._groups) > self._max_groups:
-            oldest = min(self._groups)
-            if len(self._groups) <= _PATIENT * self._max_groups:
-                kept = (each for each in sorted(self._groups) if each not in self._over)
-                oldest = next(kept, oldest)
+            settled = (each for each in sorted(self._groups) if self._groups[each].settled)
+            oldest = next(settled, newest)
+            if len(self._groups) > _PATIENT * self._max_groups:
+                oldest = min(self._groups)
             if oldest == newest:
                 return
             self._settle(oldest)
+            self._forgotten = max(self._forgotten, oldest)
             del self._groups[oldest]
 
     def _settle(self, group_id: int) -> None:
@@ -345,4 +354,5 @@ class Progress:
             return
         group.settled = True
         for first, last in group.missing():
+            group.lacks = True
             self._gaps.append(Gap(first=Location(group_id, first), last=Location(group_id, last)))
