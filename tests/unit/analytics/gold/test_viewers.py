@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -12,6 +14,7 @@ from laps_analytics.gold.qoe import qoe_region
 from laps_analytics.gold.silver import Silver, stored_type
 from laps_analytics.gold.usage import usage_tenant
 from laps_analytics.gold.viewers import viewers
+from laps_analytics.plan.viewers import COLUMNS, one_viewer
 from laps_wire.telemetry import ClientReport, Event
 from testkit.gold_world import DAYS, micros
 from unit.analytics.gold.lakes import silver_rows
@@ -53,14 +56,23 @@ REPORTS = [
 ]
 
 
+ZERO = micros(f"{DAY}T12:00:00")
+EVENTS = [
+    Event.of(body, relay="0.1:0.1", boot=1, seq=number, ts_us=ZERO + second * SECOND)
+    for number, (second, body) in enumerate(REPORTS, 1)
+]
+
+
+def event_columns(event: Event) -> tuple[Any, ...]:
+    """What the planner reads of a report."""
+    body = event.body
+    assert isinstance(body, ClientReport)
+    return event.ts_us, event.relay, event.boot, body.session_id, body.measured_by
+
+
 @pytest.fixture(scope="module")
 def silver(spark: SparkSession) -> Silver:
-    zero = micros(f"{DAY}T12:00:00")
-    events = [
-        Event.of(body, relay="0.1:0.1", boot=1, seq=number, ts_us=zero + second * SECOND)
-        for number, (second, body) in enumerate(REPORTS, 1)
-    ]
-    rows = silver_rows(events)["client.report"]
+    rows = silver_rows(EVENTS)["client.report"]
     schema = stored_type("client.report")
     frame = spark.createDataFrame(
         [tuple(row[name] for name in schema.fieldNames()) for row in rows], schema
@@ -69,9 +81,10 @@ def silver(spark: SparkSession) -> Silver:
 
 
 def test_nobody_is_there_twice(silver: Silver) -> None:
+    rows = viewers(silver, [DAY]).collect()
     found = sorted(
         (row.session_id, row.window_start.minute, row.measured_by or "", row.startup_ms)
-        for row in viewers(silver, [DAY]).collect()
+        for row in rows
     )
     assert found == [
         ("1", 0, "player", None),
@@ -81,6 +94,12 @@ def test_nobody_is_there_twice(silver: Silver) -> None:
         ("3", 0, "", 50),
         ("4", 0, "player", None),
     ]
+    # The planner, who has no Spark, goes by the same rule.
+    columns = zip(*(event_columns(event) for event in EVENTS), strict=True)
+    table = pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)))
+    planned = one_viewer(table).to_pylist()
+    told = Counter((row["session_id"], row["ts"], row["measured_by"]) for row in planned)
+    assert told == Counter((row.session_id, row.ts_us, row.measured_by) for row in rows)
 
 
 def test_what_a_region_gets_and_what_is_billed(silver: Silver) -> None:
