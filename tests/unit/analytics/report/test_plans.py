@@ -121,4 +121,6 @@ def test_words_of_relays_are_only_words() -> None:
     effect = {"part": "all", "metric": "wan", "change": 0.1, "verdict": "unclear",
               "first_version": 1, "last_version": 1}  # fmt: skip
     unclear = PlanStory(versions=[ended], effects=[effect])
-    assert "cannot be told from chance yet" in plans(Context.of(gold), unclear).words[1]
+    told = plans(Context.of(gold), unclear)
+    assert told.words[1] == "What version 1 moved cannot be told from chance yet."
+    assert "Time bars of the one version of plans" in told.pictures[0].svg
