@@ -13,7 +13,7 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.qoe import qoe_region
 from laps_analytics.gold.silver import Silver, stored_type
 from laps_analytics.gold.usage import usage_tenant
-from laps_analytics.gold.viewers import viewers
+from laps_analytics.gold.viewers import POSTED, viewers
 from laps_analytics.plan.viewers import COLUMNS, one_viewer
 from laps_wire.telemetry import ClientReport, Event
 from testkit.gold_world import DAYS, micros
@@ -53,12 +53,25 @@ REPORTS = [
     # Nobody but the relay, and before telemetry 1.4; and only the player.
     report(20, "3", None, startup_ms=50),
     report(20, "4", "player", stall_ms=10_000),
+    # One says to its relay who it is, and reports to a collector; of another no relay knows.
+    report(300, "5", "relay", player_session="aa", track="ff"),
+    report(305, "posted:x", "player", player_session="aa", latency_ms=70, startup_ms=9),
+    report(700, "posted:x", "player", player_session="aa", latency_ms=71),
+    report(300, "posted:y", "player", player_session="bb", latency_ms=72),
 ]
+COLLECTOR = "0.9:0.9"
 
 
 ZERO = micros(f"{DAY}T12:00:00")
 EVENTS = [
-    Event.of(body, relay="0.1:0.1", boot=1, seq=number, ts_us=ZERO + second * SECOND)
+    Event.of(
+        body,
+        relay=COLLECTOR if body.session_id.startswith(POSTED) else "0.1:0.1",
+        boot=1,
+        seq=number,
+        ts_us=ZERO + second * SECOND,
+        region=None if body.session_id.startswith(POSTED) else "eu",
+    )
     for number, (second, body) in enumerate(REPORTS, 1)
 ]
 
@@ -67,7 +80,8 @@ def event_columns(event: Event) -> tuple[Any, ...]:
     """What the planner reads of a report."""
     body = event.body
     assert isinstance(body, ClientReport)
-    return event.ts_us, event.relay, event.boot, body.session_id, body.measured_by
+    session = event.relay, event.boot, body.session_id
+    return event.ts_us, *session, body.measured_by, body.player_session, event.region, body.track
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +107,19 @@ def test_nobody_is_there_twice(silver: Silver) -> None:
         ("2", 1, "player", 400),
         ("3", 0, "", 50),
         ("4", 0, "player", None),
+        ("5", 5, "player", 9),
+        ("5", 11, "player", None),
+        ("posted:y", 5, "player", None),
+    ]
+    placed = {
+        row.event_seq: (row.relay, row.region, row.track)
+        for row in rows
+        if row.latency_ms in (70, 71, 72)
+    }
+    assert sorted(placed.values(), key=repr) == [
+        ("0.1:0.1", "eu", "ff"),
+        ("0.1:0.1", "eu", "ff"),
+        (COLLECTOR, None, None),
     ]
     # The planner, who has no Spark, goes by the same rule.
     columns = zip(*(event_columns(event) for event in EVENTS), strict=True)
@@ -104,11 +131,17 @@ def test_nobody_is_there_twice(silver: Silver) -> None:
 
 def test_what_a_region_gets_and_what_is_billed(silver: Silver) -> None:
     nothing = Dimensions()
-    first, second = sorted(
-        qoe_region(silver, [DAY], nothing).collect(), key=lambda row: row.window_start
+    first, second, *later = sorted(
+        qoe_region(silver, [DAY], nothing).collect(),
+        key=lambda row: (row.window_start, row.region),
     )
+    assert [(row.region, row.reports, row.sessions, row.latency_p95_ms) for row in later] == [
+        ("", 1, 1, 72),
+        ("eu", 1, 1, 70),
+        ("eu", 1, 1, 71),
+    ]
     assert (first.reports, first.sessions, first.startup_p95_ms) == (4, 4, 50)
     assert (first.latency_p95_ms, first.stall_ratio, first.gap_rate) == (900, 0.375, 10.5)
     assert (second.reports, second.sessions, second.startup_p95_ms) == (2, 2, 400)
     (usage,) = usage_tenant(silver, [DAY], nothing, now_us=1).collect()
-    assert (usage.watched_ms, usage.peak_sessions, usage.events) == (60_000, 3, 6)
+    assert (usage.watched_ms, usage.peak_sessions, usage.events) == (70_000, 3, 7)

@@ -17,7 +17,7 @@ from laps_analytics.plan.core.compose import TRIAL
 from laps_analytics.plan.core.lessons import Judged, Measured, Way
 from laps_analytics.plan.core.measure import Verdict, Window, witnessed
 from laps_analytics.plan.reading import by_partition, summed
-from laps_analytics.plan.viewers import COLUMNS, SESSION, one_viewer
+from laps_analytics.plan.viewers import COLUMNS, SESSION, is_posted, one_viewer
 from laps_wire.plan import Plan
 
 __all__ = ["Outcome", "Tried", "judged", "trials_of"]
@@ -167,10 +167,11 @@ def _read(
     tracks = pa.array(sorted({track for track, _ in number_of}))
     since = np.array([trial.since_us for trial in trials])
     first = f"{datetime.fromtimestamp((int(since.min()) - before_us) / 1e6, UTC):%Y-%m-%d}"
-    columns = (*COLUMNS, "region", "track", "latency_ms", "stall_ms", "window_ms")
+    columns = (*COLUMNS, "latency_ms", "stall_ms", "window_ms")
 
     def wanted(rows: pa.Table) -> pa.Table:
-        return rows.filter(pc.is_in(rows["track"], tracks))
+        # What was sent elsewhere may not know which track it is about: its relay does.
+        return rows.filter(pc.or_(pc.is_in(rows["track"], tracks), is_posted(rows)))
 
     def parts() -> Iterator[pa.Table]:
         for rows in by_partition(
