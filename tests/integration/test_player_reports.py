@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from laps_sdk import RequestRefusedError
-from laps_wire.reports import NAMESPACE, PlayerReport, encode_reports
+from laps_wire.reports import NAMESPACE, PlayerReport, encode_reports, hashed_id
 from testkit.logs import restored_logging
 from testkit.network_task import RunningRelay, network, until
-from testkit.reporting_viewers import Watched, counted, watch
+from testkit.reporting_viewers import NAME_KEY, Watched, counted, watch
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,13 @@ async def test_two_viewers_and_what_one_of_them_says(tmp_path: Path) -> None:
     assert {report.track for report in players} & {report.track for report in relays}
     assert {report.player_session for report in players}.isdisjoint({"alice", None})
     assert {report.content for report in players}.isdisjoint({"film of the week", None})
+    # What the relay writes of her has the same: by it, what she sends elsewhere is known.
+    key = NAME_KEY.encode()
+    ids = hashed_id(key, "alice"), hashed_id(key, "film of the week")
+    for mine in (players, [report for report in relays if report.session_id == player]):
+        assert {(report.player_session, report.content) for report in mine} == {ids}
+    others = [report for report in relays if report.session_id != player]
+    assert {(report.player_session, report.content) for report in others} == {(None, None)}
     written = "".join(path.read_text() for path in found.folder.glob("*.jsonl"))
     assert "alice" not in written
     assert "film of the week" not in written

@@ -56,9 +56,9 @@ class RunningRelay:
         lines = [json.loads(line) for line in self.out.getvalue().splitlines()]
         return [line for line in lines if line["event"] == words]
 
-    def connect(self, **options: Any) -> laps_sdk.Session:
+    def connect(self, path: str = "", **options: Any) -> laps_sdk.Session:
         options = {"pin": self.app.certificate.sha256, "timeout": LIMIT, **options}
-        return laps_sdk.connect(self.app.url, **options)
+        return laps_sdk.connect(f"{self.app.url}{path}", **options)
 
     def next_hop(self, other: RunningRelay) -> str | None:
         """Through whom data goes to another relay."""

@@ -28,6 +28,7 @@ __all__ = [
     "add_traffic",
     "make_lake",
     "observed_world",
+    "write_reports",
 ]
 
 END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
@@ -300,38 +301,51 @@ def add_traffic(lake: Lake, *, wan_after: float) -> None:
     _gold(lake, "traffic_1m", traffic)
 
 
-def add_reports(lake: Lake, tracks: Sequence[str], region: str, *, after_ms: int) -> None:
+def add_reports(
+    lake: Lake,
+    tracks: Sequence[str],
+    region: str,
+    *,
+    after_ms: int,
+    relays: Sequence[str] = ("0.1:0.1",),
+) -> None:
     """What viewers of some tracks reported in three weeks; in the last two days it was longer."""
+    rows = [
+        {
+            "ts": END - timedelta(hours=number + 1),
+            "relay": relay,
+            "region": region,
+            "session_id": str(viewer),
+            "track": track,
+            "latency_ms": 200 + number % 5 + (after_ms if number < 48 else 0),
+        }
+        for number in range(21 * 24)
+        for relay in relays
+        for viewer, track in enumerate((*tracks, "00000000000000aa"))
+    ]
+    write_reports(lake, rows)
+
+
+def write_reports(lake: Lake, reports: Sequence[Mapping[str, Any]]) -> None:
+    """Reports of viewers: what is not said is as usual."""
     kind = silver_type("client.report")
     schema = StructType(
         [*kind.fields, StructField("dt", StringType()), StructField("hour", StringType())]
     )
-    rows = []
-    for number in range(21 * 24):
-        at = END - timedelta(hours=number + 1)
-        for viewer, track in enumerate((*tracks, "00000000000000aa")):
-            values: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
-            values |= {
-                "event_id": f"0.1:0.1:1:{number}:{viewer}",
-                "relay": "0.1:0.1",
-                "boot": 1,
-                "event_seq": number,
-                "ts_us": int(at.timestamp()) * 1_000_000,
-                "ts": at,
-                "skew_us": 0,
-                "late": False,
-                "region": region,
-                "session_id": str(viewer),
-                "window_ms": 10_000,
-                "track": track,
-                "stalled": False,
-                "gaps": 0,
-                "latency_ms": 200 + number % 5 + (after_ms if number < 48 else 0),
-                # One file for each hour would be hundreds: all are in one.
-                "dt": f"{END:%Y-%m-%d}",
-                "hour": "00",
-            }
-            rows.append(values)
+    usual: dict[str, Any] = dict.fromkeys(field.name for field in schema.fields)
+    usual |= {"boot": 1, "skew_us": 0, "late": False, "window_ms": 10_000, "stalled": False}
+    # One file for each hour would be hundreds: all are in one.
+    usual |= {"gaps": 0, "dt": f"{END:%Y-%m-%d}", "hour": "00"}
+    rows = [
+        {
+            **usual,
+            "event_id": f"{report['relay']}:1:{number}",
+            "event_seq": number,
+            "ts_us": int(report["ts"].timestamp()) * 1_000_000,
+            **report,
+        }
+        for number, report in enumerate(reports)
+    ]
     write_rows(rows, schema, lake.table("silver/client_report"), partition_by=("dt", "hour"))
 
 

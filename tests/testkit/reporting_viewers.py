@@ -18,9 +18,12 @@ from laps_wire.telemetry import ClientReport, Event
 from testkit.network_task import RunningRelay, network, until
 from testkit.recorded_network import events_of
 
-__all__ = ["Watched", "counted", "watch"]
+__all__ = ["NAME_KEY", "Watched", "counted", "watch"]
 
-OBSERVE = {"sample_interval": "200ms", "reports": {"enabled": True}}
+NAME_KEY = "viewers"
+OBSERVE = {"sample_interval": "200ms", "reports": {"enabled": True}, "name_key": NAME_KEY}
+ALICE = "/?CMCD=sid%3D%22alice%22%2Ccid%3D%22film%20of%20the%20week%22"
+"""She says who she is when she connects, too."""
 
 
 @dataclass
@@ -94,7 +97,7 @@ async def watch(
         stop, ready = asyncio.Event(), [asyncio.Event(), asyncio.Event()]
         async with (
             relay.connect() as publisher,
-            relay.connect() as alice,
+            relay.connect(ALICE) as alice,
             relay.connect() as bob,
             asyncio.TaskGroup() as group,
         ):

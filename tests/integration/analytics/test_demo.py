@@ -89,6 +89,16 @@ def test_the_demo_leaves_what_it_names(made: Demo) -> None:
     assert "has no rows: either" not in (made.folder / "report.html").read_text()
 
 
+def test_the_report_after_the_plan_tells_what_became_of_it(made: Demo) -> None:
+    page = (made.folder / "report-after.html").read_text()
+    chapter = page[page.index('id="plans"') :]
+    chapter = chapter[: chapter.index("</section>")]
+    assert f"Plan {made.plan.id}, version 1, is in force at" in chapter
+    assert "0 refused it, and 0 let it expire" in chapter
+    assert "<img" in chapter or "<svg" in chapter
+    assert 'id="plans"' not in (made.folder / "report.html").read_text()
+
+
 def test_the_plan_does_not_lose(made: Demo) -> None:
     gains = {gain.what: gain for gain in made.gains}
     factor = gains["WAN bytes by what a copy for each region needs"]

@@ -18,10 +18,13 @@ from laps_wire.reports import (
     MAX_OBJECT,
     MAX_RECORDS,
     STATES,
+    Playback,
     PlayerReport,
     ReportError,
     decode_reports,
     encode_reports,
+    hashed_id,
+    playback_of,
 )
 from testkit.properties import check_bounded
 
@@ -274,3 +277,49 @@ def test_what_nobody_would_read_is_not_written(report: PlayerReport) -> None:
 def test_too_many_records_are_not_written() -> None:
     with pytest.raises(EncodeError, match="1 to 16"):
         encode_reports([PlayerReport(at_ms=1, session="s")] * 17)
+
+
+IDS = "sid%3D%226e2f%22%2Ccid%3D%22match-42%22"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (f"/moq?CMCD={IDS}", Playback("6e2f", "match-42")),
+        (f"?a=b&CMCD=br%3D5000%2C{IDS}%2Csu&c=d", Playback("6e2f", "match-42")),
+        ("/moq?CMCD=sid%3D%22a%20b+c%22", Playback("a b c", None)),
+        ("/moq?CMCD=cid%3D%22x%22", Playback(None, "x")),
+        ("/moq", Playback()),
+        ("", Playback()),
+        ("/CMCD=sid%3D%22a%22", Playback()),
+        ("/moq?CMCD=", Playback()),
+        ("/moq?CMCD=sid%3D6e2f", Playback()),
+        ("/moq?CMCD=sid%3D%22%22", Playback()),
+        ("/moq?CMCD=sid%3D%22a%22x", Playback()),
+        # What another key has in its quotes is not an id.
+        ("/moq?CMCD=nor%3D%22x%2Csid%3D%5C%22a%5C%22%22", Playback()),
+        ("/moq?CMCD=sid%3D%22a%22%2Csid%3D%22b%22", Playback()),
+        ("/moq?CMCD=sid%3D%22a%22&CMCD=sid%3D%22b%22", Playback()),
+        (f"/moq?CMCD=sid%3D%22{'a' * 64}%22", Playback("a" * 64, None)),
+        (f"/moq?CMCD=sid%3D%22{'a' * 65}%22%2Ccid%3D%22{'b' * 128}%22", Playback(None, "b" * 128)),
+        (f"/moq?CMCD={IDS}&" + "a" * 1024, Playback()),
+        (f"/moq?CMCD={IDS}" + "&a=b" * 16, Playback()),
+        ("/moq?CMCD=sid%3D%22%ff%22", Playback()),
+        ("/moq?CMCD=sid%3D%22%0a%22", Playback()),
+    ],
+)
+def test_ids_in_the_address_that_a_player_connects_to(path: str, found: Playback) -> None:
+    assert playback_of(path) == found
+
+
+@given(st.text(max_size=300))
+def test_any_path_has_ids_or_none(text: str) -> None:
+    for path in (text, f"/moq?CMCD={text}"):
+        found = playback_of(path)
+        assert found.session is None or 0 < len(found.session) <= 64
+        assert found.content is None or 0 < len(found.content) <= 128
+
+
+def test_an_id_is_hashed_with_a_key_of_any_length() -> None:
+    assert hashed_id(b"key", "6e2f") == "8c11deece57aa0dd"
+    assert hashed_id(b"other", "6e2f") != hashed_id(b"key", "6e2f") != hashed_id(b"key", "6e2e")

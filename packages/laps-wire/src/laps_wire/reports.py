@@ -12,14 +12,17 @@ values that no playback has. What the keys mean, and which are ours, is in ``doc
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from urllib.parse import parse_qs
 
 from laps_wire.errors import EncodeError, MalformedError
+from laps_wire.hashing import KeyedHasher
 from laps_wire.names import Namespace
 
 __all__ = [
@@ -34,10 +37,13 @@ __all__ = [
     "MAX_RECORDS",
     "NAMESPACE",
     "STATES",
+    "Playback",
     "PlayerReport",
     "ReportError",
     "decode_reports",
     "encode_reports",
+    "hashed_id",
+    "playback_of",
 ]
 
 NAMESPACE: Final = Namespace.of(b"laps", b"reports")
@@ -362,3 +368,47 @@ def _integer(digits: str) -> int:
     if len(digits) > 20:
         raise ReportError("a number that is too large")
     return int(digits)
+
+
+# Reports that go elsewhere
+
+
+class Playback(NamedTuple):
+    """What a player calls its playback, and what it plays; None: it does not say."""
+
+    session: str | None = None
+    content: str | None = None
+
+
+_IDS: Final = re.compile(r'(?:^|,)(sid|cid)="([ !#-\[\]-~]+)"(?=,|$)')
+_ID_LIMITS: Final = {"sid": 64, "cid": 128}
+_MAX_QUERY: Final = 1024
+
+
+def playback_of(path: str) -> Playback:
+    """The ids in the address that a player connects to: CMCD as an argument of its query.
+
+    ::
+
+        /moq?CMCD=sid%3D%226e2f%22%2Ccid%3D%22match-42%22        sid="6e2f",cid="match-42"
+
+    A player is not trusted: what is too long, said twice or not so written is not there.
+    """
+    _, mark, query = path.partition("?")
+    if not mark or "CMCD=" not in query or len(query) > _MAX_QUERY:
+        return Playback()
+    try:
+        said = parse_qs(query, max_num_fields=16, errors="strict").get("CMCD", [])
+    except ValueError:
+        return Playback()
+    found: dict[str, str | None] = {}
+    for name, value in _IDS.findall(",".join(said)):
+        fits = name not in found and len(value) <= _ID_LIMITS[name]
+        found[name] = value if fits else None
+    return Playback(found.get("sid"), found.get("cid"))
+
+
+def hashed_id(key: bytes | KeyedHasher, text: str) -> str:
+    """An id of a player as telemetry has it: 16 hex digits; ``key`` is the relays' ``name_key``."""
+    hasher = key if isinstance(key, KeyedHasher) else KeyedHasher(hashlib.blake2b(key).digest())
+    return hasher.end_check((b"player",), text.encode()).hex()[:16]

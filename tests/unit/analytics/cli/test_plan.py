@@ -25,6 +25,7 @@ from laps_analytics.gold.kept import keep
 from laps_analytics.lake import Lake
 from laps_analytics.plan.core.compose import TRIAL
 from laps_analytics.plan.core.explain import diff
+from laps_analytics.plan.remembered import remembered
 from laps_analytics.plan.signing import check_signature, read_key, read_plan, sign, write_plan
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
@@ -320,8 +321,13 @@ def test_what_if(place: Place) -> None:
 
 
 def test_files_that_do_not_fit(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs --lake"):
+    with pytest.raises(UsageError, match=r"needs --lake, --constraints, --key and --out$"):
         place.run("plan")
+    given = (*place.common, "--out", str(tmp_path / "x.json"))
+    with pytest.raises(UsageError, match=r"needs --key$"):
+        place.run("plan", *given)
+    with pytest.raises(UsageError, match=r"needs --key and --out$"):
+        place.run("plan", *place.common)
     with pytest.raises(OutputError, match="not overwritten"):
         place.run("plan", "keygen", place.path("key.pem"))
     with pytest.raises(OutputError, match="cannot be written"):
@@ -558,6 +564,74 @@ def test_trials_are_marked_and_judged_by_their_own_viewers(place: Place) -> None
     assert found["latency"]["change"] == pytest.approx(30, abs=4)
     assert found["stalls"]["word"] == "unclear"
     assert f"trial {entry.origin} > {entry.region} over {entry.via} worse" in place.run(*words)
+
+
+def test_what_a_trial_taught_decides_the_next_plan_and_is_told(place: Place) -> None:
+    root = place.root / "taught"
+    shutil.copytree(place.root / "lake", root)
+    (root / "trials.json").unlink(missing_ok=True)
+    (place.root / "free.toml").write_text(
+        "[class.silver]\nslack = 1.4\nextra_ms = 40\nlimit_ms = 250\n"
+        "[class.bronze]\nslack = 1.6\nextra_ms = 60\n",
+        encoding="ascii",
+    )
+    common = (
+        *("--lake", str(root), "--constraints", place.path("free.toml")),
+        *("--dimensions", place.path("d.toml")),
+    )
+
+    def plan(out: str, *more: str) -> Any:
+        key = ("--key", place.path("key.pem"), "--out", place.path(out), *OLD, "--no-simulate")
+        return place.json("plan", *common, *key, *more)
+
+    lake = Lake.open(root)
+    plan("t1.json", "--explore", "0.3")
+    tried = remembered(lake)
+    assert tried
+    assert all((item.first, item.last, item.judged) == (1, 1, None) for item in tried)
+    # The next version goes on with them, and no other begins that the share has no room for.
+    plan("t2.json", "--explore", "0.3", "--previous", place.path("t1.json"))
+    assert {item.way: item.last for item in remembered(lake)} == {item.way: 2 for item in tried}
+    trial = max(tried, key=lambda item: item.against_ms - item.predicted_ms)
+    way = trial.way
+    add_experience(lake, plan="laps", version=1, after_ms=0)
+    # One relay of five lies.
+    keys = [f"{key:016x}" for key in trial.tracks]
+    add_reports(lake, keys, way.region, after_ms=-60, relays=[f"0.1:0.{n}" for n in range(1, 5)])
+    add_reports(lake, keys, way.region, after_ms=+900, relays=("0.1:0.5",))
+    (said,) = (
+        item
+        for item in place.json("plan", "measure", place.path("t1.json"), "--lake", str(root))[
+            "trials"
+        ]
+        if item["kept"]
+    )
+    assert (said["origin"], said["region"], said["via"]) == (way.origin, way.region, way.via)
+    assert (said["latency"]["word"], said["latency"]["witnesses"]) == ("better", 5)
+    untaught, taught = place.plan("u.json"), plan("t3.json")
+    assert (untaught["lessons"], taught["lessons"]) == (0, 2)
+
+    def chosen(name: str) -> dict[int, tuple[str, str]]:
+        entries = read_plan(Path(place.path(name))).plan.entries
+        return {
+            key: (str(entry.via), entry.reason)
+            for entry in entries
+            if (str(entry.origin), entry.region) == (way.origin, way.region)
+            for key in entry.tracks or ()
+            if key in trial.tracks
+        }
+
+    for via, reason in chosen("t3.json").values():
+        assert via == way.via
+        assert "p50 142 ms behind live against 202 ms" in reason
+    assert {via for via, _ in chosen("u.json").values()} == {trial.instead} - {"direct"}
+    group = ("--group", way.region)
+    shown = place.run("explain", place.path("t3.json"), *common, *group)
+    assert "was made from this data" in shown
+    assert f"  {way.via}: tried on " in shown
+    assert "p50 142 ms behind live against 202 ms, counts as " in shown
+    before = place.run("explain", place.path("u.json"), *common, *group)
+    assert "was made from other data" in before
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int = 0) -> Path:

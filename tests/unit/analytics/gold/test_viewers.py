@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -11,7 +13,8 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.qoe import qoe_region
 from laps_analytics.gold.silver import Silver, stored_type
 from laps_analytics.gold.usage import usage_tenant
-from laps_analytics.gold.viewers import viewers
+from laps_analytics.gold.viewers import POSTED, viewers
+from laps_analytics.plan.viewers import COLUMNS, one_viewer
 from laps_wire.telemetry import ClientReport, Event
 from testkit.gold_world import DAYS, micros
 from unit.analytics.gold.lakes import silver_rows
@@ -50,17 +53,40 @@ REPORTS = [
     # Nobody but the relay, and before telemetry 1.4; and only the player.
     report(20, "3", None, startup_ms=50),
     report(20, "4", "player", stall_ms=10_000),
+    # One says to its relay who it is, and reports to a collector; of another no relay knows.
+    report(300, "5", "relay", player_session="aa", track="ff"),
+    report(305, "posted:x", "player", player_session="aa", latency_ms=70, startup_ms=9),
+    report(700, "posted:x", "player", player_session="aa", latency_ms=71),
+    report(300, "posted:y", "player", player_session="bb", latency_ms=72),
 ]
+COLLECTOR = "0.9:0.9"
+
+
+ZERO = micros(f"{DAY}T12:00:00")
+EVENTS = [
+    Event.of(
+        body,
+        relay=COLLECTOR if body.session_id.startswith(POSTED) else "0.1:0.1",
+        boot=1,
+        seq=number,
+        ts_us=ZERO + second * SECOND,
+        region=None if body.session_id.startswith(POSTED) else "eu",
+    )
+    for number, (second, body) in enumerate(REPORTS, 1)
+]
+
+
+def event_columns(event: Event) -> tuple[Any, ...]:
+    """What the planner reads of a report."""
+    body = event.body
+    assert isinstance(body, ClientReport)
+    session = event.relay, event.boot, body.session_id
+    return event.ts_us, *session, body.measured_by, body.player_session, event.region, body.track
 
 
 @pytest.fixture(scope="module")
 def silver(spark: SparkSession) -> Silver:
-    zero = micros(f"{DAY}T12:00:00")
-    events = [
-        Event.of(body, relay="0.1:0.1", boot=1, seq=number, ts_us=zero + second * SECOND)
-        for number, (second, body) in enumerate(REPORTS, 1)
-    ]
-    rows = silver_rows(events)["client.report"]
+    rows = silver_rows(EVENTS)["client.report"]
     schema = stored_type("client.report")
     frame = spark.createDataFrame(
         [tuple(row[name] for name in schema.fieldNames()) for row in rows], schema
@@ -69,9 +95,10 @@ def silver(spark: SparkSession) -> Silver:
 
 
 def test_nobody_is_there_twice(silver: Silver) -> None:
+    rows = viewers(silver, [DAY]).collect()
     found = sorted(
         (row.session_id, row.window_start.minute, row.measured_by or "", row.startup_ms)
-        for row in viewers(silver, [DAY]).collect()
+        for row in rows
     )
     assert found == [
         ("1", 0, "player", None),
@@ -80,16 +107,41 @@ def test_nobody_is_there_twice(silver: Silver) -> None:
         ("2", 1, "player", 400),
         ("3", 0, "", 50),
         ("4", 0, "player", None),
+        ("5", 5, "player", 9),
+        ("5", 11, "player", None),
+        ("posted:y", 5, "player", None),
     ]
+    placed = {
+        row.event_seq: (row.relay, row.region, row.track)
+        for row in rows
+        if row.latency_ms in (70, 71, 72)
+    }
+    assert sorted(placed.values(), key=repr) == [
+        ("0.1:0.1", "eu", "ff"),
+        ("0.1:0.1", "eu", "ff"),
+        (COLLECTOR, None, None),
+    ]
+    # The planner, who has no Spark, goes by the same rule.
+    columns = zip(*(event_columns(event) for event in EVENTS), strict=True)
+    table = pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)))
+    planned = one_viewer(table).to_pylist()
+    told = Counter((row["session_id"], row["ts"], row["measured_by"]) for row in planned)
+    assert told == Counter((row.session_id, row.ts_us, row.measured_by) for row in rows)
 
 
 def test_what_a_region_gets_and_what_is_billed(silver: Silver) -> None:
     nothing = Dimensions()
-    first, second = sorted(
-        qoe_region(silver, [DAY], nothing).collect(), key=lambda row: row.window_start
+    first, second, *later = sorted(
+        qoe_region(silver, [DAY], nothing).collect(),
+        key=lambda row: (row.window_start, row.region),
     )
+    assert [(row.region, row.reports, row.sessions, row.latency_p95_ms) for row in later] == [
+        ("", 1, 1, 72),
+        ("eu", 1, 1, 70),
+        ("eu", 1, 1, 71),
+    ]
     assert (first.reports, first.sessions, first.startup_p95_ms) == (4, 4, 50)
     assert (first.latency_p95_ms, first.stall_ratio, first.gap_rate) == (900, 0.375, 10.5)
     assert (second.reports, second.sessions, second.startup_p95_ms) == (2, 2, 400)
     (usage,) = usage_tenant(silver, [DAY], nothing, now_us=1).collect()
-    assert (usage.watched_ms, usage.peak_sessions, usage.events) == (60_000, 3, 6)
+    assert (usage.watched_ms, usage.peak_sessions, usage.events) == (70_000, 3, 7)

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
-from laps_analytics.cli.plan_story import story_of
 from laps_analytics.lake import Lake
+from laps_analytics.plan.history import story_of
 from laps_analytics.report.build import make_report
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.plans import PlanStory, plans
@@ -43,7 +43,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def chapter(lake: Lake) -> Section:
     gold = read_gold(lake)
-    return plans(Context.of(gold), story_of(lake, gold))
+    return plans(Context.of(gold), PlanStory(**story_of(lake, gold.span_us())))
 
 
 def test_the_chapter_in_words(lake: Lake) -> None:
@@ -101,7 +101,7 @@ def test_without_plans_it_says_so(tmp_path: Path) -> None:
     section = chapter(found)
     assert section.words == ("No relay has said anything of a plan in this time (policy.applied).",)
     assert section.tables == {}
-    assert story_of(found, Gold({})) == PlanStory()
+    assert PlanStory(**story_of(found, Gold({}).span_us())) == PlanStory()
 
 
 def test_words_of_relays_are_only_words() -> None:
@@ -121,4 +121,6 @@ def test_words_of_relays_are_only_words() -> None:
     effect = {"part": "all", "metric": "wan", "change": 0.1, "verdict": "unclear",
               "first_version": 1, "last_version": 1}  # fmt: skip
     unclear = PlanStory(versions=[ended], effects=[effect])
-    assert "cannot be told from chance yet" in plans(Context.of(gold), unclear).words[1]
+    told = plans(Context.of(gold), unclear)
+    assert told.words[1] == "What version 1 moved cannot be told from chance yet."
+    assert "Time bars of the one version of plans" in told.pictures[0].svg

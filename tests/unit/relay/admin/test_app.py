@@ -112,7 +112,7 @@ def test_pages() -> None:
 
 
 def test_orders() -> None:
-    view = FakeView()
+    view = filled()
     http = client(view)
     assert http.post("/v1/cache/purge", json={}).json() == {"bytes": 77}
     assert http.post("/v1/cache/purge", json={"track": str(TRACK)}).status_code == 200
@@ -138,6 +138,12 @@ def test_orders() -> None:
     assert (refused.status_code, refused.json()["detail"]) == (409, "the relay does not drain")
     assert http.post("/v1/redirect", json={"sessions": [3, 4]}).json() == {"sessions": 2}
     assert http.post("/v1/redirect", json={"share": 0.5}).json() == {"sessions": 4}
+    assert http.post("/v1/redirect", json={"sessions": []}).json() == {"sessions": 0}
+    gone = http.post("/v1/redirect", json={"sessions": [3, 99, 7]})
+    told = "no such session: 7, 99; nobody was told to go"
+    assert (gone.status_code, gone.json()["detail"]) == (404, told)
+    many = http.post("/v1/redirect", json={"sessions": [*range(100, 130)]}).json()["detail"]
+    assert many.endswith("118, 119 and 10 more; nobody was told to go")
     for strange in ({}, {"sessions": [1], "share": 0.5}):
         assert http.post("/v1/redirect", json=strange).status_code == 400
     misspelt = {"sessions": [1], "to": "moqt://b"}

@@ -13,7 +13,7 @@ from laps_relay.core.control.relay import EdgeRelay
 from laps_relay.core.reports import ReportDesk, ReportLimits
 from laps_relay.observe.names import Names
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
-from laps_wire.reports import PlayerReport, encode_reports
+from laps_wire.reports import PlayerReport, encode_reports, hashed_id
 from laps_wire.telemetry import Body, ClientReport, DeliverySample, HopStat
 from testkit.plane import D16, Net, bodies, subgroup
 from testkit.relay_views import connection_stats
@@ -47,6 +47,9 @@ class Relay:
     def track_numbers(self) -> list[int]:
         return [1]
 
+    def path_of(self, session: int) -> str:
+        return f"/moq?CMCD=sid%3D%22player-{session}%22"
+
 
 def made(path: Path, **options: Any) -> tuple[Net, Writer, Recording]:
     net, writer = Net(), Writer(path)
@@ -54,7 +57,7 @@ def made(path: Path, **options: Any) -> tuple[Net, Writer, Recording]:
     edge: EdgeRelay = relay
     clock = lambda: net.now  # noqa: E731 - the clock of the planes
     recording = Recording(
-        *(writer, edge, net.plane, Names(), lambda: None, clock),
+        *(writer, edge, net.plane, Names(b"key"), lambda: None, clock),
         **{"one_in": 1, "wall": lambda: 5000.0 + net.now, **options},
     )
     return net, writer, recording
@@ -67,6 +70,10 @@ async def test_a_window_and_what_is_left_at_the_end(tmp_path: Path) -> None:
     net.wait(2.0)
     await recording.record({viewer: connection_stats()})
     await recording.report(1.0)
+    (seen, _) = writer.bodies[-1]
+    assert isinstance(seen, ClientReport)
+    assert seen.player_session == hashed_id(b"key", f"player-{viewer}")
+    assert seen.content is None
     kinds = [type(body).__name__ for body, _ in writer.bodies]
     assert kinds == ["HopStat", "DeliverySample", "CacheStat", "ClientReport"]
     (hop, _), (sample, ago), *_ = writer.bodies

@@ -5,6 +5,7 @@ from laps_relay.core.plane.clients import ClientTraffic
 from laps_relay.core.reports import PlayerWindow
 from laps_relay.observe.clients import Reports, cache_stat, player_report
 from laps_sdk.transport.base import ConnectionStats
+from laps_wire.reports import Playback
 from laps_wire.telemetry import AGE_BOUNDS_MS, ClientReport
 from testkit.plane import NAME
 from testkit.relay_views import connection_stats
@@ -26,6 +27,15 @@ def test_what_an_edge_knows_of_a_client() -> None:
     (second,) = reports(memory, ClientTraffic(1, 3, None, None), sent=126_000)
     assert (second.gaps, second.startup_ms, second.track) == (3, None, None)
     assert second.bitrate_kbps == 1000
+
+
+def test_a_client_that_says_which_playback_it_is() -> None:
+    clients = [ClientTraffic(1, 0, None, None), ClientTraffic(2, 0, None, None)]
+    stats = {1: connection_stats(), 2: connection_stats()}
+    ids = {1: Playback("#me", "#film"), 2: Playback()}
+    one, two = Reports().records(1000, clients, stats, lambda _: "ab", ids.__getitem__)
+    assert (one.player_session, one.content, one.measured_by) == ("#me", "#film", "relay")
+    assert (two.player_session, two.content) == (None, None)
 
 
 def test_a_stop_while_more_is_waiting() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,14 +28,16 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.explain import diff
+from laps_analytics.plan.core.lessons import Way
 from laps_analytics.plan.core.measure import Verdict
 from laps_analytics.plan.core.revert import Part, gone_back, widest
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.following import Following, following
+from laps_analytics.plan.learning import learn, outcomes_of
 from laps_analytics.plan.measured import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
-from laps_analytics.plan.trials import judged, trials_of
-from laps_wire.plan import Plan, PlanEntry
+from laps_analytics.plan.trials import Outcome
+from laps_wire.plan import Plan
 
 __all__ = ["measure"]
 
@@ -107,6 +109,8 @@ def measure(  # noqa: PLR0917 - typer's options
     With --out, --key and --constraints the proposal is a plan: the next version, in which the
     regions and classes that got worse are as an earlier plan had them, or left to relays, and
     everything else stays. It is verified, simulated and signed as any plan; relays get it from you.
+
+    What is said of trials is kept in the lake: the next plans count on it for a week.
     """
     document = read_plan(plan).plan
     order = _order(
@@ -131,7 +135,8 @@ def measure(  # noqa: PLR0917 - typer's options
     found = before_and_after(place, at, counts=followed.hour)
     hours = hours_after(place, at)
     counted = sum(map(followed.hour, hours))
-    trials = _trials(place, document, followed if since is None else None)
+    trials = outcomes_of(place, document, followed if since is None else None)
+    learned = learn(place, document, trials)
     worse = worse_parts(found)
     parts = widest(worse)
     written = None if order is None or not parts else _go_back(order, parts)
@@ -154,7 +159,7 @@ def measure(  # noqa: PLR0917 - typer's options
             "revert": bool(worse),
             "worse": {str(part): metrics for part, metrics in worse.items()},
             "metrics": plain,
-            "trials": [_trial(entry, verdicts) for entry, verdicts in trials],
+            "trials": [_trial(item, learned) for item in trials],
             "written": written,
         }
         typer.echo(json.dumps(facts))
@@ -266,26 +271,18 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _trials(
-    lake: Lake, document: Plan, followed: Following | None
-) -> list[tuple[PlanEntry, dict[str, Verdict]]]:
-    """Trials are of one version, also where a series is judged."""
-    if not trials_of(document):
-        return []
-    own = followed or following(lake, document.id, document.version, document.version)
-    return judged(lake, document, own.since_us, counts=own.hour)
-
-
-def _trial(entry: PlanEntry, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+def _trial(outcome: Outcome, learned: Collection[Way]) -> dict[str, Any]:
+    way = outcome.way
     return {
-        "origin": str(entry.origin),
-        "region": entry.region,
-        "class": entry.scope,
-        "via": str(entry.via),
-        "tracks": len(entry.tracks or ()),
+        "origin": way.origin,
+        "region": way.region,
+        "class": way.scope,
+        "via": way.via,
+        "tracks": len(outcome.tracks),
+        "kept": way in learned,
         **{
             metric: {**asdict(verdict), "word": verdict.word} if verdict.pairs else None
-            for metric, verdict in verdicts.items()
+            for metric, verdict in outcome.verdicts.items()
         },
     }
 
@@ -307,7 +304,7 @@ def _line(what: str, whom: str, verdict: Verdict) -> str:
 def _tell(
     document: Plan,
     found: Found,
-    trials: Sequence[tuple[PlanEntry, Mapping[str, Verdict]]],
+    trials: Sequence[Outcome],
     worse: Mapping[Part, Sequence[str]],
     order: _Order | None,
     written: Mapping[str, Any] | None,
@@ -315,9 +312,10 @@ def _tell(
     for metric, by_part in found.items():
         for part, verdict in by_part.items():
             typer.echo(_line(metric, str(part), verdict))
-    for entry, verdicts in trials:
-        for metric, verdict in verdicts.items():
-            whom = f"trial {entry.origin} > {entry.region} over {entry.via}"
+    for outcome in trials:
+        way = outcome.way
+        for metric, verdict in outcome.verdicts.items():
+            whom = f"trial {way.origin} > {way.region} over {way.via}"
             typer.echo(_line(metric, whom, verdict))
     for line in proposals(document, worse):
         typer.echo(line)

@@ -17,6 +17,7 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.lessons import Lessons
 from laps_analytics.plan.core.verify import Violation
 from laps_analytics.plan.observed import (
     Observed,
@@ -27,6 +28,7 @@ from laps_analytics.plan.observed import (
     require_fresh,
 )
 from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
+from laps_analytics.plan.remembered import remembered
 from laps_analytics.plan.signing import public_pem
 from laps_wire.plan import SignedPlan
 
@@ -38,6 +40,8 @@ __all__ = [
     "Minutes",
     "Simulate",
     "assembled_from",
+    "lessons_from",
+    "listed",
     "play",
     "require_none",
 ]
@@ -102,6 +106,16 @@ def assembled_from(
     assembled = assemble(observed, settings, dimensions_for(place, dimensions), aside=aside)
     _require_classes(settings, assembled)
     return assembled
+
+
+def lessons_from(lake: Path, assembled: Assembled) -> Lessons:
+    """What trials have taught, as of the data that a plan is made from."""
+    return Lessons.at(assembled.until_us, remembered(Lake.open(lake)))
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a row, as people write them."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _require_known(lake: Lake, observed: Observed, settings: Settings) -> None:

@@ -7,7 +7,7 @@ plain, for whoever shows them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from laps_analytics.plan.following import following
 from laps_analytics.plan.measured import before_and_after, worse_parts
 from laps_analytics.plan.reading import batches
 
-__all__ = ["Answer", "Span", "answers_of", "effects_of", "spans_of"]
+__all__ = ["Answer", "Span", "answers_of", "effects_of", "spans_of", "story_of"]
 
 _COLUMNS: Final = ("ts", "event_seq", "relay", "plan_id", "plan_version", "outcome", "reason")
 
@@ -147,3 +147,35 @@ def effects_of(lake: Lake, spans: Sequence[Span]) -> tuple[list[dict[str, Any]],
                 }
                 rows.append(dict(row))
     return rows, [str(part) for part in open_]
+
+
+def story_of(lake: Lake, span_us: tuple[int, int] | None) -> dict[str, Any]:
+    """The plans of a time, in force then or answered by a relay: as the chapter of a report has it.
+
+    ``span_us`` is its begin and end; None if there is nothing to report on.
+    """
+    if span_us is None:
+        return {}
+    first, end = span_us
+    answers = answers_of(lake, until_us=end)
+    spans = spans_of(answers)
+    effects, back = effects_of(lake, spans)
+    told = [span for span in spans if span.now or (span.last_us or span.first_us) >= first]
+    return {
+        "versions": [_row(span) for span in told],
+        "answers": [asdict(item) for item in answers if item.at_us >= first],
+        "effects": effects,
+        "back": back,
+    }
+
+
+def _row(span: Span) -> dict[str, Any]:
+    return {
+        "plan": span.plan,
+        "version": span.version,
+        "first_us": span.first_us,
+        "last_us": span.last_us,
+        **{name: len(getattr(span, name)) for name in ("followed", "refused", "expired")},
+        "reverted": len(span.reverted),
+        "following": len(span.now),
+    }

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from laps_analytics.lake.table import DataFile, Table
 
-__all__ = ["batches", "between", "micros", "summed"]
+__all__ = ["batches", "between", "by_partition", "micros", "summed"]
 
 _ROWS: Final = 65_536
 """Of one batch."""
@@ -32,16 +32,43 @@ def batches(
 ) -> Iterator[pa.Table]:
     """Some columns of a table; those in ``times`` as microseconds since 1970."""
     for file in table.snapshot().files.values():
-        if where is not None and not where(file):
-            continue
-        for batch in pq.ParquetFile(table.root / file.path).iter_batches(
-            batch_size=_ROWS, columns=list(columns)
-        ):
-            found = pa.Table.from_batches([batch])
-            for name in times:
-                at = found.schema.get_field_index(name)
-                found = found.set_column(at, name, micros(found[name]))
-            yield found
+        if where is None or where(file):
+            yield from _rows(table, file, columns, times)
+
+
+def by_partition(
+    table: Table,
+    columns: Sequence[str],
+    *,
+    where: Callable[[DataFile], bool] | None = None,
+    times: Sequence[str] = (),
+    chosen: Callable[[pa.Table], pa.Table],
+) -> Iterator[pa.Table]:
+    """The same, with the rows that ``chosen`` leaves of all files of a partition together."""
+    files: dict[tuple[str, ...], list[DataFile]] = {}
+    for file in table.snapshot().files.values():
+        if where is None or where(file):
+            files.setdefault(tuple(file.partition.values()), []).append(file)
+    for part in files.values():
+        found = [chosen(rows) for file in part for rows in _rows(table, file, columns, times)]
+        if found:
+            yield pa.concat_tables(rows.select(columns) for rows in found)
+
+
+def _rows(
+    table: Table, file: DataFile, columns: Sequence[str], times: Sequence[str]
+) -> Iterator[pa.Table]:
+    for batch in pq.ParquetFile(table.root / file.path).iter_batches(
+        batch_size=_ROWS, columns=list(columns)
+    ):
+        found = pa.Table.from_batches([batch])
+        for name in set(columns) - set(found.column_names):
+            # Files of before a word was added to telemetry do not have it.
+            found = found.append_column(name, pa.nulls(found.num_rows, pa.string()))
+        for name in times:
+            at = found.schema.get_field_index(name)
+            found = found.set_column(at, name, micros(found[name]))
+        yield found
 
 
 def micros(column: Any) -> Any:

@@ -97,6 +97,17 @@ class Gold:
         clock = self.until()
         return None if clock is None else clock - days * _DAY
 
+    def span_us(self) -> tuple[int, int] | None:
+        """The time of the page in microseconds: to the end of its last day; None without rows.
+
+        What relays say may be newer than the newest row of gold, so the whole day counts.
+        """
+        clock, begin = self.until(), self.begin()
+        if clock is None or begin is None:
+            return None
+        last = clock.normalize() + _DAY
+        return int(begin.value // 1000), int(last.value // 1000)
+
     def recent(
         self,
         name: str,

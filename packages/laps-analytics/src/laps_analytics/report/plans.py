@@ -20,6 +20,8 @@ Rows = Sequence[Mapping[str, Any]]
 _HEAD: Final = ("plans", "Plans", "Which plan was in force, who followed it, and did it help?")
 _MOST: Final = 12
 """Versions that the picture shows."""
+_LABELS: Final = 0.4
+"""Inches that the labels of the time need."""
 _UNITS: Final = {"latency": " ms", "startup": " ms"}
 _NAMES: Final = {
     "latency": "latency (95th percentile)",
@@ -118,7 +120,9 @@ def _moved(story: PlanStory) -> str:
     if not whole:
         return "What it moved cannot be told yet: no hours before and after it are alike."
     first = whole[0]
-    span = f"versions {first['first_version']} to {first['last_version']}"
+    span = f"version {first['last_version']}"
+    if first["first_version"] != first["last_version"]:
+        span = f"versions {first['first_version']} to {first['last_version']}"
     if not clear:
         return f"What {span} moved cannot be told from chance yet."
     said = ", ".join(f"{_NAMES[row['metric']]} {_signed(row)} ({row['verdict']})" for row in clear)
@@ -143,6 +147,7 @@ def _proposed(story: PlanStory) -> str:
 
 def _picture(context: Context, versions: pd.DataFrame, answers: pd.DataFrame) -> Picture:
     shown = versions.tail(_MOST).reset_index(drop=True)
+    height = 1.7 + 0.34 * len(shown)
     row_of = {(row.plan, row.version): at for at, row in enumerate(shown.itertuples())}
     ends = [versions["first"].max(), versions["last"].max(), context.gold.until()]
     if len(answers):
@@ -188,10 +193,13 @@ def _picture(context: Context, versions: pd.DataFrame, answers: pd.DataFrame) ->
         axes.set_ylim(-0.7, len(shown) - 0.3)
         axes.axvline(end, color=FAINT, linestyle=":", linewidth=1)
         time_axis(axes)
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.12), ncols=5, borderaxespad=0)
+        # Below the labels of the time, however low the picture is.
+        below = -_LABELS / (height - 0.5)
+        axes.legend(loc="upper left", bbox_to_anchor=(0, below), ncols=5, borderaxespad=0)
 
+    count = f"the last {len(shown)} versions" if len(shown) > 1 else "the one version"
     alt = (
-        f"Time bars of the last {len(shown)} versions of plans, with marks where relays refused one"
-        " or let it expire; all are in the tables below."
+        f"Time bars of {count} of plans, with marks where relays refused one or let it expire; all"
+        " are in the tables below."
     )
-    return draw("plans", alt, paint, size=(10, 1.7 + 0.34 * len(shown)))
+    return draw("plans", alt, paint, size=(10, height))

@@ -29,11 +29,13 @@ from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.verify import verify
+from laps_analytics.plan.history import story_of
 from laps_analytics.plan.observed import doubted, gate_of, observe, require_fresh
 from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign, write_plan
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
 from laps_analytics.report.gold import read_gold
+from laps_analytics.report.plans import PlanStory
 from laps_analytics.world.gain import Gain, measure
 from laps_analytics.world.planned import Planned
 from laps_analytics.world.planning import settings_of
@@ -116,10 +118,13 @@ def run_demo(
 
     steps.begin("gain", "What the plan gained")
     gold = read_gold(lake)
-    write_page(
-        make_report(gold, title=f"A synthetic world, seed {seed}, with the plan", plan=plan),
-        folder / "report-after.html",
+    with_plan = make_report(
+        gold,
+        title=f"A synthetic world, seed {seed}, with the plan",
+        plan=plan,
+        story=PlanStory(**story_of(lake, gold.span_us())),
     )
+    write_page(with_plan, folder / "report-after.html")
     begin, end = setting.quiet()
     gains = measure(gold, (begin, end), (begin + _DAY_US, end + _DAY_US))
     (folder / "gain.csv").write_text(gains_csv(gains), encoding="utf-8")

@@ -43,6 +43,8 @@ from laps_wire.names import FullTrackName
 __all__ = ["make_app"]
 
 _STATIC: Final = Path(__file__).parent / "static"
+_SHOWN: Final = 20
+"""Numbers that an error names."""
 
 
 class PurgeRequest(BaseModel):
@@ -237,9 +239,15 @@ def _add_orders(app: FastAPI, view: RelayView) -> None:
 
     @app.post("/v1/redirect", tags=["orders"])
     async def redirect(order: RedirectRequest) -> Redirected:
-        """Send some clients to another relay; all others stay, and new ones are taken."""
+        """Send some clients to another relay; all others stay; 404 if there is no such session."""
         if (order.sessions is None) == (order.share is None):
             raise HTTPException(400, "give either sessions or share")
+        there = {row.session for row in view.sessions()} if order.sessions else set()
+        if unknown := sorted(set(order.sessions or ()) - there):
+            # Half an order would leave its sender to guess which half was done.
+            shown = ", ".join(map(str, unknown[:_SHOWN]))
+            more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+            raise HTTPException(404, f"no such session: {shown}{more}; nobody was told to go")
         told = view.redirect(order.sessions, order.share or 0.0, order.new_uri)
         return Redirected(sessions=told)
 

@@ -22,6 +22,7 @@ from laps_relay.observe.telemetry import TelemetryWriter
 from laps_relay.observe.traffic import NodeOf, Way, Ways
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.names import FullTrackName
+from laps_wire.reports import Playback, playback_of
 from laps_wire.telemetry import ClientReport, DeliverySample
 
 __all__ = ["Recording"]
@@ -144,7 +145,7 @@ class Recording:
         for sent_at, body in bodies:
             self._writer.put(body, ago=now - sent_at)
         clients = self._plane.take_clients()
-        reports = [*self._reports.records(window_ms, clients, connections, self._text)]
+        reports = [*self._reports.records(window_ms, clients, connections, self._text, self._ids)]
         if self._desk is not None:
             watched = {client.session: client.track for client in clients}
             for said in self._desk.take_windows(now):
@@ -159,6 +160,12 @@ class Recording:
             self._writer.put(cached)
         if network is not None:
             network.forget_nodes()
+
+    def _ids(self, session: int) -> Playback:
+        """What a player called itself when it connected, hashed."""
+        said = playback_of(self._relay.path_of(session))
+        hashed = [None if part is None else self._names.hashed_text(part) for part in said]
+        return Playback(*hashed)
 
     def _deliveries(
         self, zero: float, peer: NodeOf, guest: NodeOf

@@ -15,6 +15,7 @@ from laps_relay.core.plane.clients import ClientTraffic
 from laps_relay.core.reports import PlayerWindow
 from laps_sdk.transport.base import ConnectionStats
 from laps_wire.names import FullTrackName
+from laps_wire.reports import Playback
 from laps_wire.telemetry import CacheStat, ClientReport
 
 __all__ = ["Reports", "cache_stat", "player_report"]
@@ -33,8 +34,13 @@ class Reports:
         clients: Iterable[ClientTraffic],
         connections: Mapping[int, ConnectionStats],
         text: Callable[[FullTrackName], str],
+        ids: Callable[[int], Playback] = lambda _: Playback(),
     ) -> Iterator[ClientReport]:
-        """One report for each client that is subscribed to something."""
+        """One report for each client that is subscribed to something.
+
+        ``ids`` are what its player calls itself, hashed, if it said so when it connected: reports
+        that it sends elsewhere are known by them.
+        """
         before, self._before = self._before, {}
         for client in clients:
             stats = connections.get(client.session)
@@ -42,6 +48,7 @@ class Reports:
                 continue
             self._before[client.session] = stats.bytes_sent, stats.queued_bytes
             sent, waited = before.get(client.session, (0, 0))
+            playback = ids(client.session)
             stalled = waited > 0 and stats.queued_bytes > 0 and stats.bytes_sent == sent
             yield ClientReport(
                 session_id=str(client.session),
@@ -55,6 +62,8 @@ class Reports:
                     if window_ms and client.session in before
                     else None
                 ),
+                player_session=playback.session,
+                content=playback.content,
                 track=None if client.track is None else text(client.track),
                 measured_by="relay",
             )

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace
+from laps_wire.reports import hashed_id
 
 __all__ = ["Names"]
 
@@ -42,7 +43,7 @@ class Names:
 
     def hashed_text(self, text: str) -> str:
         """The same of an id that a player chose, such as that of its content."""
-        return self._hasher.end_check((b"player",), text.encode()).hex()[:16]
+        return hashed_id(self._hasher, text)
 
     def logged(self, name: FullTrackName | Namespace) -> str:
         """What a log line holds."""

@@ -268,7 +268,8 @@ class ClientReport:
     playback_rate: Annotated[float | None, Column("1 is real time [pr].")] = None
     state: Annotated[str | None, Column("State of the player [sta], as CMCD writes it.")] = None
     player_session: Annotated[
-        str | None, Column("Hash of the id of the playback [sid], never the id.")
+        str | None,
+        Column("Hash of the id of the playback [sid], never the id; of a relay, if it was told."),
     ] = None
     content: Annotated[str | None, Column("Hash of the content id [cid], never the id.")] = None
     track: Annotated[str | None, Column("Hash of the full track name, if it is about one.")] = None

@@ -36,6 +36,7 @@ from laps_wire.moqt.session.events import (
     RequestRejected,
     Terminated,
 )
+from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
@@ -102,9 +103,14 @@ def test_sessions_come_and_go(draft: Draft) -> None:
     net = EdgeNet()
     peer = net.connect(draft)
     assert [event.session for event in net.found(SessionOpened)] == [peer.id]
+    assert net.relay.path_of(peer.id) == net.relay.sessions()[0].info.path
+    named = net.connect(draft, options=SetupOptions(path="/moq?a=b"))
+    assert net.relay.path_of(named.id) == "/moq?a=b"
+    net.leave(named)
     net.leave(peer)
-    assert [event.session for event in net.found(SessionClosed)] == [peer.id]
+    assert [event.session for event in net.found(SessionClosed)] == [named.id, peer.id]
     assert net.relay.sessions() == []
+    assert net.relay.path_of(peer.id) == ""
     assert net.plane.sessions == {}
 
 

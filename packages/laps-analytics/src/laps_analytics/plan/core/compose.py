@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
-from laps_analytics.plan.core.explore import Exploring, explore, still_tried
+from laps_analytics.plan.core.explore import Exploring, explore, still_tried, trials_in
+from laps_analytics.plan.core.lessons import Lessons, Trial
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
 from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
 from laps_analytics.plan.core.revert import Part
-from laps_analytics.plan.core.rules import HOP_MS, Policy
+from laps_analytics.plan.core.rules import Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 
@@ -34,6 +35,8 @@ class Made:
     draft: Draft
     changed: int
     """Cells that differ from the plan in force."""
+    trials: Sequence[Trial] = ()
+    """What it tries."""
 
 
 def in_force(plan: Plan | None, network: Network) -> InForce:
@@ -57,10 +60,12 @@ def place(
     previous: Plan | None = None,
     hold: Collection[Part] = (),
     exploring: Exploring | None = None,
+    lessons: Lessons | None = None,
 ) -> tuple[Draft, set[int]]:
     """The Vias of all cells, and which cells differ from the plan before.
 
-    What is in a part to ``hold`` stays as the plan before has it.
+    What is in a part to ``hold`` stays as the plan before has it. ``lessons`` are what trials have
+    taught.
     """
     old = in_force(previous, network)
 
@@ -73,7 +78,7 @@ def place(
             for region, other in zip(regions, by_class, strict=True)
         )
 
-    made = draft(network, policy, aggregate(tracks, vias))
+    made = draft(network, policy, aggregate(tracks, vias), lessons)
     budget = None if previous is None else policy.hard.change_budget
     ledger = Ledger(made, old, budget, hold)
     keep_to_budget(made, ledger)
@@ -84,9 +89,10 @@ def place(
     return made, ledger.changed
 
 
-def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
+def snapshot_hash(network: Network, groups: Sequence[Group], lessons: Lessons | None = None) -> str:
     """What a plan is based on, as one hash."""
-    return hashlib.sha256(f"{network.digest()} {digest(groups)}".encode()).hexdigest()
+    parts = [network.digest(), digest(groups), "" if lessons is None else lessons.digest()]
+    return hashlib.sha256(" ".join(filter(None, parts)).encode()).hexdigest()
 
 
 def make(
@@ -101,9 +107,12 @@ def make(
     previous: Plan | None = None,
     hold: Collection[Part] = (),
     exploring: Exploring | None = None,
+    lessons: Lessons | None = None,
 ) -> Made:
     """Plan. Time is an argument; the same arguments give the same plan."""
-    made, changed = place(network, policy, tracks, previous, hold, exploring)
+    upon = None if previous is None else (previous.id, previous.version)
+    trying = None if exploring is None else replace(exploring, upon=upon)
+    made, changed = place(network, policy, tracks, previous, hold, trying, lessons)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
         (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
@@ -118,11 +127,12 @@ def make(
         version=version,
         made_us=now_us,
         expires_us=now_us + lifetime_us,
-        based_on=snapshot_hash(network, made.groups),
+        based_on=snapshot_hash(network, made.groups, lessons),
         constraints=policy.hard,
         entries=tuple(sorted(entries, key=lambda e: (e.origin, e.region, e.scope, e.tracks or ()))),
     )
-    return Made(plan=plan, draft=made, changed=len(changed))
+    trials = trials_in(made, (name, version), now_us, made.choices.lessons, upon)
+    return Made(plan=plan, draft=made, changed=len(changed), trials=trials)
 
 
 def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
@@ -130,9 +140,8 @@ def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
     group, via = made.groups[cell.group], made.via[number]
     network = made.network
     targets = [group.targets[member] for member in cell.members]
-    viewers = np.array([group.viewers[member] for member in cell.members], dtype=float)
-    direct = network.rtt_ms[group.origin, targets]
-    over = network.rtt_ms[group.origin, via] + network.rtt_ms[via, targets] + HOP_MS
+    viewers = made.viewers(number)
+    direct, over = made.over(number, DIRECT), made.over(number, via)
     star = float(network.price[group.origin, targets].sum())
     tree = float(network.price[group.origin, via] / sharing + network.price[via, targets].sum())
     back = made.second.get(number)
@@ -176,4 +185,7 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
         words.append("the budget of changes keeps it")
     elif next_best is not None:
         words.append(f"next best {made.network.nodes[next_best].id}")
+    way, lessons = made.way(number, made.via[number]), made.choices.lessons
+    if number not in made.trials and way in lessons.corrections and way in lessons.trials:
+        words.append(lessons.words(way))
     return "; ".join(words)

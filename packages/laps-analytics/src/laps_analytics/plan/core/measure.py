@@ -6,25 +6,31 @@ measured in the next, so minutes are no independent witnesses: the differences o
 count as one. The change is the median of the means of any two of them (Hodges and Lehmann), and its
 interval is that of the signed-rank test, which is exact for few and does not ask for normal noise.
 A plan is worse only if the whole interval is, and there are runs enough that it cannot be chance.
+
+Where relays are the witnesses, each is compared with itself, and of each hour the median over the
+relays counts. The interval reaches to what those say who stand beside the median: whichever one of
+them lies, what the median would be without the lie is between them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
-__all__ = ["Verdict", "Window", "matched"]
+__all__ = ["WITNESSES", "Verdict", "Window", "matched", "witnessed"]
 
 _NEAR: Final = 3
 """How many windows before each one after is compared with."""
 _DEMAND: Final = 0.3
 """How much demand of a pair may differ, as a share."""
 _HOUR_US: Final = 3_600_000_000
+WITNESSES: Final = 3
+"""Of fewer than so many the median is no defence against one that lies."""
 _EXACT: Final = 60
 """With more runs than this the sum of ranks is as good as normal."""
 
@@ -63,15 +69,22 @@ class Verdict:
     high: float
     level: float = 0.95
     """... and how sure that is."""
+    witnesses: int = 0
+    """Relays that were compared, each with itself; 0: what they say was put together."""
 
     @property
-    def word(self) -> str:
-        """better, worse, or unclear.
+    def enough(self) -> bool:
+        """Whether there are runs enough to tell anything from chance.
 
         If a plan did nothing, so many runs would all differ to one side by chance once in
         ``2 ** (runs - 1)`` times.
         """
-        if not self.runs or 2.0 ** (1 - self.runs) > 1 - self.level:
+        return self.runs > 0 and 2.0 ** (1 - self.runs) <= 1 - self.level
+
+    @property
+    def word(self) -> str:
+        """better, worse, or unclear."""
+        if not self.enough:
             return "unclear"
         if self.high < 0:
             return "better"
@@ -96,6 +109,47 @@ def matched(
     Windows of one block count once, and so do ``run`` blocks in a row: the cube root of their
     number if nobody says.
     """
+    return _verdict(_differences(before, after, block_us), level, run)
+
+
+def witnessed(
+    witnesses: Sequence[tuple[Sequence[Window], Sequence[Window]]], *, level: float = 0.95
+) -> Verdict:
+    """Compare the hours of each witness with its own before; of each hour the median counts.
+
+    The interval is as wide as one that lies could make it: of three or four witnesses one can keep
+    the others from teaching anything, of five it cannot even that. Hours of which fewer than
+    :data:`WITNESSES` say something are left out if there are as many.
+    """
+    by_hour: dict[int, list[float]] = {}
+    told = 0
+    for before, after in witnesses:
+        blocks = _differences(before, after, _HOUR_US)
+        told += bool(blocks)
+        for at, values in blocks.items():
+            by_hour.setdefault(at, []).append(float(np.median(values)))
+    least = min(told, WITNESSES)
+    hours = {at: sorted(values) for at, values in by_hour.items() if len(values) >= least}
+    middle = _verdict(hours, level, None)
+    if told < WITNESSES:
+        return replace(middle, pairs=len(hours), witnesses=told)
+    below = {at: [values[max(0, (len(values) - 1) // 2 - 1)]] for at, values in hours.items()}
+    above = {
+        at: [values[min(len(values) - 1, len(values) // 2 + 1)]] for at, values in hours.items()
+    }
+    return replace(
+        middle,
+        pairs=len(hours),
+        low=_verdict(below, level, None).low,
+        high=_verdict(above, level, None).high,
+        witnesses=told,
+    )
+
+
+def _differences(
+    before: Sequence[Window], after: Sequence[Window], block_us: int
+) -> dict[int, list[float]]:
+    """By block, what its windows differ from those before that are like them."""
     by_kind: dict[tuple[bool, int], list[Window]] = {}
     for window in before:
         by_kind.setdefault(window.kind, []).append(window)
@@ -110,6 +164,10 @@ def matched(
         if like:
             usual = float(np.median([other.value for other in like[:_NEAR]]))
             blocks.setdefault(window.start_us // block_us, []).append(window.value - usual)
+    return blocks
+
+
+def _verdict(blocks: Mapping[int, Sequence[float]], level: float, run: int | None) -> Verdict:
     if not blocks:
         nothing = float("nan")
         return Verdict(pairs=0, runs=0, change=nothing, low=nothing, high=nothing, level=level)

@@ -15,8 +15,9 @@ from typing import Final
 import numpy as np
 
 from laps_analytics.plan.core.demand import Cell, Group, cells
+from laps_analytics.plan.core.lessons import Lessons, Way
 from laps_analytics.plan.core.network import Floats, Network
-from laps_analytics.plan.core.rules import UNSERVED, CellTable, Choices, Policy
+from laps_analytics.plan.core.rules import HOP_MS, UNSERVED, CellTable, Choices, Policy
 
 __all__ = ["DIRECT", "GONE", "Draft", "InForce", "draft", "solve_group"]
 
@@ -68,6 +69,25 @@ class Draft:
         column = self.column(via)
         return float("inf") if column is None else float(self.tables[cell].cost[column])
 
+    def over(self, cell: int, via: int) -> Floats:
+        """Round trips to the targets of a cell over a Via, or directly, as predicted."""
+        found, rtt = self.cells[cell], self.network.rtt_ms
+        group = self.groups[found.group]
+        targets = [group.targets[member] for member in found.members]
+        direct: Floats = rtt[group.origin, targets]
+        return direct if via == DIRECT else rtt[group.origin, via] + rtt[via, targets] + HOP_MS
+
+    def viewers(self, cell: int) -> Floats:
+        """At each target of a cell."""
+        found = self.cells[cell]
+        group = self.groups[found.group]
+        return np.array([group.viewers[member] for member in found.members], dtype=float)
+
+    def way(self, cell: int, via: int) -> Way:
+        """A choice for a cell, as trials name it."""
+        found = self.cells[cell]
+        return self.choices.way(self.groups[found.group], found.region, via)
+
     def members(self, cell: int) -> int:
         """How many targets."""
         return len(self.cells[cell].members)
@@ -98,9 +118,11 @@ class Draft:
         return self.choices.star(self.groups[cell.group], cell)
 
 
-def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
+def draft(
+    network: Network, policy: Policy, groups: Sequence[Group], lessons: Lessons | None = None
+) -> Draft:
     """The best that each group could have if it were alone."""
-    choices = Choices(network, policy)
+    choices = Choices(network, policy, lessons)
     every = cells(network, groups)
     tables = [choices.cell(groups[cell.group], cell) for cell in every]
     via = [DIRECT] * len(every)

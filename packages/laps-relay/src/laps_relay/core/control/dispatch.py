@@ -137,6 +137,7 @@ class Dispatch:
         context = self._context
         client.tokens = event.tokens
         client.top_n = offered_top_n(event.options.unknown)
+        client.path = event.options.path or ""
         if not context.grants.setup(now, client):
             return
         client.ready = True

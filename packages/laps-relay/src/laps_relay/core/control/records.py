@@ -111,6 +111,8 @@ class Client:
     """We sent GOAWAY, and took back that it must leave."""
     top_n: int | None = None
     """What its SETUP said about Top-N."""
+    path: str = ""
+    """The path that its SETUP said, over raw QUIC."""
     grant: Grant | None = None
     requests: dict[int, Record] = field(default_factory=dict)
     feeds: dict[Source, None] = field(default_factory=dict)

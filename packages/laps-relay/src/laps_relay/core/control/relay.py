@@ -395,6 +395,11 @@ class EdgeRelay:
             for client in self._context.clients.values()
         ]
 
+    def path_of(self, session: int) -> str:
+        """The path, with its query, that a client connected to; empty if it is gone."""
+        client = self._context.clients.get(session)
+        return "" if client is None else client.path or client.info.path
+
     def track_numbers(self) -> list[int]:
         """Of all tracks, for those who read them in parts."""
         return list(self._context.tracks.by_number)
