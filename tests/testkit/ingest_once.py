@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,8 +36,10 @@ def _killer(step: str) -> Callable[[str], None]:
 
 
 def _watch(stage: Path) -> None:
+    # A file is written for longer than a millisecond; to look without a pause took a core from the
+    # JVM that it waits for.
     while not any(path.suffix == ".parquet" for path in stage.rglob("*")):
-        pass
+        time.sleep(0.001)
     _kill()
 
 
