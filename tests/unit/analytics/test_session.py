@@ -23,6 +23,10 @@ def test_a_session_counts_in_utc(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_operators_of_columns_are_not_asked_where_they_stand(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.python.sql.dataFrameDebugging.enabled") == "false"
+
+
 def test_a_cluster_and_a_connect_server_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         spark_session(SessionSettings(master="local[1]", remote="sc://127.0.0.1:1"))

@@ -46,6 +46,13 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.variant.inferShreddingSchema": "false",
 }
 
+_DRIVEN: Final[Mapping[str, str]] = {
+    # So that an error may name a line of Python, PySpark would ask the JVM several times more for
+    # each operator of a column: four times the CPU, and a build has thousands of operators.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings of a session whose driver is here; a Connect server has its own."""
+
 LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     # Its bars would stand between our lines.
@@ -169,7 +176,7 @@ def check_settings(chosen: SessionSettings) -> None:
 
 def _options(chosen: SessionSettings) -> dict[str, str]:
     """All settings of a session that is driven from here."""
-    options: dict[str, str] = {}
+    options = dict(_DRIVEN)
     master, is_ours = master_of(chosen, os.environ)
     if is_ours:
         options["spark.master"] = master
