@@ -86,8 +86,12 @@ class Plane(Section):
         "4MiB", "The same of a stream of another relay that goes on with it."
     )
     continued_time: Duration = key(
-        "3s", "A subgroup whose stream was cut waits so long for the one that goes on with it."
+        "10s",
+        "A subgroup whose stream was cut waits so long for the one that goes on with it, and that "
+        "one for the beginning; as long again while something of older groups comes.",
     )
+    continued_limit: Duration = key("30s", "How long either waits in all.")
+    early_bytes: Size = key("16MiB", "Of other relays, waiting for the beginning of a subgroup.")
 
 
 class Limits(Section):

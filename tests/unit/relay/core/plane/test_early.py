@@ -193,7 +193,7 @@ def test_the_only_one_that_waits_is_reset() -> None:
 
 
 def test_only_so_much_waits() -> None:
-    side = Side(early_bytes=100)
+    side = Side(early_bytes=600)
     first, second, third = parts(3)
     side.take(second)
     assert side.heard() == []

@@ -451,7 +451,7 @@ def test_the_rest_does_not_come() -> None:
     first = net.open(peer, subgroup(D18, bodies(1), group=1))
     net.send(peer, subgroup(D18, {1: b"one"}, group=1) + b"\0")
     net.more(peer, first, b"\0", fin=True)
-    net.wait(3.0)
+    net.wait(net.limits.continued_time)
     assert net.egress[client].resets() == [1, 1]
 
 

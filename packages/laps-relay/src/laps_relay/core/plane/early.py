@@ -16,7 +16,7 @@ not newer, the way that it takes is only slow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from laps_relay.core.plane.coding import CANCELLED, MALFORMED_TRACK
 from laps_relay.core.plane.continuing import is_under_way
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from laps_wire.moqt.data.types import SubgroupHeader
 
 __all__ = ["Arrival", "Early", "begin"]
+
+_COST: Final = 256
+"""What a stream that waits is counted as beyond its bytes, so that empty ones fill the room too."""
 
 
 class Arrival(NamedTuple):
@@ -103,8 +106,9 @@ class Early:
         self._group = group
         self._since = now
         self._chunks: list[bytes] = []
-        self._size = 0
+        self._size = _COST
         self._fin = False
+        arrival.session.early_bytes += _COST
         group.early.setdefault(arrival.subgroup_id, []).append(self)
         state = arrival.session.state
         state.timers.set(self.late, now + state.limits.continued_time)
