@@ -26,7 +26,7 @@ from laps_analytics.gold.links import link_quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.topology import topology_snapshot
-from laps_analytics.gold.traffic import rolled_up, traffic_1m
+from laps_analytics.gold.traffic import traffic_1m, traffic_longer
 from laps_analytics.lake import Lake, read_rows
 from laps_analytics.schema import table_name
 from laps_wire.telemetry import ClientReport
@@ -207,13 +207,13 @@ def test_histograms_with_other_bounds_add_up_in_a_longer_window(
     minutes = read_gold(spark, scene.lake, "traffic_1m", [DAYS[0]]).limit(3)
     few = F.expr("map(1.0D, 2L, double('infinity'), 5L)")
     same = minutes.withColumn("relay", F.lit("x")).withColumn("out_peer", F.lit(""))
-    hour = rolled_up(
+    hour = traffic_longer(
         same.withColumn("tenant", F.lit("")).withColumn("queue_counts", few), "traffic_1h"
     )
     (row,) = hour.select("queue_counts").collect()
     assert row[0] == {1.0: 6, float("inf"): 15}
     nothing = same.withColumn("queue_counts", F.lit(None).cast("map<double,bigint>"))
-    empty = rolled_up(nothing, "traffic_1h").where("queue_counts IS NOT NULL")
+    empty = traffic_longer(nothing, "traffic_1h").where("queue_counts IS NOT NULL")
     assert empty.isEmpty()
 
 
