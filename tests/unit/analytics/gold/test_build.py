@@ -82,13 +82,18 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
     late = replace(last, event_id=f"e0:1:{last.boot}:999999", body=body, tenant="acme")
     fill(copy, [late])
     before = rows_of(copy, "usage_tenant_day")
-    tables = ["traffic_1m", "qoe_region_1m", "usage_tenant_day"]
+    tables = ["traffic_1m", "traffic_1h", "qoe_region_1m", "qoe_region_1h", "usage_tenant_day"]
+    hours = rows_of(copy, "qoe_region_1h")
     done = build(spark, copy, dimensions=DIMENSIONS, tables=tables, now_us=STATED_US + 1)
     assert {item.table: item.days for item in done} == {
         "traffic_1m": (),
+        "traffic_1h": (),
         "qoe_region_1m": (DAYS[2],),
+        "qoe_region_1h": (DAYS[2],),
         "usage_tenant_day": (DAYS[2],),
     }
+    watched = [sum(r["watched_ms"] for r in some) for some in (hours, rows_of(copy, tables[3]))]
+    assert watched[1] - watched[0] == 4_000
     after = rows_of(copy, "usage_tenant_day")
     assert [row for row in after if row["version"] == 1] == before
     (new,) = [row for row in after if row["version"] > 1]
@@ -106,7 +111,7 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
         copy,
         [DAYS[2]],
         dimensions=DIMENSIONS,
-        tables=tables,
+        tables=["traffic_1m", "qoe_region_1m", "usage_tenant_day"],
         again=True,
         now_us=STATED_US + 2,
     )
