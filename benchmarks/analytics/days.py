@@ -165,8 +165,7 @@ class Bench:
         )
         built = sum(len(item.days) for item in made)
         self.steps.append({"step": name, **found, "built": built, "tables": tables})
-        print(json.dumps(self.steps[-1]), file=sys.stderr, flush=True)
-        return self.steps[-1]
+        return _told(self.steps[-1])
 
     def ask(self, question: str, text: str, name: str) -> dict[str, Any]:
         """A question, warm: views and all, as the command asks it."""
@@ -178,13 +177,17 @@ class Bench:
         rows: list[int] = []
         once()
         runs = [_measured(once) for _ in range(self.times)]
-        return {
-            "question": question,
-            "table": name,
-            "rows": rows[-1],
-            **{unit: statistics.median(run[unit] for run in runs) for unit in ("wall", "cpu")},
-            "wall_most": max(run["wall"] for run in runs),
-        }
+        medians = {unit: statistics.median(run[unit] for run in runs) for unit in ("wall", "cpu")}
+        most = max(run["wall"] for run in runs)
+        return _told(
+            {"question": question, "table": name, "rows": rows[-1], **medians, "wall_most": most}
+        )
+
+
+def _told(figures: dict[str, Any]) -> dict[str, Any]:
+    """Said at once: a run takes a while, and may be cut off."""
+    print(json.dumps(figures), file=sys.stderr, flush=True)
+    return figures
 
 
 def _measured(work: Callable[[], None]) -> dict[str, float]:
