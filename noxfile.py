@@ -130,7 +130,7 @@ def thorough(session: nox.Session) -> None:
 def analytics(session: nox.Session) -> None:
     """The long tests, a short chain on a cluster and over Connect; how fast a stream is."""
     session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]", *groups("analytics"))
-    session.run("pytest", "-q", "-m", "long", "tests/integration/analytics")
+    session.run("pytest", "-q", "-m", "long", "tests/integration/analytics", "tests/unit/analytics")
     session.run("python", "scripts/try_cluster.py", "--short", "local", "submit", "connect")
     session.chdir("benchmarks")
     session.run("python", "-m", "analytics.streaming", *session.posargs)
@@ -141,6 +141,14 @@ def cluster(session: nox.Session) -> None:
     """Ingest to plan, here, with --master, by spark-submit and over Connect: the same rows."""
     session.install(*WIRE, "-e", "packages/laps-analytics[all,connect]", *groups("analytics"))
     session.run("python", "scripts/try_cluster.py", *session.posargs)
+
+
+@nox.session(name="bench-days")
+def bench_days(session: nox.Session) -> None:
+    """What a day more costs beside a rebuild, and a month of answers; ``-- --rows 500k``."""
+    session.install(*WIRE, "-e", "packages/laps-analytics[all]", *groups("analytics"))
+    session.chdir("benchmarks")
+    session.run("python", "-m", "analytics.days", *session.posargs)
 
 
 @nox.session(name="bench-streaming")

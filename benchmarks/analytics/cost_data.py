@@ -1,13 +1,17 @@
 """Silver as a network of relays would fill it, written fast: nothing but numpy and pyarrow.
 
-Three of four rows are ``hop.stat``, the others ``quic.sample``. Two in a hundred are copies. One
-day, a partition for each hour, 40 relays in 8 regions. A track has a tree of seven relays and so
+Three of four rows are ``hop.stat``, the others ``quic.sample``; where viewers are wanted too, they
+take a quarter of all (``client.report``). Two in a hundred are copies. A partition for each hour of
+a day, 40 relays in 8 regions. A track has a tree of seven relays and so
 thirteen ways (see ``_TREE``), and each way writes a record every ten seconds as a relay does; more
 rows mean more tracks: 6 for a million rows, 66 for ten, 333 for fifty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,14 +22,18 @@ import pyarrow.parquet as pq
 
 from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
 
-__all__ = ["DAY", "lines", "silver"]
+__all__ = ["DAY", "SHARES", "VIEWERS_TOO", "lines", "silver"]
 
 DAY = "2026-11-17"
-START_US = 1_794_873_600_000_000
-"""Begin of that day."""
+SHARES = {"hop.stat": 0.75, "quic.sample": 0.25}
+"""Of all rows, by type."""
+VIEWERS_TOO = {"hop.stat": 0.5625, "quic.sample": 0.1875, "client.report": 0.25}
+"""The same with viewers."""
 DAY_US = 86_400_000_000
 RELAYS = 40
 CHUNK = 500_000
+_WINDOWS = DAY_US // 10_000_000
+"""Records of a way, or a viewer, in a day."""
 _BUCKETS = len(QUEUE_BOUNDS_MS) + 1
 
 Arrays = dict[str, Any]
@@ -56,9 +64,21 @@ def _numbers(random: np.random.Generator, count: int, first: int) -> np.ndarray[
     return seq
 
 
-def _envelope(seq: np.ndarray[Any, Any], relay: np.ndarray[Any, Any], total: int) -> Arrays:
+@dataclass(frozen=True, slots=True)
+class _Day:
+    """A day, and how many rows of a type it has."""
+
+    day: str
+    total: int
+
+    def times(self, seq: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        begin = datetime.fromisoformat(self.day).replace(tzinfo=UTC)
+        return int(begin.timestamp()) * 1_000_000 + seq * (DAY_US // self.total)
+
+
+def _envelope(seq: np.ndarray[Any, Any], relay: np.ndarray[Any, Any], day: _Day) -> Arrays:
     count = len(seq)
-    us = START_US + seq * (DAY_US // total)
+    us = day.times(seq)
     names = _names("r", relay)
     text = pa.compute.cast(pa.array(seq), pa.string())
     return {
@@ -81,16 +101,16 @@ def _seeded(seq: np.ndarray[Any, Any], salt: int, limit: int) -> np.ndarray[Any,
     return (mixed % np.uint64(limit)).astype(np.int64)
 
 
-def _hops(random: np.random.Generator, count: int, first: int, total: int) -> pa.Table:
+def _hops(random: np.random.Generator, count: int, first: int, day: _Day) -> pa.Table:
     seq = _numbers(random, count, first)
     # As many ways as make the rows of a day at one record in ten seconds each.
-    way = seq % max(1, total // (DAY_US // 10_000_000))
+    way = seq % max(1, day.total // _WINDOWS)
     track = way // len(_TREE)
     steps = _TREE[way % len(_TREE)]
     home = track * 7
     relay = (home + steps[:, 0]) % RELAYS
     origin, clients = steps[:, 1] == _NOBODY, steps[:, 2] == _NOBODY
-    base = _envelope(seq, relay, total)
+    base = _envelope(seq, relay, day)
     objects = 50 + _seeded(seq, 1, 100)
     size = 800 + _seeded(seq, 2, 700)
     drops = (_seeded(seq, 4, 50) == 0).astype(np.int64)
@@ -111,7 +131,7 @@ def _hops(random: np.random.Generator, count: int, first: int, total: int) -> pa
     ends = pa.array(np.concatenate([[0], np.cumsum(drops)]).astype(np.int32))
     lost = int(drops.sum())
     reasons = pa.MapArray.from_arrays(
-        ends, pa.array(["ttl"] * lost), pa.array(np.full(lost, 2, dtype=np.int64))
+        ends, pa.array(["ttl"] * lost, pa.string()), pa.array(np.full(lost, 2, dtype=np.int64))
     )
     none = pa.scalar(None, pa.string())
     peers = _names("r", (home + steps[:, 2]) % RELAYS)
@@ -135,10 +155,10 @@ def _hops(random: np.random.Generator, count: int, first: int, total: int) -> pa
     )
 
 
-def _samples(random: np.random.Generator, count: int, first: int, total: int) -> pa.Table:
+def _samples(random: np.random.Generator, count: int, first: int, day: _Day) -> pa.Table:
     seq = _numbers(random, count, first)
     relay = seq % RELAYS
-    base = _envelope(seq, relay, total)
+    base = _envelope(seq, relay, day)
     peers = _names("r", (relay + 1 + _seeded(seq, 8, 3)) % RELAYS)
     return pa.table(
         {
@@ -156,21 +176,45 @@ def _samples(random: np.random.Generator, count: int, first: int, total: int) ->
     )
 
 
-def silver(folder: Path, rows: int) -> None:
-    """Parquet of both types, some files for each hour; what is there already stays."""
+def _reports(random: np.random.Generator, count: int, first: int, day: _Day) -> pa.Table:
+    seq = _numbers(random, count, first)
+    viewer = seq % max(1, day.total // _WINDOWS)
+    stalled = np.where(_seeded(seq, 12, 40) == 0, 2_000, 0)
+    startup = pa.array(200 + _seeded(seq, 14, 900), mask=seq >= day.total // _WINDOWS)
+    return pa.table(
+        {
+            **_envelope(seq, viewer % RELAYS, day),
+            "tenant": _names("t", viewer % 3),
+            "session_id": _names("viewer", viewer),
+            "track": _names("track", viewer % 5),
+            "window_ms": pa.array(np.full(count, 10_000, dtype=np.int64)),
+            "gaps": pa.array((_seeded(seq, 11, 30) == 0).astype(np.int64)),
+            "stalled": pa.array(stalled > 0),
+            "stall_ms": pa.array(stalled),
+            "startup_ms": startup,
+            "latency_ms": pa.array(150 + _seeded(seq, 13, 250)),
+            "measured_by": pa.array(["player"] * count),
+        }
+    )
+
+
+_MAKERS = {"hop.stat": _hops, "quic.sample": _samples, "client.report": _reports}
+
+
+def silver(folder: Path, rows: int, day: str = DAY, shares: Mapping[str, float] = SHARES) -> None:
+    """Parquet by type, some files for each hour of a day; what is there already stays."""
     random = np.random.default_rng(1)
-    for kind in ("hop.stat", "quic.sample"):
+    for kind, share in shares.items():
         if (folder / f"{kind}.done").exists():
             continue
-        wanted = rows * 3 // 4 if kind == "hop.stat" else rows // 4
+        wanted = int(rows * share)
         edges = [wanted * hour // 24 for hour in range(25)]
         for hour, (begin, end) in enumerate(pairwise(edges)):
-            place = folder / kind / f"dt={DAY}" / f"hour={hour:02}"
+            place = folder / kind / f"dt={day}" / f"hour={hour:02}"
             place.mkdir(parents=True, exist_ok=True)
             for first in range(begin, end, CHUNK):
                 count = min(CHUNK, end - first)
-                make = _hops if kind == "hop.stat" else _samples
-                made = make(random, count, first, wanted)
+                made = _MAKERS[kind](random, count, first, _Day(day, wanted))
                 pq.write_table(made, place / f"{first:012}.parquet", compression="zstd")
         (folder / f"{kind}.done").touch()
 
@@ -183,7 +227,8 @@ def lines(folder: Path, rows: int) -> Path:
     random = np.random.default_rng(2)
     with path.open("w", encoding="utf-8") as file:
         for first in range(0, rows, CHUNK):
-            table = _samples(random, min(CHUNK, rows - first), first, rows).to_pydict()
+            count = min(CHUNK, rows - first)
+            table = _samples(random, count, first, _Day(DAY, rows)).to_pydict()
             columns = (
                 *("event_id", "ts_us", "relay", "tenant", "region", "session_id"),
                 *("srtt_us", "min_rtt_us", "rttvar_us", "sent_packets", "lost_packets", "peer"),

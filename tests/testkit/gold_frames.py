@@ -148,6 +148,18 @@ def sample(*, tenant: str = "tenant-1", track: str = "00aa11bb22cc33dd") -> dict
             {"dt": DAY, "window_start": at, "track": track, "part": "publisher", "relay": "",
              "peer": "", "objects": 1, "excess_ms": 20.0, "share": 0.25}
         )  # fmt: skip
+    for length in ("1h", "1d"):
+        begin = start if length == "1h" else start.normalize()
+        rows[f"qoe_region_{length}"] += [
+            {**row, "window_start": begin, "reports": 100, "startup_kll": kll([400]),
+             "watched_ms": 1_000_000, "stalled_ms": int(1_000_000 * row["stall_ratio"]),
+             "gaps": 8, "over_limit": 10 * row["over_limit"]}
+            for row in rows["qoe_region_1m"] if row["window_start"] == start
+        ]  # fmt: skip
+        rows[f"link_quality_{length}"] += [
+            {**row, "window_start": begin, "peak_bps": 9e7, "change_points": 2}
+            for row in rows["link_quality_5m"] if row["window_start"] == start
+        ]  # fmt: skip
     rows["churn_1h"].append(
         {"dt": DAY, "window_start": start, "relay": "0.1:0.2", "track": track,
          "source_node": "0.1:0.2", "subscribes": 41, "unsubscribes": 40, "held_back": 20,

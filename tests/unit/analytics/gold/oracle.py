@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["QUERIES", "Oracle"]
+__all__ = ["QUERIES", "VALUES", "Oracle"]
 
 _SETUP = r"""
 CREATE VIEW ev AS SELECT * FROM silver;
@@ -104,6 +104,34 @@ _LINKS = """
     FROM j
     """
 
+
+def _links_of(unit: str, seconds: int) -> str:
+    """From the samples once more, and not from five minutes, but for what is said of these."""
+    return f"""
+    WITH five AS ({_LINKS}),
+    d AS (SELECT *, us - lag(us) OVER s AS apart, sent - lag(sent) OVER s AS more,
+            lost - lag(lost) OVER s AS less
+        FROM quic WHERE peer IS NOT NULL
+        WINDOW s AS (PARTITION BY relay, boot, session ORDER BY us, n)),
+    q AS (SELECT dt, date_trunc('{unit}', ts)::TIMESTAMP AS w, relay, peer, count(*) AS samples,
+            list(srtt ORDER BY srtt) AS rtts, avg(var) AS jitter,
+            coalesce(sum(more) FILTER (WHERE apart <= 3600000000 AND more >= 0), 0)::BIGINT AS sent,
+            coalesce(sum(less) FILTER (WHERE apart <= 3600000000 AND less >= 0), 0)::BIGINT AS lost
+        FROM d GROUP BY ALL),
+    b AS (SELECT dt, date_trunc('{unit}', ts)::TIMESTAMP AS w, relay, out_peer AS peer,
+            sum(out_bytes)::BIGINT AS bytes FROM hop WHERE out_peer IS NOT NULL GROUP BY ALL),
+    f AS (SELECT dt, date_trunc('{unit}', window_start)::TIMESTAMP AS w, relay, peer,
+            max(rate_bps) AS peak, count(*) FILTER (WHERE change_point) AS changes
+        FROM five GROUP BY ALL)
+    SELECT dt, w AS window_start, relay, peer, coalesce(samples, 0) AS samples, rtts,
+        jitter AS jitter_us, coalesce(sent, 0) AS sent_packets, coalesce(lost, 0) AS lost_packets,
+        CASE WHEN sent > 0 THEN lost / sent END AS loss, coalesce(bytes, 0) AS out_bytes,
+        coalesce(bytes, 0) * 8 / {seconds}.0::DOUBLE AS rate_bps, peak AS peak_bps,
+        changes AS change_points
+    FROM q FULL JOIN b USING (dt, w, relay, peer) LEFT JOIN f USING (dt, w, relay, peer)
+    """
+
+
 _FANOUT = """
     WITH RECURSIVE h AS (SELECT h.*, bin(ts, INTERVAL 5 MINUTE) AS w,
             coalesce(a.region, h.relay) AS ra, coalesce(b.region, h.out_peer) AS rb
@@ -162,23 +190,30 @@ _STRETCH = """
     FROM used u JOIN best b ON b.dt = u.dt AND b.w = u.w AND b.a = u.relay AND b.b = u.node
     """
 
-_QOE = """
+
+def _qoe(unit: str) -> str:
+    """Whatever the window, from the reports; lists are what sketches stand for."""
+    return f"""
     WITH r AS (SELECT r.*, coalesce(r.latency_ms > l.latency_ms, false)
             OR coalesce(r.startup_ms > l.startup_ms, false)
             OR coalesce(coalesce(stall_ms, 0) > l.stall_ratio * window_ms, false) AS over, allowed
         FROM viewer r LEFT JOIN limits l USING (class))
-    SELECT dt, date_trunc('minute', ts)::TIMESTAMP AS window_start, region, tenant, class,
+    SELECT dt, date_trunc('{unit}', ts)::TIMESTAMP AS window_start, region, tenant, class,
         count(*) AS reports, count(DISTINCT (relay, boot, session)) AS sessions,
         quantile_disc(startup_ms, 0.95) AS startup_p95_ms,
         quantile_disc(latency_ms, 0.5) AS latency_p50_ms,
         quantile_disc(latency_ms, 0.95) AS latency_p95_ms,
         quantile_disc(latency_ms, 0.99) AS latency_p99_ms,
+        list(startup_ms ORDER BY startup_ms) FILTER (WHERE startup_ms IS NOT NULL) AS startups,
+        list(latency_ms ORDER BY latency_ms) FILTER (WHERE latency_ms IS NOT NULL) AS latencies,
+        sum(window_ms)::BIGINT AS watched_ms, coalesce(sum(stall_ms), 0)::BIGINT AS stalled_ms,
         coalesce(sum(stall_ms), 0) / sum(window_ms) AS stall_ratio,
-        sum(gaps) / (sum(window_ms) / 60000) AS gap_rate,
+        sum(gaps)::BIGINT AS gaps, sum(gaps) / (sum(window_ms) / 60000) AS gap_rate,
         count(*) FILTER (WHERE over) AS over_limit,
         count(*) FILTER (WHERE over) / count(*) / any_value(allowed) AS burn
     FROM r GROUP BY ALL
     """
+
 
 _BLAME = """
     WITH RECURSIVE s AS (SELECT * FROM sample WHERE g IS NOT NULL AND o IS NOT NULL),
@@ -519,7 +554,7 @@ def _anomaly() -> str:
         for name, (table, dims, names, value, seconds, floor) in points.items()
     )
     return f"""
-    WITH qoe AS ({_QOE}), lq AS ({_LINKS}),
+    WITH qoe AS ({_qoe("minute")}), lq AS ({_LINKS}),
     m AS (SELECT *, coalesce(out_peer, '') AS peer, bin(ts, INTERVAL 5 MINUTE) AS w,
             list_sum(map_values(drops)) AS d FROM hop),
     dr AS (SELECT dt, w AS window_start, relay, peer AS out_peer,
@@ -563,9 +598,13 @@ QUERIES = {
     "traffic_1d": _traffic("day"),
     "topology_snapshot": _TOPOLOGY,
     "link_quality_5m": _LINKS,
+    "link_quality_1h": _links_of("hour", 3600),
+    "link_quality_1d": _links_of("day", 86400),
     "track_fanout_5m": _FANOUT,
     "path_stretch": _STRETCH,
-    "qoe_region_1m": _QOE,
+    "qoe_region_1m": _qoe("minute"),
+    "qoe_region_1h": _qoe("hour"),
+    "qoe_region_1d": _qoe("day"),
     "blame": _BLAME,
     "churn_1h": _CHURN,
     "cache_eff_1h": _CACHE,
@@ -577,6 +616,23 @@ QUERIES = {
     "quality_1h": _QUALITY,
 }
 """Table to the query that gives it again; sketches are not in it."""
+
+VALUES = {
+    **{
+        f"qoe_region_{length}": {
+            "startup_p95_ms": ("startups", 0.95),
+            "latency_p50_ms": ("latencies", 0.5),
+            "latency_p95_ms": ("latencies", 0.95),
+            "latency_p99_ms": ("latencies", 0.99),
+        }
+        for length in ("1h", "1d")
+    },
+    **{
+        f"link_quality_{length}": {"rtt_p50_us": ("rtts", 0.5), "rtt_p95_us": ("rtts", 0.95)}
+        for length in ("1h", "1d")
+    },
+}
+"""Percentiles that a table has from sketches: the list of all values, sorted, and the share."""
 
 
 class Oracle:

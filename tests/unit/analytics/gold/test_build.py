@@ -26,7 +26,7 @@ from laps_analytics.gold.links import link_quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.topology import topology_snapshot
-from laps_analytics.gold.traffic import rolled_up, traffic_1m
+from laps_analytics.gold.traffic import traffic_1m, traffic_longer
 from laps_analytics.lake import Lake, read_rows
 from laps_analytics.schema import table_name
 from laps_wire.telemetry import ClientReport
@@ -82,13 +82,18 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
     late = replace(last, event_id=f"e0:1:{last.boot}:999999", body=body, tenant="acme")
     fill(copy, [late])
     before = rows_of(copy, "usage_tenant_day")
-    tables = ["traffic_1m", "qoe_region_1m", "usage_tenant_day"]
+    tables = ["traffic_1m", "traffic_1h", "qoe_region_1m", "qoe_region_1h", "usage_tenant_day"]
+    hours = rows_of(copy, "qoe_region_1h")
     done = build(spark, copy, dimensions=DIMENSIONS, tables=tables, now_us=STATED_US + 1)
     assert {item.table: item.days for item in done} == {
         "traffic_1m": (),
+        "traffic_1h": (),
         "qoe_region_1m": (DAYS[2],),
+        "qoe_region_1h": (DAYS[2],),
         "usage_tenant_day": (DAYS[2],),
     }
+    watched = [sum(r["watched_ms"] for r in some) for some in (hours, rows_of(copy, tables[3]))]
+    assert watched[1] - watched[0] == 4_000
     after = rows_of(copy, "usage_tenant_day")
     assert [row for row in after if row["version"] == 1] == before
     (new,) = [row for row in after if row["version"] > 1]
@@ -106,7 +111,7 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
         copy,
         [DAYS[2]],
         dimensions=DIMENSIONS,
-        tables=tables,
+        tables=["traffic_1m", "qoe_region_1m", "usage_tenant_day"],
         again=True,
         now_us=STATED_US + 2,
     )
@@ -207,13 +212,13 @@ def test_histograms_with_other_bounds_add_up_in_a_longer_window(
     minutes = read_gold(spark, scene.lake, "traffic_1m", [DAYS[0]]).limit(3)
     few = F.expr("map(1.0D, 2L, double('infinity'), 5L)")
     same = minutes.withColumn("relay", F.lit("x")).withColumn("out_peer", F.lit(""))
-    hour = rolled_up(
+    hour = traffic_longer(
         same.withColumn("tenant", F.lit("")).withColumn("queue_counts", few), "traffic_1h"
     )
     (row,) = hour.select("queue_counts").collect()
     assert row[0] == {1.0: 6, float("inf"): 15}
     nothing = same.withColumn("queue_counts", F.lit(None).cast("map<double,bigint>"))
-    empty = rolled_up(nothing, "traffic_1h").where("queue_counts IS NOT NULL")
+    empty = traffic_longer(nothing, "traffic_1h").where("queue_counts IS NOT NULL")
     assert empty.isEmpty()
 
 

@@ -14,8 +14,10 @@ import pytest
 from laps_analytics.errors import LakeError
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.report.build import make_report
+from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.incidents import anomalies
+from laps_analytics.report.network import links
 from laps_analytics.report.people import blame
 from laps_analytics.report.section import Context
 from laps_analytics.report.settling import convergence, loops
@@ -95,6 +97,51 @@ def test_the_last_stretch_ends_at_a_hole() -> None:
     assert gold.stretch("blame").empty
     # Whoever names a time means all of it.
     assert len(Gold(frames, since=date(2026, 6, 18)).stretch("link_quality_5m")) == 3
+
+
+def test_a_long_time_is_read_by_the_hour_or_the_day(tmp_path: Path) -> None:
+    """Who asks for weeks is not served by thousands of minutes, and gets the same answer."""
+    rows = {
+        name: [row for day in range(40) for row in moved(part, day)]
+        for name, part in sample().items()
+        if name.startswith(("qoe_region", "link_quality"))
+    }
+    lake = lake_of(tmp_path / "lake", rows)
+    names = ("qoe_region_1m", "qoe_region_1h", "qoe_region_1d")
+    last, few = date(2026, 7, 27), date(2026, 7, 25)
+    assert read_gold(lake).by_span(*names) == "qoe_region_1m"
+    assert read_gold(lake, since=few).by_span(*names) == "qoe_region_1m"
+    assert read_gold(lake, since=date(2026, 7, 1)).by_span(*names) == "qoe_region_1h"
+    assert read_gold(lake, since=date(2026, 6, 18), until=last).by_span(*names) == "qoe_region_1d"
+
+    week = Context.of(read_gold(lake, since=date(2026, 7, 20)))
+    section = experience(week)
+    assert "20.0 % of 3,200 client reports" in section.answer
+    assert "half of them 230 ms or more behind live" in section.answer
+    assert "in its worst hour." in links(week).words[1]
+    month = Context.of(read_gold(lake, since=date(2026, 6, 18)))
+    (numbers,) = links(month).tables.values()
+    assert "in its worst day." in links(month).words[1]
+    assert set(numbers["peak_bps"]) == {9e7}
+    assert set(numbers["change_points"]) == {2 * 40}
+
+
+def test_hours_that_are_not_all_there_are_not_read(tmp_path: Path) -> None:
+    """As in a lake whose oldest days were built before there were any."""
+    rows = {
+        name: [row for day in range(6) for row in moved(part, day)]
+        for name, part in sample().items()
+        if name.startswith("qoe_region")
+    }
+    rows["qoe_region_1h"] = [row for row in rows["qoe_region_1h"] if row["dt"] > "2026-06-18"]
+    gold = read_gold(lake_of(tmp_path / "lake", rows), since=date(2026, 6, 18))
+    names = ("qoe_region_1m", "qoe_region_1h", "qoe_region_1d")
+    assert gold.by_span(*names) == "qoe_region_1m"
+    untimed = {"latency_kll": None, "latency_p50_ms": None}
+    hours = [{**row, **untimed} for row in rows["qoe_region_1h"]]
+    frames = {"qoe_region_1m": pd.DataFrame(hours), "qoe_region_1h": pd.DataFrame(hours)}
+    told = experience(Context.of(Gold(frames, since=date(2026, 6, 18))))
+    assert "400 ms or more in the worst hour" in told.answer
 
 
 def test_a_month_is_that_of_the_clock() -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from pyspark.errors import PySparkException
@@ -16,10 +16,21 @@ from rich.table import Table as TextTable
 
 from laps_analytics.cli.common import LakeFolder, Master, Memory, Remote, session_maker
 from laps_analytics.errors import UsageError
+from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, spark_path
 from laps_analytics.report.cells import guarded
+from laps_analytics.schema import event_types, table_name
 
-__all__ = ["Form", "ask", "make_views"]
+__all__ = ["Form", "ask", "listing", "make_views"]
+
+_WORDS: Final = {
+    "bronze/events": "Every event as it came, copies too.",
+    "bronze/qlog": "Traces of connections (qlog, mlog).",
+    "bronze/quarantine": "Lines that are no events, and why.",
+    "silver/clock": "How wrong each relay's clock was, by the hour.",
+    "silver/quarantine": "Events that cannot be used, and why.",
+}
+"""What tables hold that are neither answers nor events of one type."""
 
 
 class Form(StrEnum):
@@ -31,8 +42,13 @@ class Form(StrEnum):
 
 
 def ask(
-    query: Annotated[str, typer.Argument(help="A query of Spark SQL.", show_default=False)],
     lake: LakeFolder,
+    query: Annotated[
+        str | None,
+        typer.Argument(
+            help="A query of Spark SQL; without one the tables are listed.", show_default=False
+        ),
+    ] = None,
     form: Annotated[Form, typer.Option("--format", help="How rows are printed.")] = Form.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     limit: Annotated[int, typer.Option("--limit", help="Most rows; 0: all.", min=0)] = 1000,
@@ -40,7 +56,11 @@ def ask(
     remote: Remote = None,
     memory: Memory = "4g",
 ) -> None:
-    """Ask a lake. Each table is a view: silver/hop_stat is silver_hop_stat."""
+    """Ask a lake, or list its tables. Each is a view: silver/hop_stat is silver_hop_stat."""
+    shown = Form.JSON if as_json else form
+    if query is None:
+        _print(shown, *listing(Lake.open(lake)))
+        return
     maker = session_maker(master, remote, memory)
     place = Lake.open(lake)
     spark = maker()
@@ -52,7 +72,33 @@ def ask(
     except PySparkException as error:
         first = " ".join(str(error).split("\n\n")[0].split("\n")[0].split())
         raise UsageError(f"the query failed: {first}") from None
-    _print(Form.JSON if as_json else form, names, rows)
+    _print(shown, names, rows)
+
+
+def listing(lake: Lake) -> tuple[list[str], list[list[Any]]]:
+    """Each table by the name of its view, its days, and the question that it answers; no Spark."""
+    kinds = {f"silver/{table_name(kind)}": kind for kind in event_types()}
+    # Answers first; then what they are made from.
+    what = {
+        **{f"gold/{name}": table.question for name, table in GOLD.items()},
+        **{name: f"{kind}, as relays wrote it." for name, kind in kinds.items()},
+        **_WORDS,
+    }
+    there = _tables(lake)
+    rows: list[list[Any]] = []
+    for name in [*filter(there.__contains__, what), *sorted(set(there) - what.keys())]:
+        days = sorted(day for (day,) in lake.table(name).snapshot().partitions("dt"))
+        if days:
+            rows.append([_view(name), len(days), days[0], days[-1], what.get(name, "")])
+    return ["view", "days", "first", "last", "answers"], rows
+
+
+def _tables(lake: Lake) -> list[str]:
+    return [name for name in lake.tables() if not name.startswith("_")]
+
+
+def _view(table: str) -> str:
+    return table.replace("/", "_")
 
 
 def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
@@ -61,11 +107,7 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
     A view is a job over all files of its table, so the others are left out. A query without any
     name of a table, such as ``SHOW VIEWS``, or one that puts names together, has all of them.
     """
-    tables = {
-        name.replace("/", "_"): lake.table(name)
-        for name in lake.tables()
-        if not name.startswith("_")
-    }
+    tables = {_view(name): lake.table(name) for name in _tables(lake)}
     text = query.lower()
     named = [view for view in tables if view in text]
     names = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from pyspark.sql.types import (
     ArrayType,
@@ -20,9 +20,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["WINDOW", "GoldColumn", "GoldTable", "column", "sql_type"]
+__all__ = ["DT", "WINDOW_START", "GoldColumn", "GoldTable", "Merge", "column", "sql_type"]
 
-WINDOW: Final = "Begin of the window, UTC."
+Merge: TypeAlias = Literal["", "sum", "max", "hll", "kll"]
+"""How a longer window has a column from shorter ones: it adds up, the largest counts, or sketches
+merge. Empty: it is a key, or made from other columns."""
 
 _PLAIN: Final[dict[str, DataType]] = {
     "bigint": LongType(),
@@ -70,11 +72,18 @@ class GoldColumn:
     doc: str
     key: bool = False
     """Whether it is part of what makes a row the only one of its kind."""
+    merge: Merge = ""
 
 
-def column(name: str, kind: str, doc: str, *, key: bool = False) -> GoldColumn:
+def column(name: str, kind: str, doc: str, *, key: bool = False, merge: Merge = "") -> GoldColumn:
     """A column; keys first."""
-    return GoldColumn(name, kind, doc, key)
+    return GoldColumn(name, kind, doc, key, merge)
+
+
+DT: Final = column("dt", "string", "Day of the row, UTC, as yyyy-mm-dd; the partition.", key=True)
+"""A column of every table."""
+WINDOW_START: Final = column("window_start", "timestamp", "Begin of the window, UTC.", key=True)
+"""A column of tables whose rows are of a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

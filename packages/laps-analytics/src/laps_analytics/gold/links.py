@@ -24,11 +24,12 @@ from laps_analytics.gold.common import (
     window,
 )
 from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.rollup import SECONDS, longer, quantile
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.ways import ways_5m
 
-__all__ = ["link_quality", "path_stretch"]
+__all__ = ["link_quality", "links_longer", "path_stretch"]
 
 _HOUR: Final = 3600
 _MARGIN: Final = 0.1
@@ -104,15 +105,43 @@ def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = N
     left = (median > high * (1 + _MARGIN)) | (median < low * (1 - _MARGIN))
     enough = F.count("rtt_p50_us").over(hour) >= _ENOUGH
     return finish(
-        rows.withColumn("rtt_kll", F.when(F.col("samples") > 0, F.col("kll")))
-        .withColumn(
-            "loss",
-            F.when(F.col("sent_packets") > 0, F.col("lost_packets") / F.col("sent_packets")),
-        )
-        .withColumn("rate_bps", F.col("out_bytes") * 8 / F.lit(float(FIVE_MINUTES)))
+        _rated(rows, FIVE_MINUTES)
+        .withColumn("rtt_kll", F.when(F.col("samples") > 0, F.col("kll")))
         .withColumn("change_point", F.coalesce(left & enough, F.lit(False))),
         GOLD["link_quality_5m"],
         wanted,
+    )
+
+
+def links_longer(lower: DataFrame, name: str) -> DataFrame:
+    """The hour from five minutes (``link_quality_1h``), or the day from hours."""
+    if name == "link_quality_1h":
+        lower = lower.withColumns(
+            {
+                "peak_bps": F.col("rate_bps"),
+                "change_points": F.col("change_point").cast("bigint"),
+            }
+        )
+    # A mean of samples; where there are none it is null. What they add up to was whole numbers: as
+    # such, the order in which Spark adds them up does not show.
+    total = F.round(F.col("jitter_us") * F.col("samples")).cast("bigint")
+    rows = longer(lower, name, jitter_us=F.try_divide(F.sum(total), F.sum("samples")))
+    return finish(
+        _rated(rows, SECONDS[name.rpartition("_")[2]]).withColumns(
+            {"rtt_p50_us": quantile("rtt_kll", 0.5), "rtt_p95_us": quantile("rtt_kll", 0.95)}
+        ),
+        GOLD[name],
+    )
+
+
+def _rated(rows: DataFrame, seconds: int) -> DataFrame:
+    """Ratios from sums, whatever the length of the window."""
+    sent = F.col("sent_packets")
+    return rows.withColumns(
+        {
+            "loss": F.when(sent > 0, F.col("lost_packets") / sent),
+            "rate_bps": F.col("out_bytes") * 8 / F.lit(float(seconds)),
+        }
     )
 
 

@@ -9,11 +9,12 @@ from pyspark.sql import functions as F
 
 from laps_analytics.gold.common import class_of, disc, finish, tenant_of
 from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.rollup import longer, quantile, uniques
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.gold.viewers import viewers
 
-__all__ = ["limit_of", "over_limit", "qoe_region"]
+__all__ = ["limit_of", "over_limit", "qoe_longer", "qoe_region"]
 
 
 def limit_of(dimensions: Dimensions, name: str, service: str = "class") -> Column:
@@ -55,20 +56,42 @@ def qoe_region(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
         disc(0.5, "latency_ms").alias("latency_p50_ms"),
         disc(0.95, "latency_ms").alias("latency_p95_ms"),
         disc(0.99, "latency_ms").alias("latency_p99_ms"),
-        F.when(F.count("latency_ms") > 0, F.kll_sketch_agg_bigint("latency_ms")).alias(
-            "latency_kll"
-        ),
-        F.coalesce(F.sum("stall_ms"), F.lit(0)).alias("stalled"),
-        F.sum("window_ms").alias("watched"),
+        _sketch("startup_ms").alias("startup_kll"),
+        _sketch("latency_ms").alias("latency_kll"),
+        F.sum("window_ms").alias("watched_ms"),
+        F.coalesce(F.sum("stall_ms"), F.lit(0)).alias("stalled_ms"),
         F.sum("gaps").alias("gaps"),
         F.count_if(F.col("over")).alias("over_limit"),
     )
+    return finish(_rated(rows, dimensions), GOLD["qoe_region_1m"], wanted)
+
+
+def qoe_longer(lower: DataFrame, name: str, dimensions: Dimensions) -> DataFrame:
+    """The hour from minutes (``qoe_region_1h``), or the day from hours (``qoe_region_1d``)."""
+    rows = longer(lower, name).withColumns(
+        {
+            "sessions": uniques("sessions_hll"),
+            "startup_p95_ms": quantile("startup_kll", 0.95),
+            "latency_p50_ms": quantile("latency_kll", 0.5),
+            "latency_p95_ms": quantile("latency_kll", 0.95),
+            "latency_p99_ms": quantile("latency_kll", 0.99),
+        }
+    )
+    return finish(_rated(rows, dimensions), GOLD[name])
+
+
+def _sketch(column: str) -> Column:
+    return F.when(F.count(column) > 0, F.kll_sketch_agg_bigint(column))
+
+
+def _rated(rows: DataFrame, dimensions: Dimensions) -> DataFrame:
+    """Ratios from sums, whatever the length of the window."""
     allowed = limit_of(dimensions, "allowed")
-    watched = F.col("watched") > 0
-    return finish(
-        rows.withColumn("stall_ratio", F.when(watched, F.col("stalled") / F.col("watched")))
-        .withColumn("gap_rate", F.when(watched, F.col("gaps") * F.lit(60_000.0) / F.col("watched")))
-        .withColumn("burn", F.when(allowed > 0, F.col("over_limit") / F.col("reports") / allowed)),
-        GOLD["qoe_region_1m"],
-        wanted,
+    watched = F.col("watched_ms") > 0
+    return rows.withColumns(
+        {
+            "stall_ratio": F.when(watched, F.col("stalled_ms") / F.col("watched_ms")),
+            "gap_rate": F.when(watched, F.col("gaps") * F.lit(60_000.0) / F.col("watched_ms")),
+            "burn": F.when(allowed > 0, F.col("over_limit") / F.col("reports") / allowed),
+        }
     )

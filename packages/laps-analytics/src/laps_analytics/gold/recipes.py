@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,13 +19,13 @@ from laps_analytics.gold.common import Keep, as_it_is
 from laps_analytics.gold.convergence import convergence
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.fanout import track_fanout
-from laps_analytics.gold.links import link_quality, path_stretch
+from laps_analytics.gold.links import link_quality, links_longer, path_stretch
 from laps_analytics.gold.loops import loops_or_dups
-from laps_analytics.gold.qoe import qoe_region
+from laps_analytics.gold.qoe import qoe_longer, qoe_region
 from laps_analytics.gold.quality import quality
 from laps_analytics.gold.silver import Lookback, Silver
 from laps_analytics.gold.topology import topology_snapshot
-from laps_analytics.gold.traffic import rolled_up, traffic_1m
+from laps_analytics.gold.traffic import traffic_1m, traffic_longer
 from laps_analytics.gold.usage import restated, usage_tenant
 from laps_analytics.schema import event_types
 
@@ -53,6 +54,7 @@ class Scene:
 
 
 Make: TypeAlias = Callable[[Scene, Sequence[str]], DataFrame]
+_Longer: TypeAlias = Callable[[Scene, DataFrame, str], DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,18 +130,32 @@ def _quality(scene: Scene, days: Sequence[str]) -> DataFrame:
     )
 
 
+def _qoe(scene: Scene, lower: DataFrame, name: str) -> DataFrame:
+    return qoe_longer(lower, name, scene.dimensions)
+
+
+def _plain(make: Callable[[DataFrame, str], DataFrame]) -> _Longer:
+    return lambda _, lower, name: make(lower, name)
+
+
+def _longer(make: _Longer, *names: str, uses_dimensions: bool = False) -> dict[str, Recipe]:
+    """Tables of longer and longer windows, each made from the one before and nothing else."""
+
+    def recipe(lower: str, name: str) -> Recipe:
+        return Recipe(
+            make=lambda scene, days: make(scene, scene.gold(lower, days), name),
+            gold={lower: 1},
+            uses_dimensions=uses_dimensions,
+        )
+
+    return {name: recipe(lower, name) for lower, name in pairwise(names)}
+
+
 _WATCHED: Final = {metric.table: anomalies.BEFORE + 1 for metric in anomalies.METRICS}
 
 RECIPES: Final[Mapping[str, Recipe]] = {
     "traffic_1m": _with_dimensions(traffic_1m, hop_stat="none"),
-    "traffic_1h": Recipe(
-        make=lambda scene, days: rolled_up(scene.gold("traffic_1m", days), "traffic_1h"),
-        gold={"traffic_1m": 1},
-    ),
-    "traffic_1d": Recipe(
-        make=lambda scene, days: rolled_up(scene.gold("traffic_1h", days), "traffic_1d"),
-        gold={"traffic_1h": 1},
-    ),
+    **_longer(_plain(traffic_longer), "traffic_1m", "traffic_1h", "traffic_1d"),
     "topology_snapshot": Recipe(
         make=lambda scene, days: topology_snapshot(scene.silver, days, keep=scene.keep),
         silver={
@@ -155,6 +171,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         make=lambda scene, days: link_quality(scene.silver, days, scene.ways(days)),
         silver={"quic.sample": "hour", "hop.stat": "none"},
     ),
+    **_longer(_plain(links_longer), "link_quality_5m", "link_quality_1h", "link_quality_1d"),
     "track_fanout_5m": Recipe(
         make=lambda scene, days: track_fanout(
             scene.silver, days, scene.dimensions, scene.ways(days)
@@ -166,7 +183,8 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         make=lambda scene, days: path_stretch(scene.silver, days, keep=scene.keep),
         silver=dict.fromkeys(("node.adv", "quic.sample"), "none"),
     ),
-    "qoe_region_1m": _with_dimensions(qoe_region, client_report="none"),
+    "qoe_region_1m": replace(_with_dimensions(qoe_region, client_report="none"), edition=2),
+    **_longer(_qoe, "qoe_region_1m", "qoe_region_1h", "qoe_region_1d", uses_dimensions=True),
     "blame": Recipe(
         make=lambda scene, days: blame(scene.silver, days, scene.dimensions, keep=scene.keep),
         silver={"delivery.sample": "hour", "client.report": "none"},

@@ -2,8 +2,8 @@
 
 Words: a *link* is two relays that are peers, in one direction of the data. *WAN* is between
 regions: bytes that a relay sent to a peer whose region is another one. Relays without a region are
-each a region of their own. ``*_kll`` and ``*_hll`` are sketches of Spark (Apache DataSketches) that
-merge over any range of rows: a percentile of a day is not the mean of percentiles of its minutes.
+each a region of their own. Tables that there are for several lengths of window stand in
+:mod:`laps_analytics.gold.families`.
 """
 
 from __future__ import annotations
@@ -11,41 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from laps_analytics.gold.contract import WINDOW, GoldTable, column
+from laps_analytics.gold.contract import DT, WINDOW_START, GoldTable, column
+from laps_analytics.gold.families import LINK_QUALITY, QOE, TRAFFIC
 from laps_analytics.schema import event_types
 
-__all__ = ["GOLD", "LINK_QUALITY", "TOPOLOGY", "TRACK_FANOUT"]
-
-_DT: Final = column("dt", "string", "Day of the row, UTC, as yyyy-mm-dd; the partition.", key=True)
-_AT: Final = column("window_start", "timestamp", WINDOW, key=True)
-
-
-def _rollup(name: str, length: str) -> GoldTable:
-    return GoldTable(
-        name=name,
-        question="How much went where?",
-        grain=f"a link or the clients of a relay, a tenant, a {length}",
-        inputs=("hop.stat",),
-        columns=(
-            _DT,
-            _AT,
-            column("relay", "string", "The relay that sent.", key=True),
-            column("out_peer", "string", "The peer; empty for clients of the relay.", key=True),
-            column("tenant", "string", "Whose traffic; empty if nobody's.", key=True),
-            column("objects", "bigint", "Objects forwarded."),
-            column("in_bytes", "bigint", "Bytes received for them."),
-            column("out_bytes", "bigint", "Bytes sent."),
-            column("drops", "bigint", "Objects dropped, all reasons."),
-            column("drops_by", "map<string,bigint>", "Objects dropped, by reason."),
-            column(
-                "queue_counts",
-                "map<double,bigint>",
-                "Time in queues: upper bound in ms (infinity last) to objects.",
-            ),
-            column("tracks_hll", "binary", "Sketch of the tracks."),
-        ),
-    )
-
+__all__ = ["GOLD", "TOPOLOGY", "TRACK_FANOUT"]
 
 TOPOLOGY: Final = GoldTable(
     name="topology_snapshot",
@@ -53,7 +23,7 @@ TOPOLOGY: Final = GoldTable(
     grain="a node or a link, every five minutes",
     inputs=("node.adv", "node.wd", "session.open", "session.close", "quic.sample"),
     columns=(
-        _DT,
+        DT,
         column("at", "timestamp", "The moment: end of a window of five minutes.", key=True),
         column("kind", "string", "node or link.", key=True),
         column("node", "string", "The node; of a link, the one that measured.", key=True),
@@ -68,42 +38,14 @@ TOPOLOGY: Final = GoldTable(
     ),
 )
 
-LINK_QUALITY: Final = GoldTable(
-    name="link_quality_5m",
-    question="Which link is slow, lossy or full, and since when?",
-    grain="a link, five minutes",
-    inputs=("quic.sample", "hop.stat"),
-    columns=(
-        _DT,
-        _AT,
-        column("relay", "string", "The end that measured.", key=True),
-        column("peer", "string", "The other end.", key=True),
-        column("samples", "bigint", "Samples of the transport."),
-        column("rtt_p50_us", "bigint", "Median of the smoothed round trip times."),
-        column("rtt_p95_us", "bigint", "95th percentile of them."),
-        column("rtt_kll", "binary", "Sketch of them (bigint)."),
-        column("jitter_us", "double", "Mean variation of the round trip time."),
-        column("sent_packets", "bigint", "Packets sent in the window."),
-        column("lost_packets", "bigint", "Packets lost in the window."),
-        column("loss", "double", "Lost of sent; null if nothing was sent."),
-        column("out_bytes", "bigint", "Bytes of tracks sent over it (hop.stat)."),
-        column("rate_bps", "double", "The same as bits a second."),
-        column(
-            "change_point",
-            "boolean",
-            "Whether the median left the range of the hour before (six or more) by over a tenth.",
-        ),
-    ),
-)
-
 TRACK_FANOUT: Final = GoldTable(
     name="track_fanout_5m",
     question="Where do WAN bytes travel twice?",
     grain="a track, five minutes",
     inputs=("hop.stat", "quic.sample", "node.adv"),
     columns=(
-        _DT,
-        _AT,
+        DT,
+        WINDOW_START,
         column("track", "string", "Hash of the full track name.", key=True),
         column("tenant", "string", "Whose track; empty if nobody's.", key=True),
         column("origin", "string", "The relay of the publisher: it has no in_peer."),
@@ -132,8 +74,8 @@ PATH_STRETCH: Final = GoldTable(
     grain="a pair of relays, an hour",
     inputs=("quic.sample", "node.adv"),
     columns=(
-        _DT,
-        _AT,
+        DT,
+        WINDOW_START,
         column("relay", "string", "From.", key=True),
         column("node", "string", "To.", key=True),
         column("actual_us", "bigint", "Round trip time of the way in use (last best node.adv)."),
@@ -143,46 +85,14 @@ PATH_STRETCH: Final = GoldTable(
     ),
 )
 
-QOE: Final = GoldTable(
-    name="qoe_region_1m",
-    question="Who hurts, and is the promise to their class kept?",
-    grain="a region, a tenant, a class of service, a minute",
-    inputs=("client.report",),
-    columns=(
-        _DT,
-        _AT,
-        column("region", "string", "Region of the relay; empty if it has none.", key=True),
-        column("tenant", "string", "Empty if nobody's.", key=True),
-        column("class", "string", "gold, silver, bronze, or empty (track dimension).", key=True),
-        column(
-            "reports", "bigint", "Client reports: of players, where they report; else of relays."
-        ),
-        column("sessions", "bigint", "Sessions that reported."),
-        column("sessions_hll", "binary", "Sketch of them."),
-        column("startup_p95_ms", "bigint", "95th percentile of start-up."),
-        column("latency_p50_ms", "bigint", "Median behind live."),
-        column("latency_p95_ms", "bigint", "95th percentile behind live."),
-        column("latency_p99_ms", "bigint", "99th percentile behind live."),
-        column("latency_kll", "binary", "Sketch of latency (bigint)."),
-        column("stall_ratio", "double", "Time stalled by time watched."),
-        column("gap_rate", "double", "Objects missing, a minute of watching."),
-        column("over_limit", "bigint", "Reports over the limit of their class."),
-        column(
-            "burn",
-            "double",
-            "Share over the limit by the share allowed: above 1 the budget shrinks.",
-        ),
-    ),
-)
-
 BLAME: Final = GoldTable(
     name="blame",
     question="Whose fault is it?",
     grain="a track, a minute with samples that were too slow, and who held them up",
     inputs=("delivery.sample", "client.report"),
     columns=(
-        _DT,
-        _AT,
+        DT,
+        WINDOW_START,
         column("track", "string", "Hash of the full track name.", key=True),
         column("part", "string", "publisher, relay, link or client.", key=True),
         column(
@@ -208,8 +118,8 @@ CHURN: Final = GoldTable(
     grain="a track at a relay, an hour",
     inputs=("sub.adv", "sub.wd"),
     columns=(
-        _DT,
-        _AT,
+        DT,
+        WINDOW_START,
         column("relay", "string", "The relay that saw it.", key=True),
         column("track", "string", "Hash of the full track name.", key=True),
         column("source_node", "string", "The node with the subscribers.", key=True),
@@ -227,8 +137,8 @@ CACHE: Final = GoldTable(
     grain="a relay, an hour",
     inputs=("cache.stat",),
     columns=(
-        _DT,
-        _AT,
+        DT,
+        WINDOW_START,
         column("relay", "string", "The relay.", key=True),
         column("hit_bytes", "bigint", "Bytes served from the cache."),
         column("miss_bytes", "bigint", "Bytes asked for that were not there."),
@@ -251,7 +161,7 @@ CAPACITY: Final = GoldTable(
     grain="a relay or a link, a day ahead (fourteen of them)",
     inputs=("hop.stat",),
     columns=(
-        _DT,
+        DT,
         column("kind", "string", "relay or link.", key=True),
         column("relay", "string", "The relay.", key=True),
         column("peer", "string", "The other end of a link; empty for a relay.", key=True),
@@ -276,7 +186,7 @@ USAGE: Final = GoldTable(
     grain="a tenant, a day, a version (a day that changed is stated again, never rewritten)",
     inputs=("hop.stat", "client.report"),
     columns=(
-        _DT,
+        DT,
         column("tenant", "string", "Who pays; empty: nobody's traffic.", key=True),
         column("version", "bigint", "1, 2, ...; the largest counts.", key=True),
         column("in_bytes", "bigint", "Bytes received from publishers of the tenant."),
@@ -296,7 +206,7 @@ ANOMALY: Final = GoldTable(
     grain="an incident",
     inputs=("client.report", "hop.stat", "quic.sample"),
     columns=(
-        _DT,
+        DT,
         column("incident", "string", "Name of the incident: metric and begin.", key=True),
         column("metric", "string", "latency, stalls, gaps, loss, rtt, drops or traffic."),
         column("first", "timestamp", "Begin of its first window."),
@@ -322,7 +232,7 @@ CONVERGENCE: Final = GoldTable(
     grain="a change of the topology",
     inputs=("node.wd", "session.close", "route.change", "sns.adv", "client.report"),
     columns=(
-        _DT,
+        DT,
         column("at", "timestamp", "When the first relay wrote of it.", key=True),
         column("node", "string", "The node that went or lost a session.", key=True),
         column("relays", "bigint", "Relays that wrote of it."),
@@ -339,7 +249,7 @@ LOOPS: Final = GoldTable(
     grain="an object over a link, more than once",
     inputs=("delivery.sample",),
     columns=(
-        _DT,
+        DT,
         column("track", "string", "Hash of the full track name.", key=True),
         column("group_id", "bigint", "Its group.", key=True),
         column("object_id", "bigint", "The object.", key=True),
@@ -356,8 +266,8 @@ QUALITY: Final = GoldTable(
     grain="a check, what it is about, an hour",
     inputs=event_types(),
     columns=(
-        _DT,
-        _AT,
+        DT,
+        WINDOW_START,
         column(
             "check",
             "string",
@@ -376,11 +286,12 @@ QUALITY: Final = GoldTable(
 GOLD: Final[Mapping[str, GoldTable]] = {
     table.name: table
     for table in (
-        _rollup("traffic_1m", "minute"),
-        _rollup("traffic_1h", "hour"),
-        _rollup("traffic_1d", "day"),
-        *(TOPOLOGY, LINK_QUALITY, TRACK_FANOUT, PATH_STRETCH),
-        *(QOE, BLAME, CHURN, CACHE, CAPACITY, USAGE),
+        *TRAFFIC,
+        TOPOLOGY,
+        *LINK_QUALITY,
+        *(TRACK_FANOUT, PATH_STRETCH),
+        *QOE,
+        *(BLAME, CHURN, CACHE, CAPACITY, USAGE),
         *(ANOMALY, CONVERGENCE, LOOPS, QUALITY),
     )
 }

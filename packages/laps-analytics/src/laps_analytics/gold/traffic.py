@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 
 from laps_analytics.gold.common import finish, merged, tenant_of, window
 from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.rollup import longer
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
 
-__all__ = ["rolled_up", "traffic_1m"]
+__all__ = ["traffic_1m", "traffic_longer"]
 
 _KEYS: Final = ("window_start", "relay", "out_peer", "tenant", "dt")
 """The time first: where Spark sorts, it compares this number and seldom what follows."""
@@ -112,27 +113,24 @@ def _with_queues(summed: DataFrame) -> DataFrame:
     )
 
 
-def rolled_up(lower: DataFrame, name: str) -> DataFrame:
+def traffic_longer(lower: DataFrame, name: str) -> DataFrame:
     """The hour from minutes (``traffic_1h``), or the day from hours (``traffic_1d``)."""
-    seconds = 3600 if name == "traffic_1h" else 86400
-    longer = lower.withColumn("window_start", window("window_start", seconds))
-
     known = ", ".join(
         "double('infinity')" if bound == float("inf") else f"{bound}D" for bound in _UPPER
     )
-    summed = longer.groupBy(*_KEYS).agg(
-        *[F.sum(column).alias(column) for column in ("objects", "in_bytes", "out_bytes", "drops")],
-        F.expr(
+    summed = longer(
+        lower,
+        name,
+        reasons=F.expr(
             "flatten(collect_list(map_entries(drops_by)) FILTER (WHERE size(drops_by) > 0))"
-        ).alias("reasons"),
-        *[
-            F.sum(F.try_element_at("queue_counts", F.lit(bound))).alias(f"n{index}")
-            for index, bound in enumerate(_UPPER)
-        ],
-        F.expr(
+        ),
+        others=F.expr(
             f"flatten(collect_list(filter(map_entries(queue_counts), e -> e.key NOT IN ({known})))"
             f" FILTER (WHERE NOT map_keys(queue_counts) <=> array({known})))"
-        ).alias("others"),
-        F.hll_union_agg("tracks_hll").alias("tracks_hll"),
+        ),
+        **{
+            f"n{index}": F.sum(F.try_element_at("queue_counts", F.lit(bound)))
+            for index, bound in enumerate(_UPPER)
+        },
     )
     return finish(_with_queues(summed).withColumn("drops_by", _reasons()), GOLD[name])

@@ -26,17 +26,20 @@ _COLUMNS: Final = (
 _CLASSES: Final = ("gold", "silver", "bronze", "")
 _MARKS: Final = (("median", "o", 0), ("95 %", "s", 1), ("99 %", "|", 3))
 _FELT: Final = (
-    ("startup_p95_ms_worst", 1.0, "ms to start, 95 %, worst minute"),
+    ("startup_p95_ms_worst", 1.0, "ms to start, 95 %, worst {}"),
     ("stall_ratio", 100.0, "% of the time stalled"),
     ("gap_rate", 1.0, "objects missing in a minute"),
 )
-"""What is known without a player's word: column, factor and words."""
+"""What is known without a player's word: column, factor and words, with the length of a window."""
+_TABLES: Final = {"qoe_region_1m": "minute", "qoe_region_1h": "hour", "qoe_region_1d": "day"}
+"""Where it is read, and how long a window is."""
 
 
 def experience(context: Context) -> Section:
     """Latency by region and class of service, and whether promises are kept."""
     head = ("experience", "What viewers get", "Who hurts, and is the promise to their class kept?")
-    table = context.gold.recent("qoe_region_1m", _COLUMNS)
+    name = context.gold.by_span(*_TABLES)
+    table, window = context.gold.recent(name, _COLUMNS), _TABLES[name]
     if table.empty:
         return context.nothing(*head, "qoe_region_1m")
     numbers = _numbers(table)
@@ -52,10 +55,10 @@ def experience(context: Context) -> Section:
     if hurt["over_limit"] > 0:
         words.append(
             f"Most of them in {_who(hurt)}: {percent(float(hurt['over_share']))} of its reports,"
-            f" {_how(hurt)}."
+            f" {_how(hurt, window)}."
         )
     elif timed.empty:
-        words += _worst(untimed)
+        words += _worst(untimed, window)
     answer = " ".join(words)
     words.append(_promises(numbers))
     if timed.empty:
@@ -65,7 +68,7 @@ def experience(context: Context) -> Section:
         )
     pictures = [_behind_live(timed)] if len(timed) else []
     if len(untimed):
-        pictures.append(_felt(untimed))
+        pictures.append(_felt(untimed, window))
     shown = numbers.sort_values(["over_limit", "region", "class"], ascending=[False, True, True])
     return Section(*head, tuple(words), tuple(pictures), {"experience": shown}, answer)
 
@@ -113,7 +116,7 @@ def _who(row: pd.Series) -> str:
     return f"{row['region'] or '(no region)'}, class {row['class'] or '(none)'}"
 
 
-def _how(row: pd.Series) -> str:
+def _how(row: pd.Series, window: str) -> str:
     """How bad it was: behind live if players say, and else by what relays see."""
     if pd.notna(row["latency_p50_ms"]):
         return (
@@ -123,7 +126,7 @@ def _how(row: pd.Series) -> str:
     known = []
     if pd.notna(row["startup_p95_ms_worst"]):
         slow = f"{row['startup_p95_ms_worst']:,.0f} ms"
-        known.append(f"start-up of one in twenty {slow} or more in the worst minute")
+        known.append(f"start-up of one in twenty {slow} or more in the worst {window}")
     if pd.notna(row["stall_ratio"]):
         known.append(f"{percent(float(row['stall_ratio']))} of the time stalled")
     if pd.notna(row["gap_rate"]):
@@ -131,14 +134,14 @@ def _how(row: pd.Series) -> str:
     return ", ".join(known) or "and nothing is known of how it was"
 
 
-def _worst(rows: pd.DataFrame) -> list[str]:
+def _worst(rows: pd.DataFrame, window: str) -> list[str]:
     """A sentence about who has it worst, where nobody is over a limit or has none."""
     order = [column for column, _, _ in _FELT if (rows[column].fillna(0) > 0).any()]
     if not order:
         return []
     column = "stall_ratio" if "stall_ratio" in order else order[-1]
     worst = rows.sort_values([column, "region"], ascending=[False, True]).iloc[0]
-    return [f"It was worst in {_who(worst)}: {_how(worst)}."]
+    return [f"It was worst in {_who(worst)}: {_how(worst, window)}."]
 
 
 def _promises(numbers: pd.DataFrame) -> str:
@@ -198,7 +201,7 @@ def _behind_live(numbers: pd.DataFrame) -> Picture:
     return draw("experience", alt, paint, size=(10, 1.6 + 0.28 * count))
 
 
-def _felt(numbers: pd.DataFrame) -> Picture:
+def _felt(numbers: pd.DataFrame, window: str) -> Picture:
     """Start-up, stalls and gaps of those whose players say nothing."""
     order = numbers.sort_values(["region", "class"], ascending=False)
     names = [
@@ -215,7 +218,7 @@ def _felt(numbers: pd.DataFrame) -> Picture:
             axes.set_yticks(rows, names)
             axes.set_ylim(-0.7, len(order) - 0.3)
             axes.set_xlim(left=0)
-            axes.set_xlabel(words)
+            axes.set_xlabel(words.format(window))
             for row in rows[known.isna().to_numpy()]:
                 axes.text(0.02, row, "not known", va="center", fontsize=9,
                           transform=axes.get_yaxis_transform())  # fmt: skip

@@ -27,6 +27,8 @@ __all__ = ["Gold", "Tables", "read_gold"]
 
 _DAY: Final = pd.Timedelta(days=1)
 _HOLE: Final = pd.Timedelta(minutes=30)
+_LONG: Final = (3, 31)
+"""Days beyond which hours are read, and days."""
 _TIMES: Final = ("window_start", "at", "last")
 _EMPTY: Final[Mapping[str, str]] = {
     "bigint": "Int64",
@@ -140,6 +142,21 @@ class Gold:
         if begin is None or clock is None:
             return []
         return [day for day in self._days(name) if begin.date() <= date.fromisoformat(day)]
+
+    def by_span(self, *names: str) -> str:
+        """Which of some tables to read, whose windows are longer and longer, for the time asked.
+
+        Hours where that is more than three days, and days for more than a month: thousands of
+        points of a line say no more than hundreds. Only if they have all the days: of before there
+        was such a table it has none.
+        """
+        shortest, *others = names
+        days = self.days(shortest)
+        chosen = shortest
+        for name, least in zip(others, _LONG, strict=True):
+            if len(days) > least and set(days) <= set(self.days(name)):
+                chosen = name
+        return chosen
 
     def month(self, name: str) -> list[str]:
         """The days of a table in the month of the clock, or in the time that was asked for."""

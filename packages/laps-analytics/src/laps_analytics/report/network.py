@@ -32,6 +32,10 @@ _QUALITY = (
     *("window_start", "relay", "peer", "rtt_p50_us", "rtt_p95_us", "sent_packets"),
     *("lost_packets", "loss", "out_bytes", "rate_bps", "change_point"),
 )
+_LINKS = {"link_quality_5m": "five minutes", "link_quality_1h": "hour", "link_quality_1d": "day"}
+"""Where links are read, and how long a window is."""
+_LONGER = {"rate_bps": "peak_bps", "change_point": "change_points"}
+"""What stands for a column of five minutes in longer windows."""
 _FANOUT = (
     *("window_start", "track", "tenant", "s_relays", "hops_max", "track_bytes", "wan_bytes"),
     *("ideal_wan_bytes", "stress_max", "worst_pair"),
@@ -53,7 +57,7 @@ def topology(context: Context) -> Section:
     links = now[now["kind"] == "link"]
     placed = nodes.dropna(subset=["longitude", "latitude"])
     traffic = context.gold.stretch(
-        "link_quality_5m", ("window_start", "relay", "peer", "out_bytes")
+        context.gold.by_span(*_LINKS), ("window_start", "relay", "peer", "out_bytes")
     )
     carried = traffic.groupby(["relay", "peer"])["out_bytes"].sum() if len(traffic) else {}
     pairs: dict[tuple[str, str], float] = {}
@@ -156,7 +160,10 @@ def _over_the_edge(
 def links(context: Context) -> Section:
     """Links that are slow, lossy or full."""
     head = ("links", "Link quality", "Which link is slow, lossy or full, and since when?")
-    table = context.gold.stretch("link_quality_5m", _QUALITY)
+    name = context.gold.by_span(*_LINKS)
+    other = {} if name == "link_quality_5m" else _LONGER
+    table = context.gold.stretch(name, tuple(other.get(item, item) for item in _QUALITY))
+    table = table.rename(columns={longer: item for item, longer in other.items()})
     table = table[table["rtt_p50_us"].notna()]
     if table.empty:
         return context.nothing(*head, "link_quality_5m")
@@ -208,7 +215,7 @@ def links(context: Context) -> Section:
     if pd.notna(leaky["worst_loss"]):
         words.append(
             f"{leaky['link']} lost most: {percent(float(leaky['worst_loss']))} of its packets in"
-            " its worst five minutes."
+            f" its worst {_LINKS[name]}."
         )
     words.append(
         f"{int((numbers['change_points'] > 0).sum())} of {len(numbers)} links left their usual"
