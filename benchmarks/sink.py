@@ -35,6 +35,10 @@ class Sink:
         self.count += 1
         return True
 
+    def unacknowledged(self) -> frozenset[int]:
+        """Nothing waits."""
+        return frozenset()
+
     def stop_sending(self, stream_id: int, code: int) -> None:
         """Nothing here is stopped."""
         raise AssertionError(stream_id, code)
