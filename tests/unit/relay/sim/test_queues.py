@@ -60,6 +60,7 @@ def test_a_lane_knows_since_when_it_is_faster() -> None:
     somebody.rate = 100.0
     clock.run(0.15)
     assert (lane.rate, lane.quickened) == (100.0, -math.inf)
+    assert lane.held_back(0.14)
     somebody.rate = 1000.0
     clock.run(1.05)  # the packet that goes is not faster for that
     assert lane.quickened == -math.inf
@@ -69,3 +70,5 @@ def test_a_lane_knows_since_when_it_is_faster() -> None:
     clock.run(1.3)
     assert lane.rate is None
     assert lane.quickened == pytest.approx(1.2)
+    assert lane.held_back(1.1)
+    assert not lane.held_back(1.25)

@@ -218,6 +218,12 @@ class Network:
         """Lay a wire."""
         self._wires[wire.ends] = wire
 
+    def holds_back(self, since: float) -> bool:
+        """Whether what was sent then may have waited for a narrow wire or a slow receiver."""
+        return any(
+            lane.held_back(since) for wire in self._wires.values() for lane in wire.lanes.values()
+        )
+
     def wire(self, one: str, other: str) -> Wire | None:
         """The wire between two contacts; made if two without a link may reach each other."""
         ends = (one, other) if one < other else (other, one)

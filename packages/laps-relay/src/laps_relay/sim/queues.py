@@ -72,6 +72,10 @@ class Lane:
         """Whether the packet that is being sent goes at a lower rate than this: from before."""
         return self._busy and self.rate is not None and (rate is None or self.rate < rate)
 
+    def held_back(self, since: float) -> bool:
+        """Whether what was sent then may have had to wait here until now."""
+        return self.rate is not None or self.quickened >= since
+
     def _next(self) -> None:
         self._busy = True
         while self._turns:

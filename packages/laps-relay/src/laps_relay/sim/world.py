@@ -303,11 +303,14 @@ class World:
     def _permitted(self, sender: str, receiver: str, group: Group) -> None:
         """Policy holds for every relay on the way; what began before it ends within a flight.
 
-        Nobody takes back a datagram that waits: on a narrow link that may be for longer.
+        Nobody takes back a datagram that waits: for a narrow link or a slow receiver that may be
+        for longer.
         """
         since, origin, scope = self.policy_since, group.flow.contact, group.flow.scope
-        patient = group.datagrams and self.scenario.offered > 0
-        if group.began < since and (patient or self.clock.now < since + self.ledger.flight):
+        if group.began < since and (
+            self.clock.now < since + self.ledger.flight
+            or (group.datagrams and self.network.holds_back(group.began))
+        ):
             return
         node, peer = self.node(sender), self.processes.get(receiver)
         if peer is not None and not self.policy.crosses(scope, node, peer.spec.node_id):
