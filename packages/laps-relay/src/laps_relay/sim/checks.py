@@ -91,6 +91,7 @@ class Checks:
             or not source.running
             or world.ledger.exempted(now, now, (process.contact, source.contact))
             or not any(key in each.flows for each in process.clients.publications)
+            or self._serverless(process, source)
         ):
             return
         want = source.clients.wants.get(key)
@@ -103,6 +104,19 @@ class Checks:
             raise self._fail(
                 "unsubscribed", f"{process.contact} lost the subscribe of {source.contact} too soon"
             )
+
+    def _serverless(self, one: RelayProcess, other: RelayProcess) -> bool:
+        """Whether no control server that is there has a session with both.
+
+        One of two may be lost, and not one at one end and one at the other: then nobody can tell
+        the one what the other wants, though data has a way.
+        """
+        servers = [each for each in self._world.running() if each.is_control]
+        both = {one.contact, other.contact}
+        return bool(servers) and not any(
+            both <= {end.other.host.contact for end in server.ends.values() if end.open}
+            for server in servers
+        )
 
     def set_gone(self, process: RelayProcess, event: SetGone) -> None:
         """Remember when a set ended: the peer may not have heard of it."""
