@@ -355,8 +355,15 @@ class Demo:
             "pictures at all places again",
             lambda: all(max(t.frames) >= marks[t.name] + ENOUGH for t in self.tallies),
         )
+        # The SDK waits ``gap_after`` seconds for what may still come before it calls it missing.
+        await self.until("the SDK to report what is missing", self.all_told)
         print("... and the picture goes on. Its way now:")
         await to_thread(self.show_way)
+
+    def all_told(self) -> bool:
+        """Whether every subscriber has been told of each picture that it missed."""
+        since = self.recovery.since
+        return all(all(map(t.told, t.missing(since[t.name]))) for t in self.tallies)
 
     def summary(self) -> None:
         """What was measured."""
