@@ -43,6 +43,7 @@ REGRESSIONS = (
     2528,  # a relay comes back, and an impostor comes before the node whose id it takes
     3003,  # a policy forbids a way that nobody tells any more, and that is still in use
     3045,  # a relay that drains put its own tracks onto a Via, and two copies met behind it
+    3125,  # a relay has just lost a subscribe when a policy makes it tell everything again
     3195,  # of two control servers an o-relay loses one, and its subscriber the other
     3860,  # a datagram waits for a slow receiver when a policy comes
     4776,  # who passed a lie on tells the truth now, and is not believed, nor asked again

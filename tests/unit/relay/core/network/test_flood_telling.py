@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 from laps_relay.core.network.entries import SubscribeEntries
-from laps_relay.core.network.flood_records import FloodPeer, FloodState, Record, Source
+from laps_relay.core.network.flood_records import (
+    NOBODY,
+    FloodPeer,
+    FloodState,
+    Record,
+    Source,
+)
 from laps_relay.core.network.flood_rests import Rests
 from laps_relay.core.network.flood_telling import Telling
 from laps_wire.nodeid import NodeId
@@ -191,6 +197,26 @@ def test_everything_is_told_again() -> None:
     assert rig.told() == {}
 
 
+def test_who_is_told_everything_again_hears_what_we_lost_and_not_what_policy_keeps_back() -> None:
+    rig = Rig()
+    rows = [rig.row(subscribe(9, key, sequence=key), giver=1) for key in (1, 2, 3, 4, 5)]
+    lost, resting, turned, kept_back, _ = rows
+    for row in rows:
+        rig.telling.mark(row)
+    rig.told()
+    lost.given, lost.primary = 0, NOBODY
+    rig.rests.begin(0.0, resting)
+    turned.given, turned.primary = rig.peer(2).bit, rig.peer(2).slot
+    rig.denied.add((2, kept_back.item.full_name_hash))
+    rig.telling.resend(rig.peer(2))
+    assert rig.told() == {2: ([5], [1, 2, 3])}
+    rig.telling.resend(rig.peer(2))
+    assert rig.told() == {2: ([5], [])}
+    rig.rests.end(resting)
+    rig.telling.mark(resting)
+    assert rig.told() == {2: ([2], [])}
+
+
 def test_an_audience_is_asked_for_and_nobody_else() -> None:
     rig = Rig(few=True)
     row = rig.row(subscribe(9, 1, sequence=5), giver=2)
@@ -268,6 +294,15 @@ def test_who_is_told_everything_again_hears_what_it_had() -> None:
     rig.telling.mark(rows[2])
     rig.telling.resend(rig.peer(3))
     assert rig.told() == {3: ([1, 2], [])}
+
+
+def test_what_it_had_and_we_lost_takes_room_until_it_is_withdrawn() -> None:
+    rig, rows = crowd(room=2, count=3)
+    rig.told()
+    rows[0].given, rows[0].primary = 0, NOBODY
+    rig.telling.resend(rig.peer(3))
+    assert rig.peer(3).offered == 1
+    assert rig.told() == {3: ([2, 3], [1])}  # withdrawals go first
 
 
 def test_room_is_counted_when_enough_was_withdrawn() -> None:

@@ -304,6 +304,25 @@ def test_at_the_end_of_a_synchronisation_what_was_not_said_again_is_forgotten() 
     assert made.flush(3) == ((subscribe(9, 2, sequence=2),), ())
 
 
+def test_what_a_giver_has_just_lost_has_its_grace_also_if_everything_is_told_again() -> None:
+    """A session ends, and the next message to another peer is a synchronisation (seed 3125)."""
+    giver, taker = table(nodes=(1, 2, 3, 9)), table(nodes=(1, 2, 3, 9))
+    giver.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    for entry in giver.flush(3)[0]:
+        taker.heard(0.0, 1, entry)
+    giver.remove_session(1.0, 1)
+    giver.resend(3)
+    taker.sync_began(1)
+    entries, withdrawals = giver.flush(3)
+    assert entries == ()
+    for withdrawal in withdrawals:
+        taker.heard_withdrawal(1.0, 1, withdrawal)
+    taker.sync_ended(1.0, 1)
+    assert taker.get((NodeId(9), 1)) is not None
+    taker.handle_timeout(6.0)
+    assert taker.get((NodeId(9), 1)) is None
+
+
 def test_more_than_was_agreed_ends_the_session() -> None:
     made = table(most=2)
     made.heard(0.0, 1, subscribe(9, 1))

@@ -95,18 +95,26 @@ class Telling(Generic[E, W, I]):
             peer.dirty.update(dict.fromkeys(own.records.values()))
 
     def resend(self, peer: FloodPeer[E, W]) -> None:
-        """Nobody knows what a session was told."""
+        """Nobody knows what a session was told.
+
+        What we have lost, or let rest, is not left out: it is withdrawn. Who misses an entry at the
+        end of a synchronisation forgets it, and who hears that we give it no more has a grace in
+        which others give it (laps-2, 5.3). What export rules keep back now is left out.
+        """
         shared, bit = self._state.slots.shared, peer.bit
         others, peer.dirty = peer.dirty, {}
+        lost = 0
         for record in self._state.records():
             if (record.sent | record.stale) & bit:
                 record.sent = shared(record.sent & ~bit)
                 if not record.dead:
-                    record.stale = shared(record.stale & ~bit)
+                    gives = self._gives(peer, record)
+                    lost += not gives
+                    record.stale = shared(record.stale & ~bit if gives else record.stale | bit)
                 peer.dirty[record] = None
         # What it may still have comes first: it must not be told more than it takes.
         peer.dirty.update(others)
-        peer.offered = 0
+        peer.offered = lost
         self.fill(peer)
 
     def reconsider(self) -> None:
@@ -222,14 +230,16 @@ class Telling(Generic[E, W, I]):
         return peer.offered < peer.room
 
     def _wanted(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
-        item = record.item
-        if item.source != self._kind.local and not record.given:
+        return self._gives(peer, record) and self._exports(peer.session, cast("E", record.item))
+
+    def _gives(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
+        """Whether an entry is ours to give to a session, whatever export rules say."""
+        source = record.item.source
+        if source != self._kind.local and not record.given:
             return False
         if self._rests and record in self._rests:
             return False
-        if record.primary == peer.slot or item.source == peer.node:
-            return False
-        return self._exports(peer.session, cast("E", item))
+        return record.primary != peer.slot and source != peer.node
 
     def _believed(self, peer: FloodPeer[E, W], record: Record[E, W]) -> bool:
         """Whether a newcomer may have heard of an entry of ours, and not of its end."""

@@ -111,7 +111,7 @@ class FloodTable(FloodLosses[E, W, I]):
         peer.told = set() if peer.total or peer.early else None
 
     def sync_ended(self, now: float, session: int) -> None:
-        """Forget what the peer said before and has not said again."""
+        """Forget at once what the peer said before and has not said again, nor taken back."""
         peer = self._state.peer(session)
         told, peer.told = peer.told, None
         if told is None:
