@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_relay.cli import app
+from laps_relay.core.bridge import wishes
 from laps_relay.sim.mutants import MUTANTS, applied, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate_seed
 from laps_relay.sim.scenario import STEERED
@@ -46,6 +47,7 @@ REGRESSIONS = (
     3125,  # a relay has just lost a subscribe when a policy makes it tell everything again
     3195,  # of two control servers an o-relay loses one, and its subscriber the other
     3860,  # a datagram waits for a slow receiver when a policy comes
+    4455,  # a Stub that was refused goes, and its parent asks as long again
     4776,  # who passed a lie on tells the truth now, and is not believed, nor asked again
     4866,  # a policy takes a track away, and a relay that has lost the subscribe drops the answer
 )
@@ -125,6 +127,16 @@ def test_a_via_that_comes_beside_a_control_server_is_not_faster_than_light() -> 
 @pytest.mark.seeds
 def test_a_stub_that_policy_refuses_asks_until_it_has_waited_and_its_parent_waits_then() -> None:
     hold([simulate_seed(22, relays=8, topology="random+stubs")])
+
+
+@pytest.mark.seeds
+def test_a_parent_that_asks_for_longer_than_its_stub_and_itself_may_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other side of seed 4455: both look every 7.5 s whether anybody waits, and not every 5."""
+    monkeypatch.setattr(wishes, "_RECHECK", 7.5)
+    outcome = simulate_seed(4455)
+    assert outcome.rule == "left over", outcome.problem
 
 
 @pytest.mark.seeds

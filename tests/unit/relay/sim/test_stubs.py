@@ -109,6 +109,37 @@ def begun(seconds: float = 4.0) -> Run:
     return run
 
 
+def test_only_what_parents_alone_ask_for_may_take_longer() -> None:
+    run = begun()
+    world, stubs = run.world, run.checks.stubs
+    wanted = {key for process in stubs.stubs() for key in process.clients.wants}
+    key = world.track("t0")[0]
+    assert key in wanted
+    assert stubs.asked() == set()  # others want all of it, too
+    for process in world.running():
+        if not process.is_stub:
+            for each in list(process.clients.wants):
+                process.clients.unsubscribe(each)
+    world.clock.run(world.clock.now + 3.0)
+    assert key in stubs.asked() <= wanted
+    for process in stubs.stubs():
+        process.crash()
+    world.clock.run(world.clock.now + 3.0 * run.scenario.idle + 3.0)
+    assert stubs.asked() == set()
+
+
+def test_what_may_take_longer_excuses_nothing_else() -> None:
+    run = begun()
+    pulled = set().union(*(process.clients.pulled for process in run.world.running()))
+    assert pulled
+    run.checks.nobody_listens(but=pulled)
+    for key in pulled:
+        with pytest.raises(BreakError, match="still sends what nobody wants"):
+            run.checks.nobody_listens(but=pulled - {key})
+    with pytest.raises(BreakError, match="still sends what nobody wants"):
+        run.checks.nobody_listens()
+
+
 def test_a_stub_that_is_asked_for_something_else_says_so() -> None:
     run = begun()
     edge = run.world.processes["stub-1"].edge

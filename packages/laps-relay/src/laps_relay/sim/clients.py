@@ -217,9 +217,9 @@ class Clients:
         self._call(end)
 
     @property
-    def pulled(self) -> bool:
-        """Whether anything is sent because somebody wants it."""
-        return any(each.flows for each in self.publications)
+    def pulled(self) -> set[int]:
+        """The keys of what is sent because somebody wants it."""
+        return {key for each in self.publications for key in each.flows}
 
     def subscribe(self, key: int, name: FullTrackName) -> None:
         """A subscriber comes."""

@@ -354,12 +354,17 @@ class MoqtClients(Clients):
                     publication.open.pop(key_or_none)[1].write(b"", True)
 
     @property
-    def pulled(self) -> bool:
-        """Whether anything is sent because somebody wants it.
+    def pulled(self) -> set[int]:
+        """The keys of what is sent because somebody wants it.
 
         A track that was published goes to its own Edge in any case: it fills the cache.
         """
-        return any(each.flows for each in self.publications if each.kind is AnnounceKind.NAMESPACE)
+        return {
+            key
+            for each in self.publications
+            if each.kind is AnnounceKind.NAMESPACE
+            for key in each.flows
+        }
 
     def unpublish(self, publication: Publication) -> None:
         """It goes; groups under way are finished."""

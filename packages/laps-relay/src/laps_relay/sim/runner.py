@@ -130,6 +130,7 @@ class Run:
         # Withdrawal.
         world.ending = True
         settings = made.settings
+        waits = settings.unsubscribe_delay + settings.want_linger
         self.deeds.unsubscribe_all()
         if made.seed % 2:
             # Publishers stay a little, and find that nobody listens.
@@ -138,13 +139,16 @@ class Run:
                 # Who was refused has no subscription to end: its relay asks until it has lingered.
                 stays += settings.want_linger
             self._run_to(world.clock.now + stays + made.style.period)
-            self.checks.nobody_listens()
+            asked = self.checks.stubs.asked()
+            self.checks.nobody_listens(but=asked)
+            if asked:
+                self._run_to(world.clock.now + waits)
+                self.checks.nobody_listens()
         self.deeds.unpublish_all()
-        asked = settings.unsubscribe_delay + settings.want_linger
         if self.checks.stubs.stubs():
-            asked *= 2  # a parent begins to wait when its Stub has waited
+            waits *= 2  # a parent begins to wait when its Stub has waited
         # A relay remembers its own withdrawals the longest.
-        linger = settings.set_linger + asked + settings.hold + 2 * settings.convergence
+        linger = settings.set_linger + waits + settings.hold + 2 * settings.convergence
         self._run_to(world.clock.now + made.flight + linger + 2.0)
         self.checks.empty()
         self._stubs_go()

@@ -53,6 +53,21 @@ class StubChecks:
         """Those that run."""
         return [process for process in self._world.running() if process.is_stub]
 
+    def asked(self) -> set[int]:
+        """The keys of what their parents ask the network for, and nobody else does.
+
+        A parent asks with itself as the source (seed 000, Stub), and as long as its Stub asks. So
+        where both were refused it begins to find that nobody waits when its Stub has found it.
+        """
+        parents = {other.contact for one, other, _ in self._world.configured() if one.is_stub}
+        ours: set[int] = set()
+        theirs: set[int] = set()
+        for process in self._world.running():
+            own = process.spec.node_id
+            keys = {key for node, key in process.tables.subscribe_sources() if node == own}
+            (ours if process.contact in parents else theirs).update(keys)
+        return ours - theirs
+
     # While it runs
 
     def said(self, end: End, chunk: Chunk) -> None:
