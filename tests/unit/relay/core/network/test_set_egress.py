@@ -63,6 +63,11 @@ def test_the_end_resets_what_is_under_way() -> None:
     egress.end(1.0, item)
     assert relay.plane.cuts == [(EgressSet(1, 1), StreamCode.NO_SUBSCRIBERS)]
     assert relay.sent == {1: {}}
+    # The peer lets go of what it has, too: it would not if the set were only withdrawn.
+    assert list(relay.world.control[relay.node, 1])[1:] == [
+        ("update", 1, ids()),
+        ("withdraw", 1),
+    ]
 
 
 def test_what_a_session_does_not_take_is_counted() -> None:

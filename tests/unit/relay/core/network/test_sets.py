@@ -311,6 +311,27 @@ def test_with_a_cut_streams_under_way_end() -> None:
     assert net.truncated == {(NodeId(4), "s")}
 
 
+def test_what_waits_behind_peers_ends_with_the_set_that_is_cut() -> None:
+    """A policy gives data a class that its sets, made before, do not name: only 1 knows of it."""
+    net = SetWorld(4, [(1, 2), (2, 3), (3, 4)])
+    want(net, 4)
+    net.drain()
+    begin(net, "at 3", "at 2")
+    for name, hops in (("at 3", 2), ("at 2", 1)):
+        for _ in range(hops):
+            (stream,) = (each for each in net.in_flight() if each.name == name)
+            net.arrive(stream)
+    net.finished |= {"at 3", "at 2"}  # 1 has nothing to reset
+    assert [(int(each.relay), each.name) for each in net.in_flight()] == [(2, "at 2"), (3, "at 3")]
+    net[1].policy.add(NodeId(4))
+    net[1].sets.reroute(net.now, cut=True)
+    net.drain()
+    code = StreamCode.NO_SUBSCRIBERS
+    assert net[2].plane.cuts == [(EgressSet(2, 1), code)]
+    assert net[3].plane.cuts == [(EgressSet(3, 1), code)]
+    assert net.delivered == {}
+
+
 def test_what_policy_still_allows_is_not_cut() -> None:
     """Another class, or a way that is only better now: streams under way end where they began."""
     net = SetWorld(5, [*DIAMOND, (2, 5), (3, 5)])
