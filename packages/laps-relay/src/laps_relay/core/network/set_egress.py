@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from laps_relay.core.network.forwarding import EgressSet, PeerForwarding
@@ -93,6 +94,23 @@ class EgressSets:
         """
         self._plane.cut(now, item.egress, StreamCode.NO_SUBSCRIBERS)
         self.withdraw(now, item, empty=True)
+
+    def enforce(self, now: float, permits: Callable[[str, tuple[NodeId, ...]], bool]) -> None:
+        """There is another policy: it holds for streams, too, whose ingress has ended.
+
+        What has an ingress is looked at with that.
+        """
+        orphans = [
+            item for sets in self._sessions.values() for item in sets.values() if item.owner is None
+        ]
+        for item in orphans:
+            stay = frozenset(
+                node for node in item.targets if permits(item.scope, item.relays.get(node, ()))
+            )
+            if stay:
+                self.shrink(now, item, stay)
+            else:
+                self.end(now, item)
 
     def withdraw(self, now: float, item: OutSet, *, empty: bool = False) -> None:
         """No data with its id is under way any more; with ``empty`` none behind the peer either."""
