@@ -235,10 +235,12 @@ class SetRelay:
         self.sent[session][sns_id] = wanted
         self.world.send(self.node, session, ("update", sns_id, wanted))
 
-    def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
+    def withdraw_sns(self, now: float, session: int, sns_id: int, *, empty: bool = False) -> None:
         if session not in self.world.links:
             raise StateError("the session is closed")
         del self.sent[session][sns_id]
+        if empty:
+            self.world.send(self.node, session, ("update", sns_id, frozenset()))
         self.world.send(self.node, session, ("withdraw", sns_id))
 
     def refuse_sns(

@@ -379,8 +379,8 @@ def test_where_streams_may_go_on(host: Host, chooser: Chooser) -> None:
     record = feed()
     way = chooser.relays(FOUR, 1)
     assert way == (TWO, FOUR)
-    assert chooser.may_stay(record, way)
-    assert not chooser.may_stay(record, ())  # nobody knows where they go
+    assert chooser.may_stay(record.scope, way)
+    assert not chooser.may_stay(record.scope, ())  # nobody knows where they go
     host.forbidden.add((TWO, FOUR))
-    assert not chooser.may_stay(record, way)
-    assert chooser.may_stay(record, chooser.relays(FOUR, 2))
+    assert not chooser.may_stay(record.scope, way)
+    assert chooser.may_stay(record.scope, chooser.relays(FOUR, 2))

@@ -63,6 +63,31 @@ def test_the_end_resets_what_is_under_way() -> None:
     egress.end(1.0, item)
     assert relay.plane.cuts == [(EgressSet(1, 1), StreamCode.NO_SUBSCRIBERS)]
     assert relay.sent == {1: {}}
+    # The peer lets go of what it has, too: it would not if the set were only withdrawn.
+    assert list(relay.world.control[relay.node, 1])[1:] == [
+        ("update", 1, ids()),
+        ("withdraw", 1),
+    ]
+
+
+def test_a_policy_is_enforced_on_sets_whose_ingress_has_ended() -> None:
+    egress, relay, record = parts()
+    owned, some, none = (made(egress, record, session, 2, 3) for session in (1, 1, 2))
+    for item in (some, none):
+        item.relays = {NodeId(2): (NodeId(2),), NodeId(3): (NodeId(2), NodeId(3))}
+        item.orphan("silver")
+    none.relays.pop(NodeId(2))  # nobody knows where that goes
+    asked = []
+
+    def permits(scope: str, relays: tuple[NodeId, ...]) -> bool:
+        asked.append(scope)
+        return relays == (NodeId(2),)
+
+    egress.enforce(1.0, permits)
+    assert set(asked) == {"silver"}
+    assert relay.sent == {1: {1: ids(2, 3), 2: ids(2)}, 2: {}}
+    assert (owned.targets, some.targets) == (ids(2, 3), ids(2))
+    assert relay.plane.cuts == [(none.egress, StreamCode.NO_SUBSCRIBERS)]
 
 
 def test_what_a_session_does_not_take_is_counted() -> None:

@@ -311,6 +311,71 @@ def test_with_a_cut_streams_under_way_end() -> None:
     assert net.truncated == {(NodeId(4), "s")}
 
 
+def test_what_waits_behind_peers_ends_with_the_set_that_is_cut() -> None:
+    """A policy gives data a class that its sets, made before, do not name: only 1 knows of it."""
+    net = SetWorld(4, [(1, 2), (2, 3), (3, 4)])
+    want(net, 4)
+    net.drain()
+    begin(net, "at 3", "at 2")
+    for name, hops in (("at 3", 2), ("at 2", 1)):
+        for _ in range(hops):
+            (stream,) = (each for each in net.in_flight() if each.name == name)
+            net.arrive(stream)
+    net.finished |= {"at 3", "at 2"}  # 1 has nothing to reset
+    assert [(int(each.relay), each.name) for each in net.in_flight()] == [(2, "at 2"), (3, "at 3")]
+    net[1].policy.add(NodeId(4))
+    net[1].sets.reroute(net.now, cut=True)
+    net.drain()
+    code = StreamCode.NO_SUBSCRIBERS
+    assert net[2].plane.cuts == [(EgressSet(2, 1), code)]
+    assert net[3].plane.cuts == [(EgressSet(3, 1), code)]
+    assert net.delivered == {}
+
+
+def test_a_policy_holds_for_streams_whose_feed_has_ended() -> None:
+    net = SetWorld(5, [*DIAMOND, (2, 5)])
+    want(net, 4, 5)
+    net.drain()
+    begin(net, "s")
+    net.drain()
+    net[1].sets.drop_feed(net.now, feed(1))
+    net[1].sets.reroute(net.now, cut=True)
+    assert (net[1].plane.cuts, net[1].sent) == ([], {1: {1: ids(4, 5)}})
+    net[1].forbidden.add((NodeId(2), NodeId(4)))
+    net[1].sets.reroute(net.now)  # ways have changed, and no policy
+    assert net[1].sent == {1: {1: ids(4, 5)}}
+    net[1].sets.reroute(net.now, cut=True)
+    assert (net[1].plane.cuts, net[1].sent) == ([], {1: {1: ids(5)}})
+    net.drain()
+    assert net.truncated == {(NodeId(4), "s")}
+    net[1].forbidden.add((NodeId(2), NodeId(5)))
+    net[1].sets.reroute(net.now, cut=True)
+    assert net[1].plane.cuts == [(EgressSet(1, 1), StreamCode.NO_SUBSCRIBERS)]
+    net.drain()
+    assert net.truncated == {(NodeId(4), "s"), (NodeId(5), "s")}
+    assert net.is_empty()
+
+
+def test_a_policy_holds_for_streams_whose_set_was_withdrawn() -> None:
+    """4 gets the rest by another way; what 2 has of the old one waits there."""
+    net = SetWorld(4, DIAMOND)
+    want(net, 4)
+    net.drain()
+    begin(net, "s")
+    net.arrive(net.in_flight()[0])
+    net.finished.add("s")
+    move(net, 1, 4, 3)
+    net.idle()
+    while net.control:
+        net.deliver(*next(iter(net.control)))
+    assert (net[2].sets.incoming, net[2].sets.living) == (0, 1)
+    net[2].forbidden.add((NodeId(4), NodeId(4)))
+    net[2].sets.reroute(net.now, cut=True)
+    assert net[2].plane.cuts == [(EgressSet(3, 1), StreamCode.NO_SUBSCRIBERS)]
+    net.drain()
+    assert got(net, "s") == []
+
+
 def test_what_policy_still_allows_is_not_cut() -> None:
     """Another class, or a way that is only better now: streams under way end where they began."""
     net = SetWorld(5, [*DIAMOND, (2, 5), (3, 5)])

@@ -150,9 +150,20 @@ def test_our_sets_as_messages() -> None:
         laps2.SnsAdvertise(1, 3, 2, (A, C)),
         laps2.SyncEnd(Bases.SNS),
     ]
-    assert state.withdraw(1) == laps2.SnsWithdraw((1,))
+    assert state.withdraw(1) == [laps2.SnsWithdraw((1,))]
     with pytest.raises(StateError):
         state.withdraw(1)
+
+
+def test_a_set_that_is_emptied_before_it_ends() -> None:
+    state = forwarding()
+    state.advertise([A, B], 0)
+    assert state.withdraw(1, empty=True) == [
+        laps2.SnsUpdate(1, 2, (), (A, B)),
+        laps2.SnsWithdraw((1,)),
+    ]
+    # Without targets it could not be described anew.
+    assert list(state.synchronise()) == [laps2.SyncBegin(Bases.SNS), laps2.SyncEnd(Bases.SNS)]
 
 
 def test_before_the_peer_has_said_what_it_takes() -> None:

@@ -585,6 +585,17 @@ def test_sets() -> None:
     assert ended == SnsWithdrawn(sns_id=1, targets=(A, C))
 
 
+def test_a_set_that_is_emptied_before_it_ends() -> None:
+    pair = Pair().establish()
+    sns_id = pair.dialler.advertise_sns(pair.now, [A, B])
+    pair.dialler.withdraw_sns(pair.now, sns_id, empty=True)
+    pair.run()
+    _, emptied, ended = pair.events[LISTENER]
+    assert isinstance(emptied, SnsAdvertised)
+    assert (emptied.targets, emptied.removed) == (frozenset(), (A, B))
+    assert ended == SnsWithdrawn(sns_id=1, targets=())
+
+
 def test_refusing_targets_and_sets() -> None:
     pair = Pair().establish()
     sns_id = pair.dialler.advertise_sns(pair.now, [A, B])

@@ -97,6 +97,13 @@ def test_a_large_set_goes_in_steps_with_a_version_each() -> None:
     assert sets[1] == SnsSet(1, 7, frozenset(nodes(1, 2, 3, 8, 9)))
 
 
+def test_a_set_is_emptied_in_steps_and_then_it_ends() -> None:
+    sets = sender(max_targets=10, chunk=3)
+    sns_id = made(sets, 1, 2, 3, 4)
+    assert sets.empty(sns_id) == (diff(1, 3, removed=(1, 2, 3)), diff(1, 4, removed=(4,)))
+    assert sets.withdraw(sns_id) == SnsSet(1, 4, frozenset())
+
+
 def test_withdraw_forgets() -> None:
     sets = sender()
     sns_id = made(sets, 3, 1)
@@ -128,6 +135,8 @@ def test_sender_misuse_is_local_and_changes_nothing() -> None:
         sets.update(sns_id, nodes(1, 2, 3))
     with pytest.raises(StateError, match="9 is not live"):
         sets.withdraw(9)
+    with pytest.raises(StateError, match="9 is not live"):
+        sets.empty(9)
     with pytest.raises(StateError, match="9 is not live"):
         sets.update(9, nodes(1))
     assert list(sets) == [SnsSet(1, 1, frozenset(nodes(1, 2)))]

@@ -122,9 +122,9 @@ class Chooser:
         """Who is on the way to a target by a session; nobody: the peer tells none."""
         return self._host.relays(self._host.node_of(session), target)
 
-    def may_stay(self, record: IngressRecord, relays: tuple[NodeId, ...]) -> bool:
+    def may_stay(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
         """Whether streams may go on along a way that perhaps nobody tells any more."""
-        return bool(relays) and self._host.permits(record.scope, relays)
+        return bool(relays) and self._host.permits(scope, relays)
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
         """Let be tried what has waited long enough: peers that refused, ways that are longer.

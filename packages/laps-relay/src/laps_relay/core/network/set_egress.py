@@ -4,11 +4,13 @@
 
     make --> current --> (retire) --> retired --> (SetIdle) --> withdrawn
                  |                        |
-                 '--- end: cut and withdrawn at once, because nobody wants it any more
+                 '--- end: cut, emptied and withdrawn at once, because nobody wants it any more,
+                      or policy forbids its way
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from laps_relay.core.network.forwarding import EgressSet, PeerForwarding
@@ -84,15 +86,37 @@ class EgressSets:
         self._plane.retire(now, item.egress)
 
     def end(self, now: float, item: OutSet) -> None:
-        """Nobody wants it any more: reset its streams and withdraw it (laps-2, 6.1)."""
-        self._plane.cut(now, item.egress, StreamCode.NO_SUBSCRIBERS)
-        self.withdraw(now, item)
+        """Nobody wants it any more, or may have it: reset its streams and withdraw it.
 
-    def withdraw(self, now: float, item: OutSet) -> None:
-        """No data with its id is under way any more."""
+        Of a set that is only withdrawn the peer goes on with what it has, and that may wait there
+        for long. So its targets leave it before (laps-2, 6.1). The peer's own policy is not enough:
+        a set that is older than the class of its data does not name that.
+        """
+        self._plane.cut(now, item.egress, StreamCode.NO_SUBSCRIBERS)
+        self.withdraw(now, item, empty=True)
+
+    def enforce(self, now: float, permits: Callable[[str, tuple[NodeId, ...]], bool]) -> None:
+        """There is another policy: it holds for streams, too, whose ingress has ended.
+
+        What has an ingress is looked at with that.
+        """
+        orphans = [
+            item for sets in self._sessions.values() for item in sets.values() if item.owner is None
+        ]
+        for item in orphans:
+            stay = frozenset(
+                node for node in item.targets if permits(item.scope, item.relays.get(node, ()))
+            )
+            if stay:
+                self.shrink(now, item, stay)
+            else:
+                self.end(now, item)
+
+    def withdraw(self, now: float, item: OutSet, *, empty: bool = False) -> None:
+        """No data with its id is under way any more; with ``empty`` none behind the peer either."""
         # A session that is about to end takes its sets with it.
         with suppress(StateError):
-            self._host.withdraw_sns(now, item.egress.session, item.egress.sns_id)
+            self._host.withdraw_sns(now, *item.egress, empty=empty)
         self._forget(item)
         sets = self._sessions[item.egress.session]
         del sets[item.egress.sns_id]

@@ -95,8 +95,8 @@ class SetHost(Protocol):
     def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
         """Let a set have these targets."""
 
-    def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
-        """End a set."""
+    def withdraw_sns(self, now: float, session: int, sns_id: int, *, empty: bool = False) -> None:
+        """End a set; with ``empty`` its targets leave it first, and with them what waits there."""
 
     def refuse_sns(
         self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]

@@ -190,9 +190,9 @@ class SetHosting:
         self._peers.wire(session).update_sns(now, sns_id, chosen)
         self._set_changed(session, sns_id, chosen)
 
-    def withdraw_sns(self, now: float, session: int, sns_id: int) -> None:
-        """End a set."""
-        self._peers.wire(session).withdraw_sns(now, sns_id)
+    def withdraw_sns(self, now: float, session: int, sns_id: int, *, empty: bool = False) -> None:
+        """End a set, with ``empty`` for its targets first."""
+        self._peers.wire(session).withdraw_sns(now, sns_id, empty=empty)
         if (gone := self._set_log.gone(session, sns_id, incoming=False)) is not None:
             self._events.append(gone)
 

@@ -15,7 +15,7 @@ __all__ = ["Block", "IngressRecord", "OutSet", "Taken", "Unserved"]
 class OutSet:
     """One of our sets."""
 
-    __slots__ = ("egress", "owner", "relays", "retired", "targets")
+    __slots__ = ("egress", "owner", "relays", "retired", "scope", "targets")
 
     def __init__(self, egress: EgressSet, targets: frozenset[NodeId], owner: IngressRecord) -> None:
         self.egress = egress
@@ -25,6 +25,13 @@ class OutSet:
         self.retired = False
         self.relays: dict[NodeId, tuple[NodeId, ...]] = {}
         """If it is retired: the ways that its targets had."""
+        self.scope = owner.scope
+        """If its ingress has ended: the class that its data had at last."""
+
+    def orphan(self, scope: str) -> None:
+        """Its ingress has ended; what is under way goes on, and policy holds for it as before."""
+        self.owner = None
+        self.scope = scope
 
 
 class Block(NamedTuple):

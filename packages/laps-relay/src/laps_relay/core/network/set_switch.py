@@ -196,7 +196,7 @@ class Switch:
 
     def _may_stay(self, target: NodeId, place: IngressRecord | OutSet) -> bool:
         """Whether policy lets streams under way go on to a target where it is, or was."""
-        return self._chooser.may_stay(self._record, place.relays.get(target, ()))
+        return self._chooser.may_stay(self._record.scope, place.relays.get(target, ()))
 
     def _shrink_retired(self, now: float, gone: AbstractSet[NodeId], *, cut: bool) -> None:
         """Streams under way go no more to these, and to the others only where they may."""

@@ -182,6 +182,8 @@ class Sets:
                 elif record.is_feed:
                     self._chooser.unblock(record, node)
         self._evaluate_all(now, affected, cut=cut)
+        if cut:
+            self._egress.enforce(now, self._chooser.may_stay)
 
     def astray(
         self, nodes: Iterable[NodeId], best: Callable[[NodeId], NodeId | None]
@@ -296,6 +298,7 @@ class Sets:
         record = self._get(ingress)
         if record is None:
             return
+        ways = dict(record.relays)
         self._index(record, _NOBODY)
         self._timers.cancel(ingress)
         sets = self._records[ingress.session]
@@ -304,10 +307,11 @@ class Sets:
             del self._records[ingress.session]
         self._plane.remove(now, ingress)
         for item in record.retired.values():
-            item.owner = None
+            item.orphan(record.scope)
         for session in sorted(record.current):
             item = record.current[session]
-            item.owner = None
+            item.relays = {node: ways.get(node, ()) for node in item.targets}
+            item.orphan(record.scope)
             self._egress.retire(now, item)
 
     def _index(self, record: IngressRecord, wanted: frozenset[NodeId]) -> None:
@@ -394,7 +398,7 @@ class Sets:
             target
             for target in sorted(targets)
             if target in record.home
-            and not self._chooser.may_stay(record, record.relays.get(target, ()))
+            and not self._chooser.may_stay(record.scope, record.relays.get(target, ()))
         ]
 
     def _install(self, now: float, record: IngressRecord) -> bool:

@@ -160,10 +160,14 @@ class ForwardingState:
             return []
         return list(self._flavour.write_sns(steps, self.sender[sns_id], whole=False))
 
-    def withdraw(self, sns_id: int) -> Any:
-        """End a set; gives the message for it."""
+    def withdraw(self, sns_id: int, *, empty: bool = False) -> list[Any]:
+        """End a set, with ``empty`` for all its targets before; gives the messages for it."""
+        messages: list[Any] = []
+        if empty:
+            steps = self.sender.empty(sns_id)
+            messages += self._flavour.write_sns(steps, self.sender[sns_id], whole=False)
         self.sender.withdraw(sns_id)
-        return self._flavour.write_sns_end(sns_id)
+        return [*messages, self._flavour.write_sns_end(sns_id)]
 
     def synchronise(self) -> Iterator[Any]:
         """The messages that name all our sets anew; none if the flavour can not do it."""

@@ -253,10 +253,10 @@ class PeeringSession(SessionReceiver):
         self._check_can_send(Kind.SNS)
         self._send_sns(now, self._sets.update(sns_id, targets))
 
-    def withdraw_sns(self, now: float, sns_id: int) -> None:
-        """End a set."""
+    def withdraw_sns(self, now: float, sns_id: int, *, empty: bool = False) -> None:
+        """End a set. With ``empty`` its targets leave it first: what waits for them is not sent."""
         self._check_can_send(Kind.SNS)
-        self._send_sns(now, [self._sets.withdraw(sns_id)])
+        self._send_sns(now, self._sets.withdraw(sns_id, empty=empty))
 
     def refuse_sns(
         self, now: float, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId] = ()

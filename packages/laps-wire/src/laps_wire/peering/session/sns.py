@@ -162,6 +162,10 @@ class SnsSender:
         """Change a live set in place; gives its steps, none if nothing changed."""
         return self._store(self[sns_id], self._checked(targets))
 
+    def empty(self, sns_id: int) -> tuple[SnsDiff, ...]:
+        """Take all targets out of a live set; gives its steps. It must be withdrawn at once."""
+        return self._store(self[sns_id], frozenset())
+
     def withdraw(self, sns_id: int) -> SnsSet:
         """End a live set; gives what it was."""
         ended = self[sns_id]
