@@ -126,6 +126,16 @@ def thorough(session: nox.Session) -> None:
     )  # fmt: skip
 
 
+@nox.session(python=["3.11", "3.12", "3.13"])
+def pythons(session: nox.Session) -> None:
+    """All unit tests of the three packages on each Python that we support."""
+    session.install(*ALL, *groups("test"))
+    session.run(
+        "pytest", "-q", "-n", "auto", "tests/unit", "--ignore=tests/unit/analytics",
+        *session.posargs,
+    )  # fmt: skip
+
+
 @nox.session
 def analytics(session: nox.Session) -> None:
     """The long tests, a short chain on a cluster and over Connect; how fast a stream is."""
