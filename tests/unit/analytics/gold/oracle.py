@@ -254,7 +254,7 @@ _BLAME = """
     net AS (SELECT dt, m, track, spot AS relay, quantile_disc(total, 0.5) AS net
         FROM way GROUP BY ALL),
     r AS (SELECT r.dt, date_trunc('minute', ts)::TIMESTAMP AS m, date_trunc('hour', ts)::TIMESTAMP
-            AS h, r.track, r.relay, r.class, latency_ms * 1000 AS lat FROM report r
+            AS h, r.track, r.relay, r.class, latency_ms * 1000 AS lat FROM viewer r
         WHERE r.track IS NOT NULL AND latency_ms IS NOT NULL),
     rn AS (SELECT r.*, net, lat - net AS beyond FROM r JOIN net USING (dt, m, track, relay)),
     rp AS (SELECT dt, h, track, quantile_disc(lat, 0.95) AS p FROM rn GROUP BY ALL),

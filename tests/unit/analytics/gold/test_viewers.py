@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from laps_analytics.gold.blame import blame
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.qoe import qoe_region
 from laps_analytics.gold.silver import Silver, stored_type
 from laps_analytics.gold.usage import usage_tenant
 from laps_analytics.gold.viewers import POSTED, viewers
 from laps_analytics.plan.viewers import COLUMNS, one_viewer
-from laps_wire.telemetry import ClientReport, Event
+from laps_wire.telemetry import ClientReport, DeliverySample, Event
 from testkit.gold_world import DAYS, micros
 from unit.analytics.gold.lakes import silver_rows
 
@@ -84,14 +86,18 @@ def event_columns(event: Event) -> tuple[Any, ...]:
     return event.ts_us, *session, body.measured_by, body.player_session, event.region, body.track
 
 
+def silver_of(spark: SparkSession, events: Iterable[Event]) -> Silver:
+    frames = {}
+    for kind, rows in silver_rows(events).items():
+        schema = stored_type(kind)
+        values = [tuple(row[name] for name in schema.fieldNames()) for row in rows]
+        frames[kind] = spark.createDataFrame(values, schema)
+    return Silver.of_frames(spark, frames)
+
+
 @pytest.fixture(scope="module")
 def silver(spark: SparkSession) -> Silver:
-    rows = silver_rows(EVENTS)["client.report"]
-    schema = stored_type("client.report")
-    frame = spark.createDataFrame(
-        [tuple(row[name] for name in schema.fieldNames()) for row in rows], schema
-    )
-    return Silver.of_frames(spark, {"client.report": frame})
+    return silver_of(spark, EVENTS)
 
 
 def test_nobody_is_there_twice(silver: Silver) -> None:
@@ -145,3 +151,32 @@ def test_what_a_region_gets_and_what_is_billed(silver: Silver) -> None:
     assert (second.reports, second.sessions, second.startup_p95_ms) == (2, 2, 400)
     (usage,) = usage_tenant(silver, [DAY], nothing, now_us=1).collect()
     assert (usage.watched_ms, usage.peak_sessions, usage.events) == (70_000, 3, 7)
+
+
+def test_the_relay_of_a_viewer_is_named_and_not_who_collects(spark: SparkSession) -> None:
+    """Usual minutes and a bad one, of a viewer that a relay knows and of one that none knows."""
+
+    def event(body: ClientReport | DeliverySample, relay: str, minute: int, seq: int) -> Event:
+        return Event.of(
+            body, relay=relay, boot=1, seq=seq, ts_us=ZERO + minute * 60 * SECOND, region="eu"
+        )
+
+    events = [event(report(0, "5", "relay", player_session="aa", track="ff")[1], "0.1:0.1", 0, 1)]
+    for minute in range(26):
+        came = ZERO + minute * 60 * SECOND
+        sample = DeliverySample(
+            track="ff", one_in=1, in_us=came, out_us=came + 10, size_bytes=1, group_id=minute,
+            object_id=0, publisher_us=came - 5000,
+        )  # fmt: skip
+        events.append(event(sample, "0.1:0.1", minute, 10 + minute))
+        for number, player in enumerate(("aa", "bb")):
+            said = report(
+                0, f"posted:{player}", "player", player_session=player, track="ff",
+                latency_ms=900 if minute == 7 else 70,
+            )[1]  # fmt: skip
+            events.append(event(said, COLLECTOR, minute, 100 + 2 * minute + number))
+    rows = blame(silver_of(spark, events), [DAY], Dimensions()).collect()
+    found = [
+        (row.part, row.relay, row.window_start.minute, row.objects, row.excess_ms) for row in rows
+    ]
+    assert found == [("client", "0.1:0.1", 7, 1, 830.0)]

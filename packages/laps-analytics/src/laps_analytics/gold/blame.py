@@ -13,7 +13,8 @@ deliveries of the track in that hour; the part with the largest excess over its 
 blame. What is wrong with a clock by a constant is in the usual time too, and takes no part.
 
 Viewers have no stamps. A report over the limit is the client's (its network, its player) if the
-latency is in excess by more beyond the relay than before it, in the same minute.
+latency is in excess by more beyond the relay than before it, in the same minute. The relay is the
+one that the viewer is at, wherever its report was sent (:mod:`laps_analytics.gold.viewers`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from laps_analytics.gold.fanout import MAX_HOPS
 from laps_analytics.gold.qoe import limit_of
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.viewers import viewers
 
 __all__ = ["blame"]
 
@@ -157,11 +159,11 @@ def _clients(
         disc(0.5, "total").alias("network")
     )
     reports = (
-        silver.read("client.report", days)
+        viewers(silver, days)
         .where("track IS NOT NULL AND latency_ms IS NOT NULL")
         .select(
             "dt",
-            window("ts", 60).alias("minute"),
+            F.col("window_start").alias("minute"),
             window("ts", 3600).alias("hour_start"),
             *("track", "relay"),
             (F.col("latency_ms") * 1000).alias("latency"),

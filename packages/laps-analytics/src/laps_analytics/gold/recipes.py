@@ -189,6 +189,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         make=lambda scene, days: blame(scene.silver, days, scene.dimensions, keep=scene.keep),
         silver={"delivery.sample": "hour", "client.report": "none"},
         uses_dimensions=True,
+        edition=2,
     ),
     "churn_1h": _simple(churn, "sub.adv", "sub.wd", back="hour"),
     "cache_eff_1h": _simple(cache_eff, "cache.stat"),
