@@ -12,8 +12,8 @@ import pytest
 from laps_relay.app import StartError
 from laps_relay.config import Loaded, RelayConfig
 from testkit.logs import restored_logging
-from testkit.network_show import Show
-from testkit.network_task import RunningRelay, network, until
+from testkit.network_show import Listener, Show
+from testkit.network_task import NetworkTask, RunningRelay, network, until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,21 +90,29 @@ async def test_a_publisher_of_a_relay_that_drains_goes_on_elsewhere(tmp_path: Pa
         show.stop()
 
 
+async def over_a_via(
+    net: NetworkTask, show: Show, *, per_group: int
+) -> tuple[RunningRelay, RunningRelay, Listener]:
+    """Two Edges and two Vias: who publishes, the Via that is in use, and who listens behind it."""
+    vias = [await net.relay("via", **PATIENT) for _ in range(2)]
+    left = await net.relay("edge", *vias, network={"dynamic": False})
+    right = await net.relay("edge", *vias, network={"dynamic": False})
+    await net.settled()
+    show.publish(left, per_group=per_group)
+    ear = show.listen(right)
+    await show.more(ear)
+    (used,) = left.sends_to()
+    (via,) = (via for via in vias if via.node == used)
+    return left, via, ear
+
+
 async def test_a_via_that_is_stopped_waits_until_others_have_moved(tmp_path: Path) -> None:
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:
-        vias = [await net.relay("via", **PATIENT) for _ in range(2)]
-        left = await net.relay("edge", *vias, network={"dynamic": False})
-        right = await net.relay("edge", *vias, network={"dynamic": False})
-        await net.settled()
         show = Show(group)
-        show.publish(left, per_group=10)
-        ear = show.listen(right)
-        await show.more(ear)
-        (used,) = left.sends_to()
-        (leaving,) = (via for via in vias if via.node == used)
+        left, leaving, ear = await over_a_via(net, show, per_group=10)
         await net.stop(leaving, drain=True)
         await show.more(ear, numbers=100)
-        assert left.sends_to().isdisjoint({used})
+        assert left.sends_to().isdisjoint({leaving.node})
         await show.whole(ear)
         show.stop()
 
@@ -115,22 +123,14 @@ async def test_a_publisher_in_a_hurry_loses_nothing_when_the_via_in_use_drains(
 ) -> None:
     """It sends as fast as it can: on the old way everything waits, and the new way overtakes it."""
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:
-        vias = [await net.relay("via", **PATIENT) for _ in range(2)]
-        left = await net.relay("edge", *vias, network={"dynamic": False})
-        right = await net.relay("edge", *vias, network={"dynamic": False})
-        await net.settled()
         show = Show(group)
-        show.publish(left, per_group=7)
-        ear = show.listen(right)
-        await show.more(ear)
-        (used,) = left.sends_to()
-        (leaving,) = (via for via in vias if via.node == used)
+        left, leaving, ear = await over_a_via(net, show, per_group=7)
         begin = show.sent
         show.hurried = begin + 1400
         await until(lambda: max(ear.heard) > begin + 200)
         await net.stop(leaving, drain=True)
         await until(lambda: show.sent > show.hurried)
-        assert left.sends_to().isdisjoint({used})
+        assert left.sends_to().isdisjoint({leaving.node})
         await show.whole(ear)
         show.stop()
 
