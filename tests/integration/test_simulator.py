@@ -131,6 +131,14 @@ def test_a_stub_that_policy_refuses_asks_until_it_has_waited_and_its_parent_wait
 
 
 @pytest.mark.seeds
+@pytest.mark.parametrize(("seed", "relays"), [(79, 5), (236, 8)])  # with the real engine, and not
+def test_a_stub_at_the_publishers_own_relay_is_told_what_policy_keeps_from_it(
+    seed: int, relays: int
+) -> None:
+    hold([simulate_seed(seed, relays=relays, topology="random+stubs", kind="planned")])
+
+
+@pytest.mark.seeds
 def test_a_parent_that_asks_for_longer_than_its_stub_and_itself_may_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

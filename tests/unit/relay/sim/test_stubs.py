@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from laps_relay.core.network.interfaces import Answer
 from laps_relay.sim.build import network_relay
+from laps_relay.sim.clients import RETRY
+from laps_relay.sim.deed import Deed
+from laps_relay.sim.edge_host import SETTINGS
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.runner import Run, simulate
 from laps_relay.sim.scenario import STEERED, STUBBED, Scenario, scenario
@@ -97,9 +101,9 @@ def test_publishers_that_stay_are_not_blamed_for_what_their_edge_takes_anyway() 
     assert asked == pulled
 
 
-def begun(seconds: float = 4.0) -> Run:
+def begun(seconds: float = 4.0, made: Scenario | None = None) -> Run:
     """A run in which everything is up."""
-    run = Run(with_stubs(2), network_relay)
+    run = Run(made or with_stubs(2), network_relay)
     for process in run.world.processes.values():
         process.start()
     run.deeds.plan()
@@ -171,6 +175,34 @@ def test_sessions_that_are_missing_are_seen() -> None:
     run.world.processes["e1"].running = True
     assert "no session with its parent" in run.checks.stubs.links_up()
     assert run.world.place(run.world.processes["stub-1"]) is None
+
+
+@pytest.mark.parametrize("rule_engine", [False, True])
+def test_policy_holds_for_a_stub_whose_parent_has_the_publisher(*, rule_engine: bool) -> None:
+    """The network is not asked there, whichever policy relays have."""
+    made = with_stubs(79)
+    deeds = tuple(deed for deed in made.deeds if deed.when < 4.0)  # who comes stays
+    run = begun(4.0, replace(made, deeds=deeds, rule_engine=rule_engine))
+    world = run.world
+    stub, parent = world.processes["stub-3"], world.processes["r1"]
+    key, name = world.track("t1")
+    assert world.place(stub) is parent
+    assert parent.edge is not None
+    assert parent.edge.publishes(name)
+    assert not parent.edge.publishes(world.track("t2")[1])
+
+    def answer() -> Answer | None:
+        return stub.clients.wants[key].answer
+
+    assert answer() is Answer.ACCEPTED
+    run.deeds.do(Deed(0.0, "policy", ("south",), text="exclude t1"))
+    world.clock.run(world.clock.now + 1.0)
+    assert answer() is Answer.ACCEPTED
+    run.deeds.do(Deed(0.0, "policy", (parent.spec.region,), text="exclude t1"))
+    world.clock.run(world.clock.now + SETTINGS.done_delay + 0.1)  # and not when it asks again
+    assert answer() is Answer.ENDED
+    world.clock.run(world.clock.now + RETRY)
+    assert answer() is Answer.REFUSED
 
 
 @pytest.mark.untraced  # a whole run, as the one of publishers that stay

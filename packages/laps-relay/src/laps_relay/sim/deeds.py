@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from itertools import product
 from typing import Final
 
 from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.narrow_kind import offered_by
-from laps_relay.sim.policies import loaded
+from laps_relay.sim.policies import loaded, take
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import sent_to, used_via
@@ -269,8 +270,7 @@ class Deeds:
         # Policy goes before delivery: until others have found ways around it, data waits.
         self._narrowed(1.0, (scope,))
         for process in (*world.running(), *self.successions.ghosts):
-            policy = world.policy_of(process)
-            process.call(lambda core, now, policy=policy: core.set_policy(now, policy))  # type: ignore[misc]
+            process.call(partial(take, process, world.policy_of(process)))
 
     def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
         """Something changes where policy leaves few ways: a class may have none for a while.

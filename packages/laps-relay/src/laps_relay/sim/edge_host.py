@@ -132,11 +132,17 @@ class EdgeHost:
         """When the group of an object began."""
         return self._world.ledger.group(item.flow, item.group, self.now).began
 
+    def publishes(self, name: FullTrackName) -> bool:
+        """Whether a track is one of our own clients; no policy is about those of Stubs."""
+        return any(each.covers(name) for each in self.clients.publications)
+
     # Building
 
     def attach(self, core: NetworkRelay, dice: random.Random) -> None:
         """Give the core its local side."""
         self._core = core
+        # As a server does: the network is not asked about what is published at this very Edge.
+        self.relay.set_policy(core.against)
         contexts: Callable[[], int] = lambda: dice.randrange(1, 1 << 32)  # noqa: E731
         if self._process.spec.relay_type is RelayType.STUB:
             uplink = _WatchedUplink(

@@ -15,7 +15,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.core.network.interfaces import ClassLimits
+from laps_relay.core.network.interfaces import ClassLimits, Policy
 from laps_relay.core.policy.patterns import NodePattern
 from laps_relay.core.policy.rule_policy import RulePolicy
 from laps_relay.core.policy.rules import (
@@ -37,10 +37,12 @@ from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
     from laps_relay.sim.clock import Dice
+    from laps_relay.sim.core import RelayCore
+    from laps_relay.sim.process import RelayProcess
     from laps_relay.sim.scenario import Scenario
     from laps_relay.sim.world import World
 
-__all__ = ["loaded", "rule_policy", "with_borders", "with_policies"]
+__all__ = ["loaded", "rule_policy", "take", "with_borders", "with_policies"]
 
 SHARE: Final = 0.3
 """Of the seeds, in which a policy is loaded where nobody has planned one."""
@@ -163,6 +165,14 @@ def loaded(world: World, deed: Deed) -> tuple[SimPolicy, str]:
         border = Border(side, what, scope, whose, region, nodes)
         return replace(policy, borders=(*policy.borders, border)), scope
     return policy.more(scope, excluded=region), scope
+
+
+def take(process: RelayProcess, policy: Policy, core: RelayCore, now: float) -> None:
+    """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
+    core.set_policy(now, policy)
+    if process.edge is not None:
+        # Who is at the same Edge as the publisher hears of it from nobody else.
+        process.edge.relay.reauthorize(now)
 
 
 def _country(scope: str) -> str:

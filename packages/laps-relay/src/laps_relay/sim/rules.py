@@ -8,7 +8,7 @@ filters keep announces and subscribes of a class from going on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -45,6 +45,11 @@ class Border(NamedTuple):
         )
 
 
+def _elsewhere(name: FullTrackName) -> bool:  # noqa: ARG001 - as those who know
+    """Whatever is published is published elsewhere."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimPolicy:
     """Denied transit and excluded regions (``Policy``)."""
@@ -63,6 +68,8 @@ class SimPolicy:
     """What filters keep out, or in."""
     max_loss: float | None = None
     """What links of a way may lose, for every class."""
+    home: Callable[[FullTrackName], bool] = _elsewhere
+    """Whether a track is published at the relay that asks."""
 
     @property
     def narrowed(self) -> list[str]:
@@ -178,14 +185,17 @@ class SimPolicy:
         local: NodeSelf,  # noqa: ARG002
     ) -> Refusal | None:
         """Regions may be excluded from a class."""
-        scope = self.scope(name)
-        if self.serves(scope, source.region):
-            return None
-        return Refusal("excluded", f"region {source.region} gets nothing of class {scope!r}")
+        return self._excludes(name, source)
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """The o-relay decides."""
-        return None
+    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+        """The o-relay decides; nobody else does if we are that."""
+        return self._excludes(name, local) if self.home(name) else None
+
+    def _excludes(self, name: FullTrackName, node: NodeSelf) -> Refusal | None:
+        scope = self.scope(name)
+        if self.serves(scope, node.region):
+            return None
+        return Refusal("excluded", f"region {node.region} gets nothing of class {scope!r}")
 
     def scope(self, name: FullTrackName) -> str:
         """The first field of the namespace, if it is a class."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final, Protocol, TypeVar
 
@@ -177,7 +178,9 @@ class World:
             return OpenPolicy()
         if self.scenario.rule_engine:
             return rule_policy(self.policy, process.spec.node_id)
-        return self.policy
+        if process.edge is None:
+            return self.policy
+        return replace(self.policy, home=process.edge.publishes)
 
     # Names
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.core.bridge.bodies import error_data
-from laps_relay.core.bridge.codes import done_status, request_error, subscribe_code
-from laps_wire.moqt.codepoints import PublishDoneCodeD18, RequestErrorCode
+from laps_relay.core.bridge.codes import done_status, ended_code, request_error, subscribe_code
+from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.messages import RequestError
+from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
 
 
@@ -63,3 +64,13 @@ def test_how_a_track_ends() -> None:
     assert done_status(SubscribeCode.POLICY) is PublishDoneCodeD18.UNAUTHORIZED
     assert done_status(SubscribeCode.UNAUTHORIZED) is PublishDoneCodeD18.UNAUTHORIZED
     assert done_status(SubscribeCode.ENDED) is PublishDoneCodeD18.TRACK_ENDED
+
+
+@pytest.mark.parametrize("draft", [Draft.D16, Draft.D18])
+def test_the_end_of_a_track_for_the_network(draft: Draft) -> None:
+    codes = PUBLISH_DONE_CODES[draft]
+    for status in codes:
+        refused = status is codes["UNAUTHORIZED"]
+        expected = SubscribeCode.UNAUTHORIZED if refused else SubscribeCode.ENDED
+        assert ended_code(draft, status) is expected
+    assert ended_code(draft, 0x4711) is SubscribeCode.ENDED

@@ -111,6 +111,16 @@ def test_ended_by_the_publisher() -> None:
     assert net.take() == [("pull_ended", KEY, "enough")]
 
 
+def test_ended_because_it_is_not_allowed_any_more() -> None:
+    net = ClientNet()
+    publisher = net.edge.publisher(D18, TRACK)
+    pull(net)
+    net.take()
+    publisher.session.publish_done(publisher.request, 1, 0, "not for you")
+    net.world.advance(1)
+    assert net.take() == [("pull_refused", KEY, SubscribeCode.UNAUTHORIZED, "not for you")]
+
+
 def test_ended_without_a_word() -> None:
     net = ClientNet()
     net.edge.publisher(D18, TRACK)

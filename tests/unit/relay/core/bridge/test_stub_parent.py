@@ -11,7 +11,7 @@ from laps_relay.core.bridge.stub_parent import answer_of
 from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.network.interfaces import Answer
 from laps_wire.errors import ProtocolViolation
-from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode
+from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import Publish, SubscribeOk
@@ -234,6 +234,32 @@ def test_the_authorizer_and_caps_hold_for_a_stub() -> None:
     world.settle()
     assert parent.relay.namespaces() == []
     assert not any(track.track == track_of("mine") for track in parent.relay.tracks())
+
+
+def test_policy_holds_for_a_stub_at_the_publishers_own_edge() -> None:
+    """It is told at once, and why: not that the publisher has ended the track."""
+    world = World()
+    parent = world.edge()
+    parent.publisher(D18, TRACK)
+    denied: list[FullTrackName] = []
+    parent.relay.set_policy(lambda name: "not in this region" if name in denied else None)
+    stub = Stub(world)
+    stub.join(parent)
+    subscriber = stub.edge.subscriber(D18, TRACK)
+    subscriber.one(RequestAccepted)
+    denied.append(TRACK)
+    parent.relay.reauthorize(world.now)
+    world.advance(0.5)  # and not when the Stub is looked after again
+    done = subscriber.one(PublishEnded).message
+    assert (done.status_code, done.reason) == (
+        PublishDoneCodeD18.UNAUTHORIZED,
+        "not in this region",
+    )
+    late = stub.edge.subscriber(D18, TRACK)
+    assert rejection(late) == (RequestErrorCode.UNAUTHORIZED, "not in this region")
+    denied.clear()
+    world.advance(2)
+    stub.edge.subscriber(D18, TRACK).one(RequestAccepted)
 
 
 def test_a_stub_that_may_not_be_here_is_sent_away() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from laps_relay.core.bridge.bodies import read_error
-from laps_relay.core.control.codes import upstream_code
+from laps_relay.core.control.codes import done_name, upstream_code
 from laps_wire.moqt.codepoints import PublishDoneCodeD18, RequestErrorCode
+from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
 
-__all__ = ["done_status", "request_error", "subscribe_code"]
+__all__ = ["done_status", "ended_code", "request_error", "subscribe_code"]
 
 _ERRORS: Final = {
     SubscribeCode.POLICY: RequestErrorCode.UNAUTHORIZED,
@@ -49,6 +50,13 @@ def subscribe_code(error_code: int) -> SubscribeCode:
         return _CODES.get(RequestErrorCode(error_code), SubscribeCode.PUBLISHER_REFUSED)
     except ValueError:
         return SubscribeCode.PUBLISHER_REFUSED
+
+
+def ended_code(draft: Draft, status: int) -> SubscribeCode:
+    """The network's code for a PUBLISH_DONE of the Edge: not every end is the publisher's."""
+    if done_name(draft, status) == "UNAUTHORIZED":
+        return SubscribeCode.UNAUTHORIZED
+    return SubscribeCode.ENDED
 
 
 def done_status(code: int) -> PublishDoneCodeD18:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from laps_relay.core.bridge.bodies import error_data, ok_data
-from laps_relay.core.bridge.codes import subscribe_code
+from laps_relay.core.bridge.codes import ended_code, subscribe_code
 from laps_relay.core.bridge.egress import Outlet, alias_of
 from laps_relay.core.bridge.parts import Office, RequestEvent
 from laps_relay.core.network.bodies import read_subscribe
@@ -133,7 +133,11 @@ class Pulls:
                 host.pull_refused(now, key, code, error.reason, data)
             case PublishEnded(message=done):
                 self._forget(pull)
-                host.pull_ended(now, key, done.reason)
+                code = ended_code(draft, done.status_code)
+                if code is SubscribeCode.ENDED:
+                    host.pull_ended(now, key, done.reason)
+                else:
+                    host.pull_refused(now, key, code, done.reason, SubscribeData())
             case _:
                 # Its stream was reset: the session lets nothing else pass for a SUBSCRIBE of ours.
                 self._forget(pull)
