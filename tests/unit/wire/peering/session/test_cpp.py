@@ -266,6 +266,9 @@ def test_sets_are_always_written_whole() -> None:
     for whole in (True, False):
         assert list(FLAVOUR.write_sns((SnsDiff(2, 9, (B,)),), now, whole=whole)) == expected
     assert FLAVOUR.write_sns_end(2) == cpp.SubscribeNodeSetWithdrawn(2)
+    # One that is emptied before it ends just ends.
+    nobody = SnsSet(2, 10, frozenset(), scope="gold")
+    assert FLAVOUR.write_sns((SnsDiff(2, 10, (), (A, B)),), nobody, whole=False) == []
     assert list(FLAVOUR.read_sns(cpp.SubscribeNodeSetWithdrawn(2))) == [SnsEnd(2)]
 
 

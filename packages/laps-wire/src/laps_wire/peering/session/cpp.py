@@ -271,7 +271,12 @@ class CppFlavour:
         return (SnsEnd(message.sns_id),)
 
     def write_sns(self, steps: Sequence[SnsDiff], now: SnsSet, *, whole: bool) -> list[cpp.Message]:  # noqa: ARG002
-        """A change is written as the whole set."""
+        """A change is written as the whole set.
+
+        One without targets is not: the C++ relay writes none like that, it withdraws the set.
+        """
+        if not now.ordered:
+            return []
         return [cpp.SubscribeNodeSetAdvertised(now.sns_id, _SNS_PRIORITY, now.ordered)]
 
     def write_sns_end(self, sns_id: int) -> cpp.SubscribeNodeSetWithdrawn:
