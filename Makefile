@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 HOST := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
 OTHERS := $(filter-out $(HOST),py313 py312 py311)
 # The longest first.
-GATES := long host analytics $(OTHERS) pages packaging docs
+GATES := analytics host long $(OTHERS) pages packaging docs
 # An interpreter that is not here is skipped, not fetched.
 export UV_PYTHON_DOWNLOADS ?= never
 
