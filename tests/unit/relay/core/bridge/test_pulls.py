@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from laps_relay.core.bridge.bodies import read_ok, subscribe_data
 from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValue
@@ -101,24 +103,22 @@ def test_refused() -> None:
     assert net.take() == [("pull_refused", KEY, SubscribeCode.PUBLISHER_REFUSED, "broken")]
 
 
-def test_ended_by_the_publisher() -> None:
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (2, ("pull_ended", KEY, "enough")),
+        # Not every end is the publisher's: it is not allowed any more.
+        (1, ("pull_refused", KEY, SubscribeCode.UNAUTHORIZED, "enough")),
+    ],
+)
+def test_ended_with_a_word(status: int, told: tuple[object, ...]) -> None:
     net = ClientNet()
     publisher = net.edge.publisher(D18, TRACK)
     pull(net)
     net.take()
-    publisher.session.publish_done(publisher.request, 2, 0, "enough")
+    publisher.session.publish_done(publisher.request, status, 0, "enough")
     net.world.advance(1)
-    assert net.take() == [("pull_ended", KEY, "enough")]
-
-
-def test_ended_because_it_is_not_allowed_any_more() -> None:
-    net = ClientNet()
-    publisher = net.edge.publisher(D18, TRACK)
-    pull(net)
-    net.take()
-    publisher.session.publish_done(publisher.request, 1, 0, "not for you")
-    net.world.advance(1)
-    assert net.take() == [("pull_refused", KEY, SubscribeCode.UNAUTHORIZED, "not for you")]
+    assert net.take() == [told]
 
 
 def test_ended_without_a_word() -> None:
