@@ -68,6 +68,10 @@ def agreeable(session: PeeringSession, now: float, event: Event) -> None:
             session.accept(now)
 
 
+def silent(session: PeeringSession, now: float, event: object) -> None:
+    """An application that does not answer."""
+
+
 @dataclass(order=True)
 class _Flight:
     at: float

@@ -46,16 +46,12 @@ from laps_wire.peering.session import (
     SyncRequested,
 )
 from laps_wire.peering.session.receiving import MAX_EARLY_BYTES
-from testkit.peering_pair import DIALLER, LISTENER, Pair, config, node
+from testkit.peering_pair import DIALLER, LISTENER, Pair, config, node, silent
 
 A, B = NodeId(1), NodeId(2)
 ONE_WAY = Direction.UNIDIRECTIONAL
 SUBSCRIBE = laps2.SubscribeInfo(A, Stamp(1, 1), (1,), 2, 3)
 ANNOUNCE = laps2.AnnounceInfo(A, Stamp(1, 1), laps2.AnnounceKind.NAMESPACE, (1,), None, 3)
-
-
-def silent(session: PeeringSession, now: float, event: object) -> None:
-    """An application that does not answer."""
 
 
 def give(session: PeeringSession, message: Any, *, stream_id: int = 0, now: float = 200.0) -> None:
