@@ -82,6 +82,27 @@ def test_every_pair_of_a_ring_with_a_chord_takes_the_best_way() -> None:
     assert (ways[3, 5], ways[5, 3]) == ((1, 5), (1, 3))
 
 
+def test_a_relay_that_is_back_is_dialled_as_soon_as_anybody_knows_it() -> None:
+    net = RelayNet()
+    for number in (1, 2, 3):
+        net.add(number)
+    net.join(1, 2)
+    net.dial_for_ever(1, 3)
+    net.run()
+    net.crash(3)
+    net.run(20)
+    (contact,) = net.relays[1].contacts()
+    assert contact.due is not None
+    net.run(contact.due - net.now + 0.1)  # that was in vain, so the next one is far away
+    (contact,) = net.relays[1].contacts()
+    assert contact.due is not None
+    assert contact.due - net.now > 2.0
+    net.add(3)
+    net.join(3, 2)
+    net.run(1)
+    assert net.way(1, 3) == (3,)
+
+
 def test_a_link_that_breaks_takes_everything_that_was_learned_over_it() -> None:
     net = ring()
     net.publish(5)

@@ -120,3 +120,24 @@ def test_a_table_knows_when_each_slot_is_due_and_what_is_hopeless() -> None:
     assert (report.reason, report.retry_at, report.node) == ("nobody there", None, N20)
     assert table.poll_reports() == []
     assert second.target.contacts == ()
+
+
+def test_a_table_dials_sooner_whoever_is_heard_of_in_a_new_life() -> None:
+    table = Table(Fixed(0.0))
+    wish = Slot(1, Target(("a",), N20, Mode.BOTH, dynamic=True), 0, 4)
+    other = Slot(2, Target(("b",), None, Mode.BOTH), 0, 4)
+    up = Slot(3, Target(("c",), N20, Mode.BOTH), 0, 4)
+    other.node, other.epoch, up.phase = NodeId(30), 7, Phase.UP
+    for slot in (wish, other, up):
+        table.add(slot)
+    for slot in (wish, other):
+        table.wait(slot, 100.0)
+    for node, epoch in ((N20, 3), (NodeId(30), 7), (NodeId(40), 9)):
+        table.heard(10.0, node, epoch)
+    assert [row.due for row in table.rows()] == [10.25, 100.0, None]
+    table.heard(10.0, NodeId(30), 8)
+    assert [row.due for row in table.rows()] == [10.25, 10.25, None]
+    other.patient = True
+    table.wait(other, 100.0)
+    table.heard(20.0, NodeId(30), 9)
+    assert [row.due for row in table.rows()] == [10.25, 100.0, None]

@@ -227,6 +227,54 @@ def test_who_stops_dials_nobody() -> None:
     assert rig.dials() == []
 
 
+def long_wait(rig: Rig) -> float:
+    """A relay was up in its first life, and has been away for several dials since."""
+    rig.contacts("a")
+    rig.down(rig.connect(N20), N20)
+    for _ in range(5):
+        rig.wait()
+        rig.dialler.failed(rig.now, rig.one().number, "nobody there")
+    due = rig.dialler.poll_timeout()
+    assert due is not None
+    return due - rig.now
+
+
+def test_who_is_heard_of_in_a_new_life_is_dialled_soon() -> None:
+    rig = Rig()
+    assert long_wait(rig) > 5.0
+    rig.dialler.heard(rig.now, N30, 2)  # somebody else
+    rig.dialler.heard(rig.now, N20, 1)  # the life that has gone: somebody has not heard of that
+    assert rig.wait() > 5.0
+    rig.dialler.failed(rig.now, rig.one().number, "nobody there")
+    rig.dialler.heard(rig.now, N20, 2)
+    assert rig.wait() <= 0.5
+    # It is not there after all: once for each life, and what failed before still counts.
+    rig.dialler.failed(rig.now, rig.one().number, "nobody there")
+    rig.dialler.heard(rig.now, N20, 2)
+    assert rig.wait() > 5.0
+
+
+def test_news_of_a_node_never_makes_anybody_wait_for_longer() -> None:
+    rig = Rig()
+    due = long_wait(rig)
+    rig.now += due
+    rig.dialler.heard(rig.now, N20, 2)
+    assert rig.wait() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "retry_after"), [(CloseCode.NOT_AUTHORIZED, 0.0), (CloseCode.OVERLOADED, 20.0)]
+)
+def test_news_of_a_node_changes_nothing_for_who_was_sent_away(
+    code: int, retry_after: float
+) -> None:
+    rig = Rig()
+    rig.contacts(Contact(address="a", node=N20))
+    rig.refused(rig.made(rig.one()), code, retry_after=retry_after)
+    rig.dialler.heard(rig.now, N20, 2)
+    assert rig.wait() >= 15.0
+
+
 # Refusals
 
 

@@ -179,6 +179,7 @@ class NetworkCore(NetworkSessions):
                 self._fetches.node_gone(now, node)
                 self._ask_again(now, node)
             else:
+                self._dialler.heard(now, node, info.node.stamp.epoch)
                 peer = self._nib.next_hop(node)
                 self._events.append(events.NodeAdded(info=info, peer=peer, best=peer is not None))
         if changes.nodes:

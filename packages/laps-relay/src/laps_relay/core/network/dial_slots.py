@@ -172,11 +172,13 @@ class Slot:
 
     __slots__ = (
         "control",
+        "epoch",
         "failures",
         "index",
         "key",
         "lesser",
         "node",
+        "patient",
         "phase",
         "reason",
         "redirects",
@@ -198,6 +200,10 @@ class Slot:
         """A session without control that is kept until a better one is up."""
         self.node: NodeId | None = None
         """Who is there, or was."""
+        self.epoch = 0
+        """The latest life of it that we know of from a session, or were told of."""
+        self.patient = False
+        """It was turned away, or asked to wait: news of the node changes nothing."""
         self.control = False
         self.since = 0.0
         """When it came up."""
@@ -285,6 +291,22 @@ class SlotTable:
         """What went wrong; taken once."""
         reports, self._reports = self._reports, []
         return reports
+
+    def heard(self, now: float, node: NodeId, epoch: int) -> None:
+        """A node is there: if that is a new life of it, nobody need wait for long to dial it.
+
+        A relay that was away for a while is known to be back as soon as one of its peers is; the
+        others would find out when their delay is over, and the longer it was away, the later.
+        """
+        for slot in self._slots.values():
+            if slot.phase is not Phase.WAITING or slot.patient or epoch <= slot.epoch:
+                continue
+            if node == (slot.target.node if slot.node is None else slot.node):
+                slot.epoch = epoch
+                due = self._timers.when(slot.key)
+                soon = now + self._backoff.delay(0)
+                if due is not None and soon < due:
+                    self._wait(slot, soon)
 
     def _wait(self, slot: Slot, due: float) -> None:
         slot.phase = Phase.WAITING

@@ -12,8 +12,9 @@
       IDLE: nothing to do now (a wish that somebody else fulfilled), or nothing to hope for
 
 Delays grow from a quarter of a second to half a minute and are drawn at random within their upper
-half, so that relays that lost the same peer do not come back together. A peer that says when to
-come back, or to whom to go instead, is obeyed within reason. Who turned out to be ourselves is not
+half, so that relays that lost the same peer do not come back together. Who is heard of in a new
+life is dialled soon, however long the delay was. A peer that says when to come back, or to whom to
+go instead, is obeyed within reason. Who turned out to be ourselves is not
 dialled again.
 
 A connection that was to carry control got data only if another one had control already. If that
@@ -192,7 +193,7 @@ class Dialler(SlotTable):
         if slot is not None:
             self._retry(now, slot, reason)
 
-    def up(self, now: float, session: int, node: NodeId, *, control: bool) -> None:
+    def up(self, now: float, session: int, node: NodeId, *, control: bool, epoch: int = 0) -> None:
         """A session is established, dialled by whomever."""
         if node:
             self._sessions.setdefault(node, {})[session] = None
@@ -204,6 +205,7 @@ class Dialler(SlotTable):
             slot.phase = Phase.UP
             slot.since = now
             slot.node = node
+            slot.epoch = epoch
             slot.control = control
             slot.redirects.clear()
             slot.redirects_left = MAX_REDIRECTS
@@ -275,7 +277,8 @@ class Dialler(SlotTable):
         """Take what ``Peers`` tells: who calls this needs neither up, nor refused, nor ended."""
         match event:
             case PeerUp():
-                self.up(now, session, event.node.node.node_id, control=event.control)
+                node = event.node.node
+                self.up(now, session, node.node_id, control=event.control, epoch=node.stamp.epoch)
             case PeerRefused():
                 self.refused(now, session, event)
             case PeerDown():
@@ -406,6 +409,7 @@ class Dialler(SlotTable):
             self._timers.set(slot.key, now + self._backoff.delay(0, rarely=True))
             return
         due = now + self._backoff.delay(0 if fresh else slot.failures, rarely=rarely, least=least)
+        slot.patient = rarely or least > 0.0
         if not fresh:
             slot.next_contact()
             slot.failures += 1
