@@ -384,9 +384,9 @@ class Demo:
                 f" longest pause {tally.longest:.2f} s"
             )
         print(
-            f"A relay is taken for gone when nothing has come from it for {HOLD:g} s (the setting"
-            " network.hold).\nThe two Edges then connected to each other directly: nobody had to"
-            " tell them to."
+            f"A relay is taken for gone {HOLD:g} s after the last that was heard of it, which was a"
+            " little before it died\n(the setting network.hold). The two Edges then connected to"
+            " each other directly: nobody had to tell them to."
         )
 
 
