@@ -50,6 +50,7 @@ REGRESSIONS = (
     4196,  # a policy comes while a relay stands still, and its publisher goes on
     4333,  # a policy gives a track a class, and streams of it wait behind the next relay
     4455,  # a Stub that was refused goes, and its parent asks as long again
+    4639,  # copies that go round a relay meet the others behind it
     4776,  # who passed a lie on tells the truth now, and is not believed, nor asked again
     4866,  # a policy takes a track away, and a relay that has lost the subscribe drops the answer
 )
