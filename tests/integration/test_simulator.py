@@ -47,8 +47,10 @@ REGRESSIONS = (
     3125,  # a relay has just lost a subscribe when a policy makes it tell everything again
     3195,  # of two control servers an o-relay loses one, and its subscriber the other
     3860,  # a datagram waits for a slow receiver when a policy comes
+    4196,  # a policy comes while a relay stands still, and its publisher goes on
     4333,  # a policy gives a track a class, and streams of it wait behind the next relay
     4455,  # a Stub that was refused goes, and its parent asks as long again
+    4639,  # copies that go round a relay meet the others behind it
     4776,  # who passed a lie on tells the truth now, and is not believed, nor asked again
     4866,  # a policy takes a track away, and a relay that has lost the subscribe drops the answer
 )

@@ -87,8 +87,21 @@ class Desk:
         self.clients = Clients(self.clock, self.ledger, "a", self.call)
         self.feed = FakeFeed()
 
+        self.stands = False
+        self.waiting: list[Callable[[RelayCore, float], None]] = []
+
     def call(self, action: Callable[[RelayCore, float], None]) -> None:
-        action(cast("RelayCore", self.core), self.clock.now)
+        """As a process does: one that stands still does it when it goes on."""
+        if self.stands:
+            self.waiting.append(action)
+        else:
+            action(cast("RelayCore", self.core), self.clock.now)
+
+    def go_on(self) -> None:
+        self.stands = False
+        waiting, self.waiting = self.waiting, []
+        for action in waiting:
+            self.call(action)
 
     def header(self, kind: DataKind = DataKind.STREAM, key: int = KEY) -> DataHeader:
         return DataHeader(kind, 1, key, 5)
@@ -142,6 +155,39 @@ def test_datagrams_are_one_object_each(desk: Desk) -> None:
     pulled(desk, Style(period=1.0, objects=2, datagrams=True), AnnounceKind.NAMESPACE)
     desk.clock.run(1.5)
     assert len(desk.feed.datagrams) == 2
+
+
+@pytest.mark.parametrize(
+    ("style", "after"),
+    [
+        (Style(period=1.0, objects=2, gap=0.1), 3),
+        (Style(period=1.0, objects=2, gap=0.1, datagrams=True), 3),
+        (Style(period=1.0, endless=True), 2),
+    ],
+)
+def test_a_relay_that_stands_still_takes_nothing_from_its_publishers(
+    desk: Desk, style: Style, after: int
+) -> None:
+    """Seed 4196: it sent on by sets that a policy, which waited as well, would have ended."""
+    publication = pulled(desk, style)
+    desk.clock.run(1.05)
+    desk.stands = True
+    desk.clock.run(2.5)
+    assert sum(map(len, desk.feed.streams)) + len(desk.feed.datagrams) == 1
+    desk.go_on()
+    assert sum(map(len, desk.feed.streams)) + len(desk.feed.datagrams) == after
+    (flow, _) = publication.flows[KEY]
+    assert flow.groups[2].began == 2.0, "what was published before a policy is known as such"
+
+
+def test_a_stream_that_does_not_end_is_ended_when_its_relay_goes_on(desk: Desk) -> None:
+    publication = pulled(desk, Style(period=1.0, endless=True))
+    desk.clock.run(1.5)
+    desk.stands = True
+    desk.clients.unpublish(publication)
+    assert [fin for _, fin in desk.feed.streams[0]] == [False]
+    desk.go_on()
+    assert [fin for _, fin in desk.feed.streams[0]] == [False, True]
 
 
 def test_a_publisher_that_ends_while_it_is_pulled_says_so(desk: Desk) -> None:

@@ -132,6 +132,28 @@ def test_copies_may_meet_while_routes_change(ledger: Ledger) -> None:
     assert ledger.loops == 1
 
 
+def test_copies_may_meet_where_ways_of_a_class_do_and_no_more_of_them(ledger: Ledger) -> None:
+    group = ledger.group(1, 1, 11.0)
+    for sender, receiver in (("a", "b"), ("a", "c"), ("a", "f")):
+        ledger.crossed(11.0, sender, receiver, item())
+    for sender in ("b", "c", "f"):
+        ledger.crossed(11.0, sender, "d", item())
+    asked: list[tuple[object, ...]] = []
+
+    def copies(*what: object) -> int:
+        asked.append(what)
+        return 2
+
+    ledger.crossed(11.0, "d", "e", item())
+    with pytest.raises(BreakError, match="link twice"):
+        ledger.crossed(11.0, "d", "e", item())
+    ledger.copies = copies
+    ledger.crossed(11.0, "d", "e", item())
+    with pytest.raises(BreakError, match="link twice"):
+        ledger.crossed(11.0, "d", "e", item())
+    assert asked == [(group, "d", "e")] * 2
+
+
 def test_in_networks_with_stubs_any_route_lets_copies_meet(ledger: Ledger) -> None:
     for sender, receiver in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "e")):
         ledger.crossed(11.0, sender, receiver, item())

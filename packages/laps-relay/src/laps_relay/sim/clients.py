@@ -96,12 +96,19 @@ class Publication:
         self.beat += 1
         return self.beat
 
-    def end(self) -> None:
-        """End the streams that do not end by themselves."""
+    def end(self) -> Callable[[], None]:
+        """Nothing more is published; gives what ends the streams that do not end by themselves."""
+        streams = []
         for flow, stream in self.open.values():
             flow.over = True
-            stream.write(b"", True)
+            streams.append(stream)
         self.open.clear()
+
+        def end() -> None:
+            for stream in streams:
+                stream.write(b"", True)
+
+        return end
 
     def covers(self, name: FullTrackName) -> bool:
         """Whether a track is part of it."""
@@ -205,11 +212,12 @@ class Clients:
         if publication not in self.publications:
             return
         self.publications.remove(publication)
-        publication.end()
+        end_streams = publication.end()
         ended = list(publication.flows)
         publication.flows.clear()
 
         def end(core: RelayCore, now: float) -> None:
+            end_streams()
             for key in ended:
                 core.pull_ended(now, key, "the publisher ended it")
             core.withdraw(now, publication.kind, publication.name)
@@ -267,18 +275,32 @@ class Clients:
     # Publishing
 
     def _tick(self, publication: Publication, beat: int) -> None:
-        if not self.alive or publication not in self.publications or publication.beat != beat:
+        """It is time for the next group.
+
+        A relay that stands still takes nothing from its clients either. It gets this when it goes
+        on, in the order in which it happened: what comes behind a new policy is under that policy.
+        """
+        if self._speaks(publication, beat):
+            began = self._clock.now
+            self._clock.after(publication.style.period, self._tick, publication, beat)
+            self._call(lambda core, now: self._group(publication, beat, began))  # noqa: ARG005
+
+    def _speaks(self, publication: Publication, beat: int) -> bool:
+        return self.alive and publication in self.publications and publication.beat == beat
+
+    def _group(self, publication: Publication, beat: int, began: float) -> None:
+        """Publish a group, or an object of a stream that does not end."""
+        if not self._speaks(publication, beat):
             return
         style = publication.style
-        self._clock.after(style.period, self._tick, publication, beat)
         publication.group += 1
         if style.endless:
             for key, (flow, feed) in list(publication.flows.items()):
-                self._go_on(publication, key, flow, feed)
+                self._go_on(publication, key, flow, feed, began)
             return
         for flow, feed in list(publication.flows.values()):
             now = self._clock.now
-            group = Group(flow, publication.group, now, style.datagrams)
+            group = Group(flow, publication.group, began, style.datagrams)
             flow.groups[group.number] = group
             stream = None
             if not style.datagrams:
@@ -287,11 +309,13 @@ class Clients:
                 )
             self._object(group, feed, stream, style)
 
-    def _go_on(self, publication: Publication, key: int, flow: Flow, feed: Feed) -> None:
+    def _go_on(
+        self, publication: Publication, key: int, flow: Flow, feed: Feed, began: float
+    ) -> None:
         """One more object of a stream that does not end."""
         now, style = self._clock.now, publication.style
         flow.endless = True
-        group = flow.groups[publication.group] = Group(flow, publication.group, now, False)
+        group = flow.groups[publication.group] = Group(flow, publication.group, began, False)
         group.sent, group.whole = 1, True
         self._ledger.published += 1
         before, stream = publication.open.get(key, (None, None))
@@ -305,13 +329,15 @@ class Clients:
             publication.open[key] = (flow, stream)
         stream.set_deadline(style.deadline(now))
         stream.write(encode_object(flow.number, group.number, 0, now, style.padding))
-        self._call(lambda core, now: None)  # noqa: ARG005 - let the relay settle
 
     def _object(self, group: Group, feed: Feed, stream: OutStream | None, style: Style) -> None:
-        """Send one object, and plan the next one."""
-        if not self.alive:
-            return
-        now = self._clock.now
+        """Send one object, when the relay takes it, and plan the next one."""
+        if self.alive:
+            self._call(lambda core, now: self._write(now, group, feed, stream, style))  # noqa: ARG005
+
+    def _write(
+        self, now: float, group: Group, feed: Feed, stream: OutStream | None, style: Style
+    ) -> None:
         data = encode_object(group.flow.number, group.number, group.sent, now, style.padding)
         group.sent += 1
         group.ended = now
@@ -322,7 +348,6 @@ class Clients:
             stream.write(data, group.whole)
         else:
             feed.send_datagram(now, data, priority=style.priority, ttl_ms=style.ttl_ms)
-        self._call(lambda core, now: None)  # noqa: ARG005 - let the relay settle
         if not group.whole:
             self._clock.after(style.gap, self._object, group, feed, stream, style)
 

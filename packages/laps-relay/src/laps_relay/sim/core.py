@@ -108,6 +108,9 @@ class Tables(Protocol):
     def metric(self, node: NodeId) -> tuple[int, int] | None:
         """Hops and cost of the best way."""
 
+    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+
     def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """What peers were told: (peer, node, relays on the way)."""
 

@@ -16,7 +16,7 @@ from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import sent_to, used_via
 from laps_relay.sim.successions import Successions
 from laps_relay.sim.touch import CONVERGED, exempt
-from laps_relay.sim.ways import connected_without, without_way
+from laps_relay.sim.ways import connected_without, copies, without_way
 from laps_relay.sim.wires import Wire
 from laps_relay.sim.world import World
 from laps_wire.names import FullTrackName
@@ -55,6 +55,7 @@ class Deeds:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        world.ledger.copies = partial(copies, world)
         self._lengths = world.dice.of("endless streams")
         self._publications: dict[str, list[tuple[str, Publication]]] = {}
         """By track: where, and what."""
@@ -265,7 +266,6 @@ class Deeds:
             return
         world.policy, scope = loaded(world, deed)
         world.policy_since = world.clock.now
-        world.ledger.split.update(world.policy.links)
         world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
         self._narrowed(1.0, (scope,))

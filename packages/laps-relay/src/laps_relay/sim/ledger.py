@@ -109,6 +109,7 @@ class Ledger:
     __slots__ = (
         "_barred",
         "_exempt",
+        "copies",
         "crossings",
         "deliveries",
         "flight",
@@ -120,7 +121,6 @@ class Ledger:
         "lost",
         "moved",
         "published",
-        "split",
         "stirred",
         "unnamed",
         "waiting",
@@ -138,9 +138,8 @@ class Ledger:
         """When the last route to a relay changed, by its contact."""
         self.stirred = -math.inf
         """Until when copies may meet whatever their targets: a policy is new, or targets move."""
-        self.split: set[str] = set()
-        """Classes for which some links are closed: copies that must go round them may meet others
-        again, behind them."""
+        self.copies: Callable[[Group, str, str], int] = lambda *_: 1
+        """How many copies of a group may cross a link (:func:`laps_relay.sim.ways.copies`)."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
@@ -244,7 +243,11 @@ class Ledger:
                 raise BreakError(
                     "copied", f"{sender} got {name} {came} times, {receiver} more often", now
                 )
-            if not self._may_meet(group) and not self.exempted(now, now):
+            if (
+                not self._may_meet(group)
+                and not self.exempted(now, now)
+                and sent >= self.copies(group, sender, receiver)
+            ):
                 raise BreakError("link twice", f"{name} crossed {sender} -> {receiver} twice", now)
             self.loops += 1
         group.links[link] = sent + 1
@@ -253,7 +256,7 @@ class Ledger:
 
     def _may_meet(self, group: Group) -> bool:
         """Whether ways to receivers of a group changed while it was under way, or just before."""
-        if group.began <= self.stirred or group.flow.scope in self.split:
+        if group.began <= self.stirred:
             return True
         last = group.began - self.flight
         return any(

@@ -371,7 +371,8 @@ class MoqtClients(Clients):
         if publication not in self.publications:
             return
         self.publications.remove(publication)
-        publication.end()
+        end_streams = publication.end()
+        self._call(lambda core, now: end_streams())  # noqa: ARG005
         publication.flows.clear()
         record = self._publishing.pop(publication, None)
         if record is not None:

@@ -55,6 +55,15 @@ class RelayTables:
         best = self._relay._nib.best(node)
         return None if best is None else (best.hops, best.cost_us)
 
+    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+        return [
+            # The last item of a path is the next hop (laps-2, 5.1).
+            (way.peer, [*(item.node_id for item in reversed(way.info.path)), node])
+            for way in self._relay._nib.candidates(node)
+            if way.forwards
+        ]
+
     def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """What peers were told: (peer, node, relays on the way)."""
         paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object

@@ -6,14 +6,16 @@ only; the subscriber is then served, and nobody may ask for the other one's obje
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from laps_relay.sim.borders import told
-from laps_relay.sim.ledger import Delivery
+from laps_relay.sim.ledger import Delivery, Group
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.world import World
 from laps_wire.nodeid import NodeId
 
-__all__ = ["connected_without", "served", "without_way"]
+__all__ = ["connected_without", "copies", "served", "without_way"]
 
 
 def served(
@@ -53,6 +55,40 @@ def without_way(world: World) -> frozenset[Delivery]:
         if origin != end
         and not served(world, oracle, world.processes[origin], world.processes[end], track)
     )
+
+
+def copies(world: World, group: Group, sender: str, receiver: str) -> int:
+    """How many copies of a group may cross a link: two where policy lets ways of its class meet.
+
+    Each relay tells the best way that it has itself, so all best ways of the o-relay are one tree.
+    Policy may forbid one of them to a class. Then that target has another next hop, whose own best
+    way may lead into the tree again::
+
+        o ── b ── d ── e ── f    x is no transit. Of f, b tells the way over x only: so f is behind
+        o ── c ── d              c, and e behind b, and d -> e has a copy for each. To d these are
+             b ── x ── f         two sets, and nobody in between can make one of them
+
+    So a link has as many copies as the o-relay has next hops with a way over it, and no more.
+    """
+    scope, policy = group.flow.scope, world.policy
+    origin = world.place(world.processes[group.flow.contact])
+    if scope not in policy.narrowed or origin is None or not origin.running:
+        return 1
+    own, link = origin.spec.node_id, (world.node(sender), world.node(receiver))
+    peers: set[NodeId] = set()
+    for process in world.running():
+        asked = process.clients.asked().get(group.flow.key)
+        target = world.place(process)
+        # The o-relay keeps a subscriber for a while that has left.
+        if target is None or asked is None or asked < group.began - process.clients.stays:
+            continue
+        for peer, relays in origin.tables.ways(target.spec.node_id):
+            way = (own, *relays)
+            if policy.permits(scope, way):
+                if link in pairwise(way):
+                    peers.add(peer)
+                break
+    return max(1, len(peers))
 
 
 def connected_without(world: World, missing: RelayProcess) -> bool:

@@ -217,6 +217,25 @@ def test_who_is_told_everything_again_hears_what_we_lost_and_not_what_policy_kee
     assert rig.told() == {2: ([2], [])}
 
 
+def test_what_has_an_unknown_source_is_taken_back_where_everything_is_told_again() -> None:
+    rig = Rig()
+    row, new = (rig.row(subscribe(9, key, sequence=key), giver=1) for key in (1, 2))
+    rig.telling.mark(row)
+    rig.told()
+    rig.state.sources[NodeId(9)].known = False
+    rig.telling.mark(row)
+    rig.telling.mark(new)
+    assert rig.told() == {}, "at other times nothing is said of it"
+    rig.telling.resend(rig.peer(2))
+    assert rig.told() == {2: ([], [1])}
+    rig.telling.resend(rig.peer(2))
+    assert rig.told() == {}
+    rig.state.sources[NodeId(9)].known = True
+    for each in (row, new):
+        rig.telling.mark(each)
+    assert rig.told() == {2: ([1, 2], []), 3: ([2], [])}
+
+
 def test_an_audience_is_asked_for_and_nobody_else() -> None:
     rig = Rig(few=True)
     row = rig.row(subscribe(9, 1, sequence=5), giver=2)

@@ -323,6 +323,28 @@ def test_what_a_giver_has_just_lost_has_its_grace_also_if_everything_is_told_aga
     assert taker.get((NodeId(9), 1)) is None
 
 
+def test_what_a_giver_does_not_use_now_has_its_grace_also_if_everything_is_told_again() -> None:
+    """The giver does not know its source for a moment; the taker knows it from somebody else."""
+    giver, taker = table(nodes=(1, 2, 3, 9)), table(nodes=(1, 2, 3, 9))
+    giver.heard(0.0, 1, subscribe(9, 1, sequence=5))
+    for entry in giver.flush(3)[0]:
+        taker.heard(0.0, 1, entry)
+    giver.node_changed(1.0, NodeId(9), None)
+    giver.resend(3)
+    taker.sync_began(1)
+    entries, withdrawals = giver.flush(3)
+    assert entries == ()
+    for withdrawal in withdrawals:
+        taker.heard_withdrawal(1.0, 1, withdrawal)
+    taker.sync_ended(1.0, 1)
+    assert taker.get((NodeId(9), 1)) is not None
+    giver.node_changed(2.0, NodeId(9), 1)
+    for entry in giver.flush(3)[0]:
+        taker.heard(2.0, 1, entry)
+    taker.handle_timeout(9.0)
+    assert taker.get((NodeId(9), 1)) is not None
+
+
 def test_more_than_was_agreed_ends_the_session() -> None:
     made = table(most=2)
     made.heard(0.0, 1, subscribe(9, 1))

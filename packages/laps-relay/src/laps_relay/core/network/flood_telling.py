@@ -7,7 +7,8 @@
       a withdrawal                told something older?         --> withdraw, with its stamp
       an entry that it may have   not told, or something older? --> advertise
       an entry that it may not    told?                         --> withdraw, with the entry's stamp
-      its source is not known     --> nothing, until it is
+      its source is not known     --> nothing, until it is; but where everything is told again,
+                                      and this was told before: withdraw, with the entry's stamp
 
 An entry goes to all sessions but the one over which answers go back, and those with its source. An
 entry that nobody gives any more, or that rests (:mod:`.flood_rests`), goes to none.
@@ -97,9 +98,10 @@ class Telling(Generic[E, W, I]):
     def resend(self, peer: FloodPeer[E, W]) -> None:
         """Nobody knows what a session was told.
 
-        What we have lost, or let rest, is not left out: it is withdrawn. Who misses an entry at the
-        end of a synchronisation forgets it, and who hears that we give it no more has a grace in
-        which others give it (laps-2, 5.3). What export rules keep back now is left out.
+        What we have lost, or let rest, or whose source we do not know now, is not left out: it is
+        withdrawn. Who misses an entry at the end of a synchronisation forgets it, and who hears
+        that we give it no more has a grace in which others give it (laps-2, 5.3). What export rules
+        keep back now is left out.
         """
         shared, bit = self._state.slots.shared, peer.bit
         others, peer.dirty = peer.dirty, {}
@@ -108,7 +110,8 @@ class Telling(Generic[E, W, I]):
             if (record.sent | record.stale) & bit:
                 record.sent = shared(record.sent & ~bit)
                 if not record.dead:
-                    gives = self._gives(peer, record)
+                    known = self._state.sources[record.item.source].known
+                    gives = known and self._gives(peer, record)
                     lost += not gives
                     record.stale = shared(record.stale & ~bit if gives else record.stale | bit)
                 peer.dirty[record] = None
@@ -186,7 +189,11 @@ class Telling(Generic[E, W, I]):
                 if item.source != peer.node and (told or (fresh and self._believed(peer, record))):
                     withdraw[identity(item)] = cast("W", item)
             elif not self._state.sources[item.source].known:
-                continue
+                if not (fresh and told):
+                    continue
+                # Everybody forgets it, or keeps it until the source is back, if nothing is said;
+                # but what is left out when everything is said is forgotten at once.
+                withdraw[identity(item)] = self._kind.withdrawal(cast("E", item))
             elif self._wanted(peer, record):
                 if not record.sent & bit:
                     if not told:
