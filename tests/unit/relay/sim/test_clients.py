@@ -8,10 +8,12 @@ import pytest
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.forwarding import Ingress
 from laps_relay.core.network.interfaces import Answer
-from laps_relay.sim.clients import NO_DATA, Clients, Left, Publication, Style
+from laps_relay.sim.clients import NO_DATA, Clients
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import BreakError, GivenUp, Group, Ledger, encode_object
+from laps_relay.sim.publications import Publication, Style
+from laps_relay.sim.receiving import Left
 from laps_relay.sim.tracks import track
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from laps_relay.sim.build import network_relay
-from laps_relay.sim.clients import Style
 from laps_relay.sim.drops import AMPLE
 from laps_relay.sim.narrow_kind import DRAIN, NARROW, offered_by
+from laps_relay.sim.publications import Style
 from laps_relay.sim.runner import simulate
 from laps_relay.sim.scenario import scenario
 

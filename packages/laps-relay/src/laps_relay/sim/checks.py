@@ -26,12 +26,12 @@ from laps_relay.core.network.events import SetGone, SubscribeGone
 from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.probing import MAX_PROBES
 from laps_relay.sim.borders import check_borders, told
-from laps_relay.sim.clients import Want
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError
 from laps_relay.sim.oracle import Oracle
 from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.receiving import Want
 from laps_relay.sim.routes import Routes
 from laps_relay.sim.steering_checks import SteeringChecks
 from laps_relay.sim.stub_checks import StubChecks

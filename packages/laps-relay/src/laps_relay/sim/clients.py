@@ -6,9 +6,8 @@ They stand where the Edge's bridge stands in a server: they are the ``LocalSide`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.forwarding import Feed
@@ -16,159 +15,41 @@ from laps_relay.core.network.interfaces import Answer
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import (
-    FLIGHT,
-    OBJECT,
-    BreakError,
     Flow,
     Group,
     Interval,
     Ledger,
-    Object,
     encode_object,
-    read_object,
 )
+from laps_relay.sim.publications import Publication, Style
+from laps_relay.sim.receiving import CUT, Left, Receiving, Want
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
-    DataHeader,
     SubscribeCode,
     SubscribeData,
 )
 
-__all__ = ["Clients", "Left", "Publication", "Want"]
+__all__ = ["Clients"]
 
 NO_DATA: Final = SubscribeData()
 PULL_DELAY: Final = 0.002
 """How long a publisher takes to answer."""
-CUT: Final = b"\0"
-"""What a stream ends with that goes on in another one (laps-2, 7.2)."""
 RETRY: Final = 2.5
 """How long a client waits that was refused."""
 
 
-class Style(NamedTuple):
-    """How a publication speaks."""
-
-    period: float = 0.5
-    """Seconds between two groups."""
-    objects: int = 3
-    gap: float = 0.05
-    """Seconds between two objects of a group."""
-    datagrams: bool = False
-    ttl_ms: int = 0
-    padding: int = 0
-    priority: int = 128
-    endless: bool = False
-    """Whether everything goes into one stream, an object at a time."""
-
-    def deadline(self, now: float) -> float | None:
-        """Until when what is written now may wait in the first relay."""
-        return now + self.ttl_ms / 1000 if self.ttl_ms else None
-
-
-class Publication:
-    """What one client publishes: a track, or everything below a namespace."""
-
-    __slots__ = ("beat", "flows", "group", "kind", "lane", "name", "open", "scope", "style")
-
-    def __init__(
-        self, kind: AnnounceKind, name: FullTrackName, scope: str, style: Style, lane: int = 0
-    ) -> None:
-        self.kind = kind
-        self.name = name
-        self.scope = scope
-        self.style = style
-        self.group = 0
-        self.beat = 0
-        """How often it has begun: who ends and begins again within a period has one rhythm."""
-        self.lane = lane
-        """Which one of several publishers of the track it is."""
-        self.flows: dict[int, tuple[Flow, Feed]] = {}
-        """By key: what the network pulls."""
-        self.open: dict[int, tuple[Flow, OutStream]] = {}
-        """By key: a stream that does not end."""
-
-    def begin(self) -> int:
-        """Nothing is pulled yet; gives the number of this beginning."""
-        self.flows.clear()
-        self.open.clear()
-        self.beat += 1
-        return self.beat
-
-    def end(self) -> Callable[[], None]:
-        """Nothing more is published; gives what ends the streams that do not end by themselves."""
-        streams = []
-        for flow, stream in self.open.values():
-            flow.over = True
-            streams.append(stream)
-        self.open.clear()
-
-        def end() -> None:
-            for stream in streams:
-                stream.write(b"", True)
-
-        return end
-
-    def covers(self, name: FullTrackName) -> bool:
-        """Whether a track is part of it."""
-        if self.kind is AnnounceKind.TRACK:
-            return name == self.name
-        own = self.name.namespace.fields
-        return name.namespace.fields[: len(own)] == own
-
-
-class Want:
-    """What clients here want."""
-
-    __slots__ = ("answer", "code", "interval", "key", "name", "since")
-
-    def __init__(self, key: int, name: FullTrackName, since: float) -> None:
-        self.key = key
-        self.name = name
-        self.since = since
-        self.answer: Answer | None = None
-        self.code = 0
-        self.interval: Interval | None = None
-
-
-class _Incoming:
-    """A stream on its way to our clients."""
-
-    __slots__ = ("buffer", "key", "next", "of")
-
-    def __init__(self, key: int) -> None:
-        self.key = key
-        self.buffer = bytearray()
-        self.next = 0
-        self.of: tuple[int, int] | None = None
-
-
-class Left(NamedTuple):
-    """When a track was wanted for the last time, and whether it was served then."""
-
-    when: float
-    served: bool
-
-
-class Clients:
+class Clients(Receiving):
     """All clients of one relay in one life of it."""
 
     __slots__ = (
         "_call",
         "_clock",
-        "_incoming",
-        "_ledger",
         "_pulled",
         "_renewed",
-        "alive",
-        "contact",
         "discovered_names",
-        "former",
-        "past",
         "publications",
-        "stays",
-        "wants",
     )
 
     def __init__(
@@ -178,21 +59,11 @@ class Clients:
         contact: str,
         call: Callable[[Callable[[RelayCore, float], None]], None],
     ) -> None:
+        super().__init__(ledger, contact)
         self._clock = clock
-        self._ledger = ledger
         self._call = call
-        self.contact = contact
-        self.alive = True
         self.publications: list[Publication] = []
-        self.wants: dict[int, Want] = {}
-        self.past: dict[int, Left] = {}
-        """Keys that are not wanted any more."""
-        self.former: dict[int, float] = {}
-        """Those of the lives before, and since when: sets name relays, not lives (laps-2, 6.1)."""
-        self.stays = math.inf
-        """How long what is not wanted any more may still begin to come, outside faults."""
         self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
-        self._incoming: dict[int, _Incoming] = {}
         self._pulled: dict[int, Feed] = {}
         """By key: what the network wants now, whether the publisher has agreed or not."""
         self._renewed: dict[int, None] = {}
@@ -426,101 +297,3 @@ class Clients:
     def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
         """It is gone."""
         self.discovered_names.pop((kind, name), None)
-
-    # DataSink
-
-    def stream_opened(
-        self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
-    ) -> None:
-        """A stream for our clients."""
-        if not self.alive:
-            return
-        self._known(now, header.track, data)
-        self._incoming[stream] = _Incoming(header.track)
-        self.stream_data(now, stream, data, fin)
-
-    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
-        """More of it: objects in their order, none missing."""
-        if not self.alive:
-            return
-        incoming = self._incoming[stream]
-        incoming.buffer += data
-        pos = 0
-        while (item := read_object(incoming.buffer, pos)) is not None:
-            pos += item.size
-            if self._ledger.group(item.flow, item.group, now).flow.endless:
-                self._next(now, incoming, item)
-                continue
-            if incoming.of is None:
-                incoming.of = (item.flow, item.group)
-            if incoming.of != (item.flow, item.group) or item.number != incoming.next:
-                raise BreakError(
-                    "order",
-                    f"{self.contact}: {item.flow}/{item.group}/{item.number} in a stream of "
-                    f"{incoming.of} that is at {incoming.next}",
-                    now,
-                )
-            incoming.next += 1
-            self._ledger.delivered(now, self.contact, incoming.key, item)
-        del incoming.buffer[:pos]
-        if fin:
-            del self._incoming[stream]
-            flow = None if incoming.of is None else self._ledger.flows.all[incoming.of[0]]
-            if flow is not None and flow.endless:
-                if incoming.buffer != CUT and not flow.over:
-                    raise BreakError("cut short", f"{self.contact}: {incoming.of} ended", now)
-                return
-            if incoming.buffer or incoming.of is None:
-                raise BreakError("payload", f"{self.contact}: a stream ends inside an object", now)
-            self._ledger.ended(now, self.contact, incoming.of, incoming.next)
-
-    def _next(self, now: float, incoming: _Incoming, item: Object) -> None:
-        """An object of a stream that does not end: behind all before it."""
-        before, incoming.of = incoming.of, (item.flow, item.group)
-        if before is not None and (before[0] != item.flow or before[1] >= item.group):
-            raise BreakError("order", f"{self.contact}: {incoming.of} behind {before}", now)
-        self._ledger.delivered(now, self.contact, incoming.key, item)
-
-    def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """It was abandoned."""
-        incoming = self._incoming.pop(stream, None)
-        if incoming is not None and incoming.of is not None:
-            flow = self._ledger.flows.all[incoming.of[0]]
-            if flow.endless:
-                return  # what it lacks is missed, object by object
-        want = None if incoming is None else self.wants.get(incoming.key)
-        interval = None if want is None else want.interval
-        if incoming is not None and incoming.of is not None and interval is not None:
-            self._ledger.reset(now, self.contact, incoming.of, code, since=interval.start)
-
-    def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
-        """An object."""
-        if not self.alive:
-            return
-        self._known(now, header.track, payload)
-        item = read_object(payload)
-        if item is None or item.size != len(payload) or len(payload) < OBJECT.size:
-            raise BreakError("payload", f"{self.contact}: a datagram is not one object", now)
-        self._ledger.delivered(now, self.contact, header.track, item)
-
-    def _known(self, now: float, key: int, data: bytes) -> None:
-        """It is wanted, or was when it was sent; on narrow links that may be long ago."""
-        if key in self.wants:
-            return
-        item = read_object(data, whole=False)
-        if item is not None:
-            now = min(now, self._ledger.group(item.flow, item.group, now).began + FLIGHT)
-        left = self.past[key].when if key in self.past else self.former.get(key)
-        if left is None:
-            raise BreakError("not wanted", f"{self.contact} got {key:#x}, which nobody wanted", now)
-        if now - left > self.stays and not self._ledger.exempted(now - self.stays, now):
-            raise BreakError(
-                "not wanted",
-                f"{self.contact} still got {key:#x}, which nobody wants since {left:.3f}",
-                now,
-            )
-
-    @property
-    def open_streams(self) -> int:
-        """Streams that have not ended."""
-        return len(self._incoming)

@@ -7,11 +7,11 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.hostile import Hostile
 from laps_relay.sim.narrow_kind import offered_by
 from laps_relay.sim.policies import loaded, take
 from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.publications import Publication, Style
 from laps_relay.sim.scenario import PLANNED, Deed
 from laps_relay.sim.steering_checks import sent_to, used_via
 from laps_relay.sim.successions import Successions

@@ -21,10 +21,12 @@ from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.interfaces import OutStream
 from laps_relay.core.network.forwarding import LOCAL, Ingress
 from laps_relay.core.network.interfaces import Answer
-from laps_relay.sim.clients import NO_DATA, Clients, Publication, Want
+from laps_relay.sim.clients import NO_DATA, Clients
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import BreakError, Ledger, Object, read_object
+from laps_relay.sim.publications import Publication
+from laps_relay.sim.receiving import Want
 from laps_relay.sim.tracks import HASHER
 from laps_wire.moqt.data import (
     MoqObject,

@@ -12,10 +12,10 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.ledger import OBJECT
+from laps_relay.sim.publications import Style
 from laps_relay.sim.topology import LinkSpec
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES

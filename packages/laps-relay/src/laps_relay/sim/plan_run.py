@@ -25,13 +25,13 @@ from laps_relay.core.network.interfaces import Answer
 from laps_relay.core.network.relay import NetworkRelay
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
-from laps_relay.sim.clients import Publication, Style
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import FLIGHT, BreakError, Group
 from laps_relay.sim.messages import shared_messages
 from laps_relay.sim.plan_rules import PlanPolicy, may_pass
 from laps_relay.sim.plan_verdict import Fault, PlanVerdict
 from laps_relay.sim.process import RelayProcess
+from laps_relay.sim.publications import Publication, Style
 from laps_relay.sim.scenario import SETTINGS, Scenario
 from laps_relay.sim.stage import Demand, PlanHasher, Stage, entry_for
 from laps_relay.sim.steering_kind import settling

@@ -20,12 +20,12 @@ from typing import Final
 
 from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.sim.backbones import backbone
-from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.ledger import FLIGHT
 from laps_relay.sim.narrow_kind import NARROW, with_narrow, with_teeth
 from laps_relay.sim.policies import with_borders, with_policies
+from laps_relay.sim.publications import Style
 from laps_relay.sim.queues import QUEUE_BYTES
 from laps_relay.sim.shapes import generate, with_control_servers
 from laps_relay.sim.steering_kind import STEERING, with_steering

@@ -20,10 +20,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.network.interfaces import NetworkSettings
-from laps_relay.sim.clients import Style
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.narrow_kind import offered_by
+from laps_relay.sim.publications import Style
 from laps_relay.sim.topology import LinkSpec, RelaySpec, Topology, light_delay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
