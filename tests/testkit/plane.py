@@ -288,17 +288,17 @@ class Net:
         self.egress: dict[int, FakeEgress] = {}
         self._streams = 2
 
-    def session(self, draft: Draft, *, fast: bool = True, peering: bool = False) -> int:
+    def session(
+        self, draft: Draft, *, fast: bool = True, peering: bool = False, upstream: bool = False
+    ) -> int:
         number = len(self.egress) + 1
-        self.egress[number] = FakeEgress(draft, fast=fast)
-        self.plane.add_session(number, draft, self.egress[number], peering=peering)
+        egress = self.egress[number] = FakeEgress(draft, fast=fast)
+        self.plane.add_session(number, draft, egress, peering=peering, upstream=upstream)
         return number
 
-    def publisher(
-        self, draft: Draft = D16, track: int = 1, alias: int = 7, *, peering: bool = False
-    ) -> int:
+    def publisher(self, draft: Draft = D16, track: int = 1, alias: int = 7, **options: bool) -> int:
         """A session that publishes; the track is added if it is new."""
-        number = self.session(draft, peering=peering)
+        number = self.session(draft, **options)
         if track not in self.plane._state.tracks:
             self.plane.add_track(track, NAME)
         self.plane.add_ingress(self.now, number, alias, track, 128)

@@ -83,6 +83,8 @@ class RecordingPlane:
         self.purged: list[int | None] = []
         self.used: set[int] = set()
         """Every track number ever seen."""
+        self.upstream: set[int] = set()
+        """Sessions with a whole network behind them."""
         # What a test says
         self.largest_of: dict[int, Location] = {}
         self.covered: set[int] = set()
@@ -100,10 +102,18 @@ class RecordingPlane:
     # Sessions
 
     def add_session(
-        self, session: int, draft: Draft, egress: Egress, *, peering: bool = False
+        self,
+        session: int,
+        draft: Draft,
+        egress: Egress,
+        *,
+        peering: bool = False,
+        upstream: bool = False,
     ) -> None:
         assert session not in self.sessions
         self.sessions[session] = draft
+        if upstream:
+            self.upstream.add(session)
 
     def remove_session(self, now: float, session: int) -> None:
         del self.sessions[session]

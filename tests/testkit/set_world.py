@@ -50,6 +50,8 @@ class SetPlane:
         self.local: set[tuple[Ingress, str]] = set()
         """Streams that our own clients get, and from where."""
         self.outdated: list[Ingress] = []
+        self.in_place = False
+        """Whether somebody was added in place when that was told last."""
 
     def install(
         self, now: float, ingress: Ingress, egress: Sequence[EgressSet], *, local: bool
@@ -64,9 +66,10 @@ class SetPlane:
     def carries(self, ingress: Ingress) -> bool:
         return any(stream.ingress == ingress for stream in self.streams)
 
-    def outdate(self, now: float, ingress: Ingress) -> None:
+    def outdate(self, now: float, ingress: Ingress, *, in_place: bool = False) -> None:
         assert ingress.session == LOCAL
         self.outdated.append(ingress)
+        self.in_place = in_place
 
     def retire(self, now: float, egress: EgressSet) -> None:
         assert egress not in self.retired

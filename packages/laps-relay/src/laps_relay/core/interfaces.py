@@ -305,9 +305,19 @@ class ForwardingPlane(Protocol):
     # Sessions
 
     def add_session(
-        self, session: int, draft: Draft, egress: Egress, *, peering: bool = False
+        self,
+        session: int,
+        draft: Draft,
+        egress: Egress,
+        *,
+        peering: bool = False,
+        upstream: bool = False,
     ) -> None:
-        """Objects may come from and go to this session; ``peering``: other relays are there."""
+        """Objects may come from and go to this session; ``peering``: other relays are there.
+
+        With ``upstream`` those are all of a network: who has an object there and who wants it are
+        different ones.
+        """
 
     def remove_session(self, now: float, session: int) -> None:
         """It is gone: its ingress streams end as if reset, its receivers are forgotten."""

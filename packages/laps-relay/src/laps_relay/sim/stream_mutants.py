@@ -10,4 +10,4 @@ __all__ = ["continuations_off"]
 
 def continuations_off(patch: Patching) -> None:
     """Streams go on to where they went when they began, for ever."""
-    patch.set(PeerPlane, "outdate", lambda self, now, ingress: None)  # noqa: ARG005
+    patch.set(PeerPlane, "outdate", lambda self, now, ingress, *, in_place=False: None)  # noqa: ARG005

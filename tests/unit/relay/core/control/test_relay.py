@@ -385,6 +385,7 @@ def test_tracks_are_read_in_parts() -> None:
 def test_the_network_survives_a_bad_stream_and_a_drain() -> None:
     net = EdgeNet()
     network, peer = Upstream(net), net.connect(Draft.D18)
+    assert net.plane.upstream == {network.id}
     net.notify(SessionFault(network.id, ProtocolViolation("somebody far away")))
     assert [event.session for event in net.found(SessionFaulted)] == [network.id]
     net.relay.drain(net.now, "")

@@ -31,6 +31,8 @@ class Bench:
         )
         self.chooser = Chooser(self.relay, self.relay.world.settings)
         self.record = IngressRecord(Ingress(LOCAL, 1), 5, 0, "", None)
+        self.stretched = False
+        """Whether the last switch has given a set targets in place."""
 
     def switch(
         self,
@@ -49,6 +51,7 @@ class Bench:
         done = switch.change(NOW, choice, gone=gone, cut=cut, renew=renew)
         assert switch.began or not done
         switch.finish(NOW)
+        self.stretched = switch.stretched
         return done
 
     @property
@@ -70,6 +73,17 @@ def test_made_changed_and_ended() -> None:
     assert bench.plane.cuts == [(EgressSet(2, 1), 0x4C02)]
     assert bench.record.home == {B: 1, D: 1}
     assert not bench.record.displaced
+
+
+def test_only_who_comes_stretches_a_set() -> None:
+    bench = Bench()
+    assert bench.switch({A: 1, B: 1})
+    assert not bench.stretched  # the set is new
+    assert bench.switch({C: 1})
+    assert bench.stretched
+    assert bench.switch({}, gone=nodes(A))
+    assert not bench.stretched
+    assert bench.record.stretched  # until its streams go on anew
 
 
 def test_a_move_retires_both() -> None:

@@ -770,6 +770,22 @@ def test_open_streams_are_outdated_when_somebody_comes_or_moves() -> None:
     assert len(plane.outdated) == 3
 
 
+def test_the_plane_hears_who_came_in_place() -> None:
+    """What begins a moment later may overtake the news of it; a new set it has to wait for."""
+    net = SetWorld(3, [(1, 2), (1, 3)])
+    plane = net[1].plane
+    want(net, 2)
+    assert (len(plane.outdated), plane.in_place) == (1, False)
+    want(net, 2, 3)
+    assert (len(plane.outdated), plane.in_place) == (2, False)
+    net = SetWorld(3, LINE)
+    plane = net[1].plane
+    want(net, 3)
+    assert (len(plane.outdated), plane.in_place) == (1, False)
+    want(net, 2, 3)
+    assert (len(plane.outdated), plane.in_place) == (2, True)
+
+
 def test_who_came_in_place_gets_the_rest_with_a_new_set() -> None:
     """A change of a set may come behind a stream, and there may be no other one."""
     net = SetWorld(3, LINE)

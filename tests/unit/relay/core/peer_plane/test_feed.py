@@ -255,6 +255,23 @@ def test_a_stream_that_begins_while_somebody_comes_is_looked_at_too() -> None:
     assert look(net, 10.0) == 0  # nobody has come
 
 
+def test_a_stream_that_begins_when_somebody_has_come_in_place_is_looked_at_too() -> None:
+    """Nothing was open, and this one may be all that ever comes (seed 3375)."""
+    net, feed = make(2)
+    net.plane.outdate(net.now, PLACE)  # with a new set, for which data waits
+    feed.open_stream(net.now, priority=1).write(b"a", True)
+    assert net.plane.poll_timeout() is None
+    net.plane.outdate(net.now, PLACE, in_place=True)
+    net.now += 0.1
+    feed.open_stream(net.now, priority=1).write(b"b")
+    assert look(net, 0.4) == 0  # it may end by itself
+    assert look(net, 0.1) == 1
+    assert look(net, 10.0) == 0
+    net.plane.outdate(net.now, PLACE, in_place=True)
+    net.plane.close_feed(net.now, 5)
+    assert look(net, 10.0) == 0
+
+
 def test_a_stream_that_has_just_begun_is_not_cut_with_the_others() -> None:
     """Its first packets may be under way, and those of a new one would overtake them."""
     net, feed = make(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.interfaces import TrackMalformed
+from laps_relay.core.interfaces import Subscription, TrackMalformed
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, Net, bodies, subgroup
@@ -182,3 +182,114 @@ def test_a_stream_that_goes_on_with_one_that_was_cut() -> None:
     net.more(peer, first, b"\0", fin=True)
     (told,) = net.egress[client].subgroups()
     assert (told.ids, told.stream.fin) == ([0, 1, 2, 3], True)
+
+
+# What the network brings, and its own clients bring, too
+
+
+def shared(
+    draft: Draft = D18, limits: PlaneLimits | None = None, **stub: bool
+) -> tuple[Net, int, int, int]:
+    """An Edge with a network that brings a track and wants it, a Stub that brings it, a client."""
+    net = Net(limits=limits or PlaneLimits())
+    network = net.publisher(D18, peering=True, upstream=True)
+    net.subscribe(network, echo=False)
+    return net, network, net.publisher(draft, peering=True, **stub), net.receiver(D18)
+
+
+def ids_at(net: Net, receiver: int) -> list[list[int]]:
+    return [told.ids for told in net.egress[receiver].subgroups()]
+
+
+def test_a_stream_of_a_client_leads_before_that_of_the_network() -> None:
+    """Others in the network want it, and may lose whoever they have it from (seed 2460)."""
+    net, network, stub, client = shared()
+    data = subgroup(D18, bodies(6, 20))
+    each = (len(data) - HEAD) // 6
+    far = net.open(network, data[: HEAD + each])
+    assert ids_at(net, network) == []
+    near = net.open(stub, data[: HEAD + 3 * each])
+    assert ids_at(net, network) == [[1, 2]]
+    assert ids_at(net, client) == [[0, 1, 2]]
+    net.more(network, far, data[HEAD + each : HEAD + 4 * each])  # it stands by now, and is ahead
+    assert ids_at(net, client) == [[0, 1, 2]]
+    net.reset(stub, near)
+    assert ids_at(net, client) == [[0, 1, 2, 3]]
+    assert net.egress[network].streams[0].reset_code is not None
+    net.more(network, far, data[HEAD + 4 * each :], fin=True)
+    (told,) = net.egress[client].subgroups()
+    assert (told.payloads, told.stream.fin) == (bodies(6, 20), True)
+
+
+def test_it_leads_when_an_object_has_ended() -> None:
+    net, network, stub, client = shared()
+    data = subgroup(D18, bodies(4, 20))
+    each = (len(data) - HEAD) // 4
+    far = net.open(network, data[: HEAD + each + 9])
+    near = net.open(stub, data[: HEAD + 2 * each])
+    assert ids_at(net, network) == []
+    net.more(network, far, data[HEAD + each + 9 : HEAD + 2 * each])
+    net.more(network, far, data[HEAD + 2 * each : HEAD + 3 * each])
+    net.more(stub, near, data[HEAD + 2 * each :], fin=True)
+    assert ids_at(net, network) == [[2, 3]]
+    (told,) = net.egress[client].subgroups()
+    assert (told.payloads, told.stream.fin) == (bodies(4, 20), True)
+    net.more(network, far, data[HEAD + 3 * each :], fin=True)
+    assert net.plane.track_counters(1).duplicates == 4
+
+
+def test_it_does_not_lead_while_it_lacks_what_the_network_brings() -> None:
+    """It has just begun, and what is before that is under way; or it could not be kept."""
+    net, network, stub, client = shared()
+    data = subgroup(D18, bodies(6, 20))
+    each = (len(data) - HEAD) // 6
+    far = net.open(network, data[: HEAD + each])
+    near = net.open(stub, subgroup(D18, {3: b"3" * 20}))
+    net.more(network, far, data[HEAD + each : HEAD + 2 * each])
+    assert (ids_at(net, network), ids_at(net, client)) == ([], [[0, 1]])
+    net.more(network, far, data[HEAD + 2 * each : HEAD + 3 * each])
+    assert (ids_at(net, network), ids_at(net, client)) == ([[3]], [[0, 1, 2, 3]])
+    net.reset(stub, near)
+
+    net, network, stub, client = shared(limits=PlaneLimits(continued_bytes=30))
+    far = net.open(network, data[: HEAD + each + 9])
+    net.open(stub, data[: HEAD + 4 * each])  # all but the last object of these is given up
+    net.more(network, far, data[HEAD + each + 9 : HEAD + 2 * each])
+    assert (ids_at(net, network), ids_at(net, client)) == ([], [[0, 1]])
+    net.more(network, far, data[HEAD + 2 * each : HEAD + 3 * each])
+    assert (ids_at(net, network), ids_at(net, client)) == ([[3]], [[0, 1, 2, 3]])
+
+
+def test_who_brings_a_subgroup_needs_nothing_of_it() -> None:
+    """A Stub whose clients want what others of them publish has the track at its parent, too."""
+    net, network, stub, _ = shared()
+    net.subscribe(stub, echo=False)
+    data = subgroup(D18, bodies(4, 20))
+    each = (len(data) - HEAD) // 4
+    net.open(network, data[: HEAD + each])
+    near = net.open(stub, data[: HEAD + 2 * each])
+    net.more(stub, near, data[HEAD + 2 * each :])
+    assert ids_at(net, network) == [[1, 2, 3]]
+    assert net.egress[stub].streams[0].reset_code is not None
+
+
+@pytest.mark.parametrize("why", ["nobody", "draft", "network", "refused", "cut"])
+def test_it_stands_by_as_ever(why: str) -> None:
+    """Nobody else wants it, or the streams of receivers could not go on with it."""
+    draft = D16 if why == "draft" else D18
+    net, network, stub, client = shared(draft, upstream=why == "network")
+    if why == "nobody":
+        net.plane.remove_egress(net.now, Subscription(network, 0), reset_code=None)
+    first = subgroup(D18, bodies(3, 20))
+    if why == "refused":
+        near = net.open(stub, subgroup(D18, bodies(1, 20)))
+        (out,) = net.egress[network].streams
+        net.plane.out_stream_gone(net.now, network, out, 0, stopped=True)
+        net.open(network, first)
+        net.reset(stub, near)
+    elif why == "cut":
+        net.open(network, first + b"\0", fin=True)
+    else:
+        net.open(network, first)
+    net.open(stub, subgroup(draft, bodies(4, 20)))
+    assert ids_at(net, client) == [[0, 1, 2]]

@@ -119,7 +119,9 @@ class EdgeRelay:
             credit=float(context.settings.request_burst),
             credited=now,
         )
-        context.plane.add_session(session, info.draft, egress, peering=info.peering)
+        context.plane.add_session(
+            session, info.draft, egress, peering=info.peering, upstream=info.upstream
+        )
         context.clients[session] = client
         context.upstreams.add(client)
         count = len(context.clients) - len(context.upstreams.clients)

@@ -196,11 +196,13 @@ class PeerForwarding(Protocol):
     def bringing(self, key: int) -> list[Ingress]:
         """Where streams of a track come from that our own clients get."""
 
-    def outdate(self, now: float, ingress: Ingress) -> None:
+    def outdate(self, now: float, ingress: Ingress, *, in_place: bool = False) -> None:
         """Somebody gets a feed now who did not, or gets it another way.
 
         Streams that are open go on without that. If they do not end by themselves soon,
-        ``Outdated`` is reported; at once if one of them has lost a receiver.
+        ``Outdated`` is reported; at once if one of them has lost a receiver. The same holds for
+        streams that begin soon if somebody was added to a set ``in_place``, or some are open: they
+        may overtake the news of it.
         """
 
     def cut(self, now: float, egress: EgressSet, code: int) -> None:

@@ -24,7 +24,16 @@ _NOBODY: frozenset[NodeId] = frozenset()
 class Switch:
     """One change of the sets of one ingress."""
 
-    __slots__ = ("_chooser", "_egress", "_ending", "_record", "_retiring", "began", "moved")
+    __slots__ = (
+        "_chooser",
+        "_egress",
+        "_ending",
+        "_record",
+        "_retiring",
+        "began",
+        "moved",
+        "stretched",
+    )
 
     def __init__(
         self,
@@ -41,6 +50,8 @@ class Switch:
         """Whether anything has changed yet."""
         self.moved: set[NodeId] = set()
         """Targets that have another place than before."""
+        self.stretched = False
+        """Whether a set has got targets in place."""
 
     def change(
         self, now: float, choice: Choice, *, gone: AbstractSet[NodeId], cut: bool, renew: bool
@@ -171,7 +182,8 @@ class Switch:
     ) -> AbstractSet[NodeId]:
         came = targets - item.targets
         if self._egress.update(now, item, targets):
-            self._record.stretched |= bool(came)
+            if came:
+                self.stretched = self._record.stretched = True
             return _NOBODY
         blocked = targets - item.targets
         if kept := item.targets & targets:

@@ -383,7 +383,7 @@ class Sets:
             if switch.moved:
                 self._ask_anew(now, record, switch.moved)
         elif anew or any(before.get(node) != at for node, at in record.home.items()):
-            self._plane.outdate(now, record.ingress)
+            self._plane.outdate(now, record.ingress, in_place=switch.stretched)
         switch.finish(now)
         self._tell(now, record)
         due = record.next_due()

@@ -202,14 +202,18 @@ class PlaneFeed:
 
     # Streams that should go elsewhere
 
-    def outdate(self, now: float) -> None:
-        """Others should have the streams that are open: at once if one has lost somebody."""
+    def outdate(self, now: float, *, in_place: bool) -> None:
+        """Others should have the streams that are open: at once if one has lost somebody.
+
+        If nothing is open, what begins soon may still overtake the news of a target that was added
+        to a set in place, on its way, and be all that ever comes. For a new set data waits.
+        """
         for stream in self.open:
             stream.stale = True
         if any(stream.bereft for stream in self.open):
             self._state.outdated.cancel(self)
             self.report(now)
-        elif self.open:
+        elif self.open or in_place:
             self._look(now + self._state.patience)
 
     def missed(self, now: float, lived: float) -> None:

@@ -139,11 +139,11 @@ class PeerPlane:
         }
         return list(found)
 
-    def outdate(self, now: float, ingress: Ingress) -> None:
+    def outdate(self, now: float, ingress: Ingress, *, in_place: bool = False) -> None:
         """Somebody gets a feed now who did not, or gets it another way."""
         feed = self._feeds.get(ingress.set_id)
         if feed is not None:
-            feed.outdate(now)
+            feed.outdate(now, in_place=in_place)
 
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets, finished ones too if their bytes wait."""

@@ -162,6 +162,9 @@ class Feed:
             self.emit(now, body, fresh, fin)
         if fin:
             self._close(finished=True)
+        elif self.standby:
+            for second in tuple(self.standby):
+                second.lead(now)
 
     def reset(self, now: float, code: int) -> None:
         """The stream was abandoned; another one of the subgroup may go on."""

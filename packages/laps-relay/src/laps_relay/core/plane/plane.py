@@ -71,12 +71,18 @@ class Plane(PlaneFigures):
     # Sessions
 
     def add_session(
-        self, session: int, draft: Draft, egress: Egress, *, peering: bool = False
+        self,
+        session: int,
+        draft: Draft,
+        egress: Egress,
+        *,
+        peering: bool = False,
+        upstream: bool = False,
     ) -> None:
         """Objects may come from and go to this session."""
         pending = Pending(self._state)
         self._sessions[session] = Session(
-            self._state, session, draft, egress, pending, peering=peering
+            self._state, session, draft, egress, pending, peering=peering, upstream=upstream
         )
 
     def remove_session(self, now: float, session: int) -> None:

@@ -3,6 +3,15 @@
 Objects that came on the first stream are duplicates; those that did not come yet are kept, within
 ``PlaneLimits.standby_bytes``, until they do. The object under way is kept as well, so that taking
 over in the middle of it loses nothing.
+
+A stream of a client does not wait for that behind one of the relay network::
+
+    Stub --> old parent --> network --> new parent <-- Stub
+                                        the first      stands by, and is for the network
+
+What the network brings does not go back there, where some may still want it: from us, because
+whoever brought it ends. So the client's stream takes the lead, between two objects and when it has
+all that is to come.
 """
 
 from __future__ import annotations
@@ -33,6 +42,7 @@ class Standby:
         "_head",
         "_kept",
         "_pieces",
+        "_since",
         "_size",
         "awaited",
         "finished",
@@ -66,6 +76,8 @@ class Standby:
         self._pieces: list[bytes] = []
         self._kept: deque[tuple[ObjectHeader, bytes]] = deque()
         self._size = 0
+        self._since = 0
+        """The object from which on it has all that did not come on the first one."""
         self.finished = False
         """Whether all of it came."""
         self.first_id: int | None = None
@@ -102,6 +114,7 @@ class Standby:
             self._whole(b"")
         if marks and self.first_id is None:
             self.first_id = marks[0][0].object_id
+            self._since = max(self._since, self.first_id)
         if fin:
             self.awaited = self.parser.cut_before if self.session.peering else None
             if self.awaited is None:
@@ -110,6 +123,8 @@ class Standby:
         first = self._first
         if first is not None and first.awaited is not None:
             go_on(now, first, self)
+        else:
+            self.lead(now)
 
     def reset(self, now: float, code: int) -> None:  # noqa: ARG002 - Handler
         """It was abandoned: nothing can go on with it."""
@@ -144,6 +159,7 @@ class Standby:
                 track.duplicates += 1
             else:
                 self.session.state.standby_overflow += 1
+                self._since = old.object_id + 1
 
     def _came(self, object_id: int) -> bool:
         """Whether all of an object came on another stream."""
@@ -204,6 +220,37 @@ class Standby:
         for other in others:
             other.follow(feed)
         feed.inject(now, self)
+
+    def lead(self, now: float) -> None:
+        """Change places with the first one if that is the network's, and others there want it."""
+        first = self._first
+        if (
+            first is None
+            or not first.session.upstream
+            or self.session.upstream
+            or first.awaited is not None
+            or first.parser.left
+            or first.last_id + 1 < self._since
+            or not self.fits(first)
+            or not self._is_wanted_beyond(first.session)
+        ):
+            return
+        former = Standby(
+            first.session, first.stream_id, first.parser, first.header, first, first.priority
+        )
+        first.session.streams[first.stream_id] = former
+        first.standby.remove(self)
+        first.take_over(now, self)
+
+    def _is_wanted_beyond(self, session: Session) -> bool:
+        """Whether anybody wants the subgroup who gets nothing of what a session sends."""
+        group = self.group
+        refused = group.refused.get(self.subgroup_id, ())
+        return any(
+            receiver.wants_group(group.group_id) and receiver not in refused
+            for receiver in group.track.receivers
+            if not receiver.takes_from(session.number)
+        )
 
     def follow(self, feed: Feed) -> None:
         """Stand by for another one."""

@@ -137,6 +137,7 @@ class Session:
         "sources",
         "state",
         "streams",
+        "upstream",
     )
 
     def __init__(
@@ -148,11 +149,14 @@ class Session:
         pending: Pending,
         *,
         peering: bool = False,
+        upstream: bool = False,
     ) -> None:
         self.state = state
         self.number = number
         self.peering = peering
         """Whether other relays are behind it."""
+        self.upstream = upstream
+        """Whether those are a whole network: some want what others there have sent."""
         self.draft = draft
         self.egress = egress
         self.streams: dict[int, Handler] = {}
