@@ -35,3 +35,11 @@ def test_a_run_says_what_it_did() -> None:
     assert ended.exit_code == 0
     first, last = (json.loads(line) for line in ended.stdout.splitlines())
     assert (first["seed"], first["problem"], last["figures"]["seeds"]) == (3, "", 1)
+
+
+def test_a_run_is_the_same_however_much_of_it_is_told() -> None:
+    words = ("replay", "--seed", "3", "--relays", "4", "--kind", "planned")
+    short, long = (run(*words, *more).stdout.splitlines() for more in ((), ("--trace",)))
+    assert len(long) > len(short)
+    assert long[-2:] == short[-2:]
+    assert short[-2].startswith("trace ")

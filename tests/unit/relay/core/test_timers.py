@@ -8,11 +8,13 @@ from laps_relay.core.timers import Timers, earliest, first_of
 def test_the_earliest_is_due_first() -> None:
     timers: Timers[str] = Timers()
     assert timers.next() is None
+    assert not timers.is_due(100.0)
     assert timers.pop(100.0) is None
     timers.set("b", 2.0)
     timers.set("a", 1.0)
     timers.set("c", 2.0)
     assert timers.next() == 1.0
+    assert (timers.is_due(0.5), timers.is_due(1.0)) == (False, True)
     assert timers.pop(0.5) is None
     assert [timers.pop(2.0) for _ in range(4)] == ["a", "b", "c", None]
     assert len(timers) == 0

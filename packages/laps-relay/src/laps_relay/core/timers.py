@@ -59,6 +59,10 @@ class Timers(Generic[K]):
             heappop(heap)
         return None
 
+    def is_due(self, now: float) -> bool:
+        """Whether :meth:`pop` may give a key."""
+        return bool(self._heap) and self._heap[0][0] <= now
+
     def pop(self, now: float) -> K | None:
         """Take one key that is due, the earliest first; None if there is none."""
         heap = self._heap

@@ -119,8 +119,8 @@ class Convergence:
             return
         world = self._world
         now = world.clock.now
-        found = self._sessions()
-        if found is None or now < world.unsettled:
+        found = None if now < world.unsettled else self._sessions()
+        if found is None:
             self._again = True
             world.clock.after(AGAIN, self._look, changed)
             return
@@ -144,8 +144,8 @@ class Convergence:
             return
         if (
             policy_since != world.policy_since
+            or world.clock.now < world.unsettled
             or self._sessions() is None
-            or (world.clock.now < world.unsettled)
         ):
             self._again = True
             self._look(changed)
@@ -201,13 +201,15 @@ class Convergence:
             for other in near:
                 if node not in peers.get(other, ()):
                     return None  # the other side has not noticed yet
+                if node > other:
+                    continue  # it was looked at from there
                 there = names[other]
                 wire = world.network.wire(here.contact, there.contact)
                 if wire is None or wire.hampered or (wire.blocked and any(wire.blocked.values())):
                     return None
                 wires.append(wire)
                 if not (here.is_control or there.is_control):
-                    graph[node][other] = wire.srtt_us
+                    graph[node][other] = graph[other][node] = wire.srtt_us
         return graph, wires
 
 

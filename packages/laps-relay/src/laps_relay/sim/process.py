@@ -63,6 +63,7 @@ class RelayProcess:
         "spec",
         "spki_hash",
         "tables",
+        "turns",
     )
 
     def __init__(self, world: World, spec: RelaySpec, links: tuple[str, ...]) -> None:
@@ -98,6 +99,8 @@ class RelayProcess:
         self._timer: Entry | None = None
         self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._pumping = False
+        self.turns = 0
+        """How often something was carried out: as long as it is the same, so are its tables."""
 
     @property
     def silent(self) -> bool:
@@ -336,6 +339,7 @@ class RelayProcess:
         if self._pumping or not self.running:
             return
         self._pumping = True
+        self.turns += 1
         core, world = self.core, self._world
         now = world.clock.now
         if self.edge is not None:

@@ -50,12 +50,13 @@ class Turn(Protocol):
 class Lane:
     """One direction of a wire."""
 
-    __slots__ = ("_busy", "_clock", "_turns", "quickened", "rate")
+    __slots__ = ("_clock", "_turns", "busy", "quickened", "rate")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._turns: deque[Turn] = deque()
-        self._busy = False
+        self.busy = False
+        """Whether a packet is being sent."""
         self.rate: float | None = None
         """At which the last packet was sent."""
         self.quickened = -math.inf
@@ -65,19 +66,19 @@ class Lane:
         """Something waits in a pipe."""
         if pipe not in self._turns:
             self._turns.append(pipe)
-        if not self._busy:
+        if not self.busy:
             self._next()
 
     def lags(self, rate: float | None) -> bool:
         """Whether the packet that is being sent goes at a lower rate than this: from before."""
-        return self._busy and self.rate is not None and (rate is None or self.rate < rate)
+        return self.busy and self.rate is not None and (rate is None or self.rate < rate)
 
     def held_back(self, since: float) -> bool:
         """Whether what was sent then may have had to wait here until now."""
         return self.rate is not None or self.quickened >= since
 
     def _next(self) -> None:
-        self._busy = True
+        self.busy = True
         while self._turns:
             pipe = self._turns.popleft()
             size = pipe.send_next()
@@ -90,7 +91,7 @@ class Lane:
             if self.rate is not None:
                 self._clock.after((size + OVERHEAD) / self.rate, self._next)
                 return
-        self._busy = False
+        self.busy = False
 
 
 class Waiting(NamedTuple):

@@ -31,13 +31,15 @@ _STUB: Final = NodeId(0)
 class StubChecks:
     """Looks at a world with Stubs; raises :class:`~laps_relay.sim.ledger.BreakError`."""
 
-    __slots__ = ("_contacts", "_hidden", "_world")
+    __slots__ = ("_contacts", "_hidden", "_seen", "_world")
 
     def __init__(self, world: World) -> None:
         self._world = world
         stubs = [each.spec for each in world.processes.values() if each.is_stub]
         self._hidden = {_STUB, *(spec.node_id for spec in stubs)}
         self._contacts = [spec.name.encode() for spec in stubs]
+        self._seen: dict[str, tuple[RelayProcess, int]] = {}
+        """Processes whose tables were looked at, and after which of their turns."""
         if stubs:
             world.listeners.append(self.said)
 
@@ -86,8 +88,9 @@ class StubChecks:
         if not self.needed:
             return
         for process in self._world.running():
-            if process.is_stub:
+            if process.is_stub or self._seen.get(process.contact) == (process, process.turns):
                 continue
+            self._seen[process.contact] = process, process.turns
             tables = process.tables
             seen: dict[str, AbstractSet[NodeId]] = {
                 "nodes": set(tables.nodes()),

@@ -61,7 +61,7 @@ class Wire:
     def hampered(self) -> bool:
         """Whether a receiver is slow, or was when the packet that is being sent began."""
         return bool(self.slow) or any(
-            lane.lags(self.rate(sender)) for sender, lane in self.lanes.items()
+            lane.busy and lane.lags(self.rate(sender)) for sender, lane in self.lanes.items()
         )
 
     def rate(self, sender: str) -> float | None:
@@ -355,7 +355,8 @@ class Pipe:
             if kind != "datagram":
                 self._stalled.append((stream, chunk))
             return
-        self._watch(stream, chunk)
+        if stream is not None or kind == "datagram":  # not control
+            self._watch(stream, chunk)
         dice = self._dice
         when = self.clock.now + wire.delay
         if wire.jitter:

@@ -218,12 +218,15 @@ class World:
     # What happens
 
     def note(self, *words: object) -> None:
-        """A line of the story."""
-        line = f"{self.clock.now:9.4f}  {' '.join(map(str, words))}"
+        """A line of the story, and part of what makes two runs the same run."""
+        line = self._line(*words)
         self._digest.update(line.encode())
         if not self.tracing and len(self._story) >= _STORY:
             del self._story[: _STORY // 2]
         self._story.append(line)
+
+    def _line(self, *words: object) -> str:
+        return f"{self.clock.now:9.4f}  {' '.join(map(str, words))}"
 
     def mark(self, now: float, end: End, chunk: Chunk) -> None:
         """Something arrived: part of what makes two runs the same run."""
@@ -251,7 +254,8 @@ class World:
             self.quiet_since = now
             self.note(process.contact, event)
         elif self.tracing:
-            self.note(process.contact, event)
+            # Not a note: a run is the same, however much of it is told.
+            self._story.append(self._line(process.contact, event))
         if process is self.processes[process.contact]:  # what a former life does is not judged
             for watcher in self._watchers.get(type(event), ()):
                 watcher(process, event)

@@ -170,19 +170,21 @@ def test_who_is_no_peer_has_time_for_its_sessions() -> None:
     servers.changed(0.0, map(NodeId, (2, 3, 9)), frozenset())
     assert servers.known == {9: ("c:1",)}
     assert servers.apart(0.0, lambda _: True) == {}
-    assert not servers.may_change(frozenset())
-    assert servers.may_change(ours)
-    servers.changed(1.0, (), ours)
-    assert servers.may_change(ours)  # there is somebody who may become a peer, or has had its time
+    assert not servers.may_change(0.0, frozenset())
+    assert servers.may_change(0.0, ours)
+    servers.changed(1.0, (), ours, 7)
     assert servers.apart(1.0, lambda _: True) == {2: 2}
+    assert not servers.may_change(9.0, ours, 7)
+    assert servers.may_change(1.0, ours, 8)  # somebody may have become a peer
     assert servers.apart(1.0, lambda _: False) == {}
     assert servers.due == 4.0
+    assert [servers.may_change(now, ours, 7) for now in (3.9, 4.0)] == [False, True]
     assert servers.apart(4.0, lambda _: False) == {2: 5}
     assert not servers.due
     nodes.put(relay(2, reachable={9: 1}))
     servers.changed(5.0, [NodeId(2)], ours)
     assert servers.apart(9.0, lambda _: True) == {}
-    assert not servers.may_change(frozenset({NodeId(9)}))
+    assert not servers.may_change(9.0, frozenset({NodeId(9)}))
     # A second server of ours that others do not have costs nothing; they lose theirs: it does.
     nodes.put(relay(2), relay(4))
     servers.changed(6.0, map(NodeId, (2, 4)), ours)

@@ -28,7 +28,7 @@ class Case:
             self.rig.cut.discard(node)
         else:
             self.rig.cut.add(node)
-        return self.serving.ways_changed(now, node)
+        return node in list(self.serving.ways_changed(now, [node]))
 
 
 def wanted(text: str = "a/b/n") -> Want:
@@ -44,6 +44,7 @@ def test_who_serves_is_kept_with_its_life() -> None:
     case.serving.remove(want, ONE)
     assert (want.accepted, len(case.serving)) == ({}, 0)
     case.node(0.0, ONE, None)
+    assert not case.way(0.0, ONE, False)
     assert len(case.timers) == 0
 
 

@@ -103,7 +103,7 @@ class Case:
             self.rig.cut.discard(NodeId(node))
         else:
             self.rig.cut.add(NodeId(node))
-        self.wants.ways_changed(self.rig.now, NodeId(node))
+        self.wants.ways_changed(self.rig.now, [NodeId(node)])
 
 
 def test_one_subscribe_for_a_track_and_the_first_answer_counts() -> None:

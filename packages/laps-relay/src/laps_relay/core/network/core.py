@@ -90,6 +90,9 @@ class NetworkCore(NetworkSessions):
                 moved = True
                 self._news |= type(event) not in QUIET
                 self._event(now, session, event)
+        if probed and not moved and not self._is_unsettled(now):
+            # What probes teach moves nothing; an answer may be too much for a session, though.
+            return self._peers.has_events()
         if self._nodes_changed(now) | self._interest_changed(now):
             moved = self._news = True
         moved |= self._steered(now)
@@ -99,8 +102,22 @@ class NetworkCore(NetworkSessions):
                 self._sets.idle(now, notice)
             else:
                 self._go_on(now, notice)
-        # What probes teach moves nothing; an answer may be too much for a session, though.
-        return moved or (probed and self._peers.has_events())
+        return (moved or probed) and (self._is_unsettled(now) or self._peers.has_events())
+
+    def _is_unsettled(self, now: float) -> bool:
+        """Whether one more round would find something in any part; mostly one is all."""
+        steering = self._steering
+        return bool(
+            self._changed_keys
+            or self._withheld.again
+            or self._nib.has_changes
+            or self.announces.has_changes
+            or self.subscribes.has_changes
+            or steering.is_due(now)
+            or self._plane.has_notices
+            or self._dialler.has_unwanted
+            or (self._settings.dynamic_peering and steering.wishes_due(now))
+        )
 
     def _schedule(self, now: float) -> None:
         """Collect what peers must be told for the batching time, for all of them together."""
@@ -155,10 +172,9 @@ class NetworkCore(NetworkSessions):
         if changes is not NOTHING:
             self._nodes_moved(now, changes)
         if self._settings.relay_type is _EDGE:
-            sharding = self._sharding
-            ours = sharding.servers
-            if changes.nodes or self._servers.may_change(ours) or sharding.has_apart:
-                self._servers.changed(now, changes.nodes, ours)
+            ours, met = self._sharding.servers, self._links.met
+            if changes is not NOTHING or self._servers.may_change(now, ours, met):
+                self._servers.changed(now, changes.nodes, ours, met)
                 self._flood_apart(now)
         return changes is not NOTHING and bool(changes.nodes or changes.routes)
 
@@ -186,8 +202,7 @@ class NetworkCore(NetworkSessions):
             self._prober.set_targets(self._nib.nodes)
         for node in changes.routes:
             self._note_route(node)
-        for node in (*changes.routes, *changes.alternates):
-            self._interests.ways_changed(now, node)
+        self._interests.ways_changed(now, (*changes.routes, *changes.alternates))
         moved = changes.routes
         if changes.alternates:
             moved = moved + self._sets.astray(changes.alternates, self._nib.next_hop)

@@ -135,6 +135,11 @@ class FloodRows(Generic[E, W, I]):
         """How many entries count for the cap of a session."""
         return self._state.peer(session).live
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether :meth:`take_changes` may give any."""
+        return bool(self._changes)
+
     def take_changes(self) -> list[Change[I, E]]:
         """Usable entries that came, changed or went since the last call."""
         changes: list[Change[I, E]] = []

@@ -12,6 +12,7 @@ from typing import Final
 from laps_relay.core.network.interfaces import NodeLookup, Policy
 from laps_relay.core.network.node_records import PeerRecord
 from laps_relay.core.network.node_table import NodeTable
+from laps_relay.core.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf
 
@@ -23,11 +24,12 @@ _MAX_GONE: Final = 4096
 class Imports:
     """The import policy of one relay."""
 
-    __slots__ = ("_gone", "_lookup", "_policy", "_table", "_unseen")
+    __slots__ = ("_gone", "_is_open", "_lookup", "_policy", "_table", "_unseen")
 
     def __init__(self, table: NodeTable, policy: Policy, lookup: NodeLookup) -> None:
         self._table = table
         self._policy = policy
+        self._is_open = type(policy) is OpenPolicy
         self._lookup = lookup
         self._unseen: dict[NodeId, dict[tuple[NodeId, NodeId], None]] = {}
         """Relays that are on paths and not known themselves: (peer, node) of those entries."""
@@ -37,6 +39,7 @@ class Imports:
     def set_policy(self, policy: Policy) -> None:
         """Ask about everything again."""
         self._policy = policy
+        self._is_open = type(policy) is OpenPolicy
         for peer in self._table.peers.values():
             for node in peer.entries:
                 self._ask_again(peer, node)
@@ -109,6 +112,8 @@ class Imports:
 
     def _allows(self, peer: PeerRecord, info: NodeInfo) -> bool:
         """Ask with the newest that the node says of itself, whoever else brought it."""
+        if self._is_open:
+            return True
         record = self._table.records.get(info.node.node_id)
         if record is not None and record.told.node is not info.node:
             told = record.told

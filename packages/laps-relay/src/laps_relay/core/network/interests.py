@@ -155,9 +155,9 @@ class Interests:
         self._wants.node_changed(now, node)
         return self._origins.node_changed(now, node)
 
-    def ways_changed(self, now: float, node: NodeId) -> None:
-        """Ways to a node came or went."""
-        self._wants.ways_changed(now, node)
+    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
+        """Ways to these nodes came or went."""
+        self._wants.ways_changed(now, nodes)
 
     def reconsider(self, now: float) -> None:
         """Another policy is in force."""

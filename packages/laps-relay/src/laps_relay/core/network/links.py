@@ -108,11 +108,13 @@ class Link:
 class Links:
     """All connections."""
 
-    __slots__ = ("_by_node", "by_session", "disputed")
+    __slots__ = ("_by_node", "by_session", "disputed", "met")
 
     def __init__(self) -> None:
         self.by_session: dict[int, Link] = {}
         self._by_node: dict[NodeId, list[Link]] = {}
+        self.met = 0
+        """Another number whenever somebody was met, or a connection is over."""
         self.disputed: dict[NodeId, dict[NodeId, None]] = {}
         """By node: peers that said of it what was not believed, because others say otherwise."""
 
@@ -122,6 +124,7 @@ class Links:
 
     def meet(self, link: Link, node: NodeId) -> None:
         """The handshake said who is there."""
+        self.met += 1
         link.node = node
         of_node = self._by_node.setdefault(node, [])
         if link not in of_node:
@@ -130,6 +133,7 @@ class Links:
 
     def remove(self, session: int) -> Link | None:
         """A connection is over."""
+        self.met += 1
         link = self.by_session.pop(session, None)
         if link is not None and link.node is not None:
             rest = [each for each in self._by_node.get(link.node, ()) if each is not link]

@@ -112,6 +112,12 @@ class Nib(NodePeers):
             gone, record.unsynced = record.unsynced, None
             self.withdrawn(now, peer, sorted(gone))
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether :meth:`take_changes` may give any."""
+        table = self._table
+        return bool(table.routes or table.nodes or table.ways or table.stale or table.news)
+
     def take_changes(self) -> Changes:
         """What changed since the last time."""
         table = self._table

@@ -44,6 +44,7 @@ class NodePeers(NodeQuestions):
         "_place",
         "_retracted",
         "_settings",
+        "_settled",
         "_silences",
     )
 
@@ -53,7 +54,8 @@ class NodePeers(NodeQuestions):
         super().__init__(local, order)
         self._settings = settings
         self._place = self._whereabouts(local)
-        self._now = float("-inf")
+        self._now = self._settled = float("-inf")
+        """The time, and that of the last time when everything was brought up to date."""
         self._exports = Exports(local, self._table, settings, policy)
         self._imports = Imports(self._table, policy, self)
         self._lost: dict[NodeId, str] = {}
@@ -179,6 +181,9 @@ class NodePeers(NodeQuestions):
         else:
             now = self._now
         table = self._table
+        if now == self._settled and not (table.touched or table.stale or table.news):
+            return  # one event asks several times, for each peer
+        self._settled = now
         while (peer := self._due.pop(now)) is not None:
             self._measure(now, table.peers[peer])
         if table.stale or table.news:

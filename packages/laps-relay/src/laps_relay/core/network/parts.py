@@ -93,6 +93,7 @@ class NetworkParts(SetHosting):
 
     __slots__ = (
         "_advertiser",
+        "_all_clocks",
         "_changed_keys",
         "_clocks",
         "_contexts",
@@ -150,8 +151,7 @@ class NetworkParts(SetHosting):
         self._settings, self._policy = settings, policy
         self._local: LocalSide | None = None
         self._guests: GuestFactory | None = None
-        self._contexts = contexts
-        self._hasher = hasher
+        self._contexts, self._hasher = contexts, hasher
         self._own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
         node = self._own.node_id
         self._links = Links()
@@ -219,7 +219,6 @@ class NetworkParts(SetHosting):
         self._changed_keys: dict[int, None] = {}
         self._timers: Timers[tuple[Due, int]] = Timers()
         self._clocks = (
-            self._timers,
             *self._prober.clocks,
             *self._nib.clocks,
             *self.announces.clocks,
@@ -229,7 +228,9 @@ class NetworkParts(SetHosting):
             *self._steering.clocks,
             *self._plane.clocks,
         )
-        """What is looked at after every event; the same objects for ever."""
+        self._all_clocks = (self._timers, *self._clocks)
+        """The timers of the parts, and with our own, looked at after every event; the same objects
+        for ever."""
         self._settling = self._news = False
         """Whether something has happened that peers may have to be told."""
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}

@@ -280,7 +280,7 @@ class NetworkRelay(FetchCommands):
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
         return earliest(
-            first_of(self._clocks, self._peers.poll_timeout()),
+            first_of(self._all_clocks, self._peers.poll_timeout()),
             self._steering.wishes_at,
             self._plane.samples_at,
             self._dialler.poll_timeout(),
@@ -290,13 +290,15 @@ class NetworkRelay(FetchCommands):
         """Do what is due."""
         self._peers.handle_timeout(now)
         self._nib.handle_timeout(now)
-        self.announces.handle_timeout(now)
-        self.subscribes.handle_timeout(now)
-        self._interests.handle_timeout(now)
-        self._sets.handle_timeout(now)
-        self._plane.handle_timeout(now)
-        for session, probe in self._prober.handle_timeout(now):
-            self._send(now, session, probe)
+        first = first_of(self._clocks, self._plane.samples_at)
+        if first is not None and first <= now:  # mostly only a session or a flush is due
+            self.announces.handle_timeout(now)
+            self.subscribes.handle_timeout(now)
+            self._interests.handle_timeout(now)
+            self._sets.handle_timeout(now)
+            self._plane.handle_timeout(now)
+            for session, probe in self._prober.handle_timeout(now):
+                self._send(now, session, probe)
         self._settle(now)
         follows = self._peers.has_events()
         while (due := self._timers.pop(now)) is not None:

@@ -35,13 +35,14 @@ def meet(ours: frozenset[NodeId], theirs: frozenset[NodeId]) -> bool:
 class Servers:
     """What node information says of control servers, kept up to date."""
 
-    __slots__ = ("_apart", "_grace", "_nodes", "_ours", "due", "known")
+    __slots__ = ("_apart", "_grace", "_nodes", "_ours", "_sessions", "due", "known")
 
     def __init__(self, nodes: NodeDirectory, grace: float) -> None:
         """``grace``: seconds that an Edge that is no peer has for its sessions with servers."""
         self._nodes = nodes
         self._grace = grace
         self._ours: frozenset[NodeId] = frozenset()
+        self._sessions = 0
         self._apart: dict[NodeId, float] = {}
         """Since when."""
         self.known: dict[NodeId, tuple[str, ...]] = {}
@@ -49,8 +50,14 @@ class Servers:
         self.due: float | None = None
         """When :meth:`apart` may give somebody more."""
 
-    def changed(self, now: float, nodes: Iterable[NodeId], ours: frozenset[NodeId]) -> None:
-        """Node information of these has changed, or with which servers we have sessions."""
+    def changed(
+        self, now: float, nodes: Iterable[NodeId], ours: frozenset[NodeId], sessions: int = 0
+    ) -> None:
+        """Node information of these has changed, or with which servers we have sessions.
+
+        ``sessions`` is another number whenever any session has come or gone.
+        """
+        self._sessions = sessions
         nodes = tuple(nodes)
         again = ours != self._ours
         self._ours = ours
@@ -71,11 +78,11 @@ class Servers:
             else:
                 self._apart.pop(node, None)
 
-    def may_change(self, ours: frozenset[NodeId]) -> bool:
-        """Whether time, peers or our sessions may change something, though no node did."""
-        if ours is not self._ours and ours != self._ours:
+    def may_change(self, now: float, ours: frozenset[NodeId], sessions: int = 0) -> bool:
+        """Whether time, peers or our sessions may change something, though no node or way did."""
+        if sessions != self._sessions or (ours is not self._ours and ours != self._ours):
             return True
-        return bool(self._apart) or self.due is not None
+        return self.due is not None and now >= self.due
 
     def _is_apart(self, node: NodeId) -> bool:
         info = self._nodes.info(node)

@@ -193,7 +193,7 @@ class Sets:
         For those a change of another way counts, too. Feeds are not looked at: steering does that.
         """
         found: list[NodeId] = []
-        for node in nodes:
+        for node in nodes if self._targets else ():
             records = self._targets.get(node)
             if records is not None and node != self._local:
                 peer = best(node)

@@ -95,11 +95,6 @@ class Sharding:
         self._apart, self._leading = frozenset(nodes), frozenset(sessions)
         return before != (self._apart, self._leading)
 
-    @property
-    def has_apart(self) -> bool:
-        """Whether anybody is."""
-        return bool(self._apart or self._leading)
-
     def replicas(self, key: int) -> tuple[NodeId, ...]:
         """The control servers that hold our subscribe for a key; none without control servers."""
         return _best(key, self._seeds, REPLICAS)

@@ -118,7 +118,7 @@ class Steering:
         That counts for tracks that do not go the best way, and for those that are short of
         something. For all others only the best way counts, and who sees it change assigns again.
         """
-        for node in nodes:
+        for node in nodes if self._targets else ():
             keys = self._targets.get(node)
             if keys is None:
                 continue
@@ -188,16 +188,18 @@ class Steering:
         flow.next_hop = assignment.next_hop
         return assignment
 
+    def is_due(self, now: float) -> bool:
+        """Whether :meth:`reassess` may give any."""
+        return bool(self._dirty) or self._timers.is_due(now)
+
     def reassess(self, now: float) -> list[int]:
         """Keys whose assignment changes by what has happened or is due; assign them again."""
-        keys = []
-        if self._dirty:
-            keys = list(self._dirty)
-            self._dirty.clear()
+        if not self.is_due(now):
+            return []
+        keys = list(self._dirty)
+        self._dirty.clear()
         while (due := self._timers.pop(now)) is not None:
             keys.append(due)
-        if not keys:
-            return keys
         return [
             key
             for key in sorted(set(keys))

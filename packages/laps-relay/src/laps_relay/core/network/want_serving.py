@@ -7,6 +7,8 @@ policy leaves no way any more, because then its own word may not reach us.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from laps_relay.core.network.interest_host import InterestsHost
 from laps_relay.core.network.want_records import Due, Want, WantTimers
 from laps_wire.nodeid import NodeId
@@ -56,8 +58,11 @@ class Serving:
 
     def node_changed(self, now: float, node: NodeId) -> None:
         """The node information base has something new about a node."""
+        served = self._by_responder.get(node)
+        if not served:
+            return
         known = self._host.node(node)
-        for key, want in self._by_responder.get(node, {}).items():
+        for key, want in served.items():
             accepted = want.accepted
             lost = (Due.LOST, key, node)
             if known is not None and accepted[node] in (None, known.stamp.epoch):
@@ -67,22 +72,24 @@ class Serving:
                 # Gone, or started again: then it hears our subscribe, and answers anew.
                 self._timers.set(lost, now + self._grace)
 
-    def ways_changed(self, now: float, node: NodeId) -> bool:
-        """Ways to a node came or went; whether one leads again to somebody who was cut off."""
-        served = self._by_responder.get(node, ())
-        if not served and node not in self._cut:
-            return False
-        reached = self._host.reaches(node)
-        for key in served:
-            cut = (Due.CUT, key, node)
-            if reached:
-                self._timers.cancel(cut)
-            elif self._timers.when(cut) is None:
-                self._timers.set(cut, now + self._grace)
-        if not reached or node not in self._cut:
-            return False
-        self._cut.remove(node)
-        return True
+    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> Iterator[NodeId]:
+        """Ways to these nodes came or went; gives whom one leads to again that was cut off."""
+        if not self._by_responder and not self._cut:
+            return
+        for node in nodes:
+            served = self._by_responder.get(node, ())
+            if not served and node not in self._cut:
+                continue
+            reached = self._host.reaches(node)
+            for key in served:
+                cut = (Due.CUT, key, node)
+                if reached:
+                    self._timers.cancel(cut)
+                elif self._timers.when(cut) is None:
+                    self._timers.set(cut, now + self._grace)
+            if reached and node in self._cut:
+                self._cut.remove(node)
+                yield node
 
     def cut_off(self, want: Want) -> bool:
         """Whether no way leads to any of those who serve a track; then they are remembered."""

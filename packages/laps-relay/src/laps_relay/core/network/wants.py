@@ -24,6 +24,7 @@ timers is for all three.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from laps_relay.core.network.bodies import without_tokens
@@ -347,13 +348,12 @@ class Wants:
         """The node information base has something new about a node."""
         self._serving.node_changed(now, node)
 
-    def ways_changed(self, now: float, node: NodeId) -> None:
-        """Ways to a node came or went."""
-        if not self._serving.ways_changed(now, node):
-            return
-        for want in self._wants.values():
-            if want.entry is not None and not want.accepted and node in want.refusals:
-                self._timers.set((Due.BACK, want.key, None), max(now, want.asked + PAUSE))
+    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
+        """Ways to these nodes came or went."""
+        for node in self._serving.ways_changed(now, nodes):
+            for want in self._wants.values():
+                if want.entry is not None and not want.accepted and node in want.refusals:
+                    self._timers.set((Due.BACK, want.key, None), max(now, want.asked + PAUSE))
 
     def _cut_off(self, now: float, want: Want, node: NodeId) -> None:
         """No way has led to somebody who serves it for a while.

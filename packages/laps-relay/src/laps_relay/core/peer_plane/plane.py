@@ -263,6 +263,11 @@ class PeerPlane:
 
     # Polls
 
+    @property
+    def has_notices(self) -> bool:
+        """Whether :meth:`poll_notices` gives any."""
+        return bool(self._state.notices)
+
     def poll_notices(self) -> list[SetIdle | Outdated]:
         """What the control plane must know; taken once."""
         notices = self._state.notices
