@@ -207,6 +207,25 @@ def test_what_follows_may_have_a_later_number_than_was_thought() -> None:
     assert net.egress[client].resets() == [None]
 
 
+def test_numbers_of_other_subgroups_are_not_waited_for() -> None:
+    """The guess was wrong, and everybody can see it: nothing of the subgroup is between."""
+    net, peer, (client, _) = listener()
+    net.open(peer, subgroup(D18, bodies(1, 60), alias=ALIAS) + b"\0", fin=True)
+    others = {number: bodies(1)[0] for number in range(1, 9)}
+    net.open(peer, subgroup(D18, others, alias=ALIAS, subgroup_id=1), fin=True)
+    rest = {9: bodies(1, 60)[0]}
+    net.open(peer, subgroup(D18, rest, alias=ALIAS, subgroup_id=0), continued=True)
+    assert [told.ids for told in net.egress[client].subgroups()] == [[0, 9], list(range(1, 9))]
+
+
+def test_what_begins_before_the_cut_does_not_follow() -> None:
+    net, peer, (client, _) = listener()
+    net.open(peer, subgroup(D18, bodies(2, 60), alias=ALIAS) + b"\0", fin=True)
+    net.open(peer, subgroup(D18, bodies(1, 60), alias=ALIAS, subgroup_id=0), continued=True)
+    (told,) = net.egress[client].subgroups()
+    assert told.ids == [0, 1]
+
+
 def test_a_track_of_which_nothing_more_comes_is_not_waited_for() -> None:
     one, *_ = two_streams()
     net, peer, (client, _) = listener()

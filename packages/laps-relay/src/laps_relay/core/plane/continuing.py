@@ -114,8 +114,14 @@ def wait_for(now: float, feed: Feed, object_id: int) -> None:
 
 def go_on(now: float, feed: Feed, second: Standby) -> bool:
     """Go on with a second stream if it is the one that is waited for; whether it is."""
-    if feed.awaited is None or second.first_id != feed.awaited:
+    awaited, first = feed.awaited, second.first_id
+    if awaited is None or first is None or first < awaited:
         return False
+    if first > awaited:
+        # The number was a guess: what is between may be of other subgroups, or of none.
+        known = feed.group.seen.union(feed.group.absent)
+        if any(known.gaps(awaited, first - 1)):
+            return False
     _follow(now, feed, second)
     return True
 
