@@ -91,10 +91,11 @@ async def test_a_publisher_of_a_relay_that_drains_goes_on_elsewhere(tmp_path: Pa
 
 
 async def over_a_via(
-    net: NetworkTask, show: Show, *, per_group: int
+    net: NetworkTask, show: Show, *, per_group: int, patience: str = "40s"
 ) -> tuple[RunningRelay, RunningRelay, Listener]:
     """Two Edges and two Vias: who publishes, the Via that is in use, and who listens behind it."""
-    vias = [await net.relay("via", **PATIENT) for _ in range(2)]
+    patient: dict[str, Any] = PATIENT | {"listen": {"drain_timeout": patience}}
+    vias = [await net.relay("via", **patient) for _ in range(2)]
     left = await net.relay("edge", *vias, network={"dynamic": False})
     right = await net.relay("edge", *vias, network={"dynamic": False})
     await net.settled()
@@ -131,6 +132,26 @@ async def test_a_publisher_in_a_hurry_loses_nothing_when_the_via_in_use_drains(
         await net.stop(leaving, drain=True)
         await until(lambda: show.sent > show.hurried)
         assert left.sends_to().isdisjoint({leaving.node})
+        await show.whole(ear)
+        show.stop()
+
+
+@pytest.mark.parametrize("per_group", [7, 1 << 40], ids=["groups", "one-stream"])
+async def test_a_via_that_drains_does_not_wait_for_a_publisher_that_says_nothing(
+    tmp_path: Path, per_group: int
+) -> None:
+    """The last stream of a burst stays open, and goes on over the other Via when there is more."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        show = Show(group)
+        # Longer than the test may take.
+        left, leaving, ear = await over_a_via(net, show, per_group=per_group, patience="10m")
+        show.silent = True
+        await until(lambda: show.sent == show.silent_at and max(ear.heard) == show.sent - 1)
+        await net.stop(leaving, drain=True)
+        assert left.logged("session closed") == []  # it has not waited until a client gave up
+        assert left.sends_to().isdisjoint({leaving.node})
+        show.silent = False
+        await show.more(ear, numbers=100)
         await show.whole(ear)
         show.stop()
 

@@ -68,6 +68,10 @@ class Show:
         """Whether the group ends with the next object, however long it should be."""
         self.hurried = 0
         """Up to this number it does not look at the clock, and objects are as long as a packet."""
+        self.silent = False
+        """Whether it says nothing for now; what it has begun stays open."""
+        self.silent_at = -1
+        """How many it had sent when it fell silent."""
 
     def publish(self, relay: RunningRelay, *, per_group: int = 1) -> None:
         self._tasks.append(self._group.create_task(self._publish(relay, per_group)))
@@ -78,6 +82,10 @@ class Show:
             loop = asyncio.get_running_loop()
             begin = loop.time()
             while True:
+                if self.silent and self.sent % 7 == 3:  # in the middle of a group
+                    self.silent_at = self.sent
+                    await until(lambda: not self.silent)
+                    begin = loop.time() - self.sent / self._rate
                 end = (self.sent + 1) % per_group == 0 or self.group_ends
                 self.group_ends = False
                 hurried = self.sent < self.hurried

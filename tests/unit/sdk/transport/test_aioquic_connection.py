@@ -278,6 +278,27 @@ def test_a_stream_is_unacknowledged_until_all_of_it_has_arrived(flavour: str) ->
     assert client.unacknowledged() == {opened}
 
 
+def test_words_are_unheard_until_they_have_arrived(flavour: str) -> None:
+    """Of both sides of a stream, open or not; data is no word, and what is given up neither."""
+    link = connected(flavour, flavour)
+    link.settle()
+    client, server = link.client.quic, link.server.quic
+    send(link, 1000, fin=False)
+    assert not client.unheard()
+    link.settle()
+    client.write(words := client.open_stream(not UNI), b"x", False)
+    assert client.unheard()
+    link.cut = True
+    link.settle(0.1)
+    assert client.unheard()  # lost
+    link.cut = False
+    link.run(lambda: not client.unheard())
+    server.write(words, b"y", False)
+    assert server.unheard()
+    server.reset(words, 7)
+    assert not server.unheard()
+
+
 def test_a_peer_that_takes_no_datagrams(flavour: str) -> None:
     limits = ConnectionLimits(max_datagram_frame=0)
     link = Link(

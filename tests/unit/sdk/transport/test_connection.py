@@ -54,6 +54,7 @@ def test_getters() -> None:
     assert connection.rtt == 0.25
     assert connection.now == 5.0
     assert connection.unacknowledged() == frozenset()
+    assert not connection.unheard()
     assert connection.stats() == ConnectionStats(
         0, 0, 0, 0, 1, 0.25, 0.125, 20_000, 300, 0, 0, 0, 0
     )

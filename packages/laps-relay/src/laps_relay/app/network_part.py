@@ -252,13 +252,17 @@ class NetworkPart(NetworkReadings):
         )
 
     @property
+    def _unheard(self) -> bool:
+        """Whether a peer may not have heard all: data that it has may wait for its set."""
+        return any(port.connection.unheard() for port in self.server.ports.values())
+
+    @property
     def stays(self) -> bool:
         """Whether it drains and must not end yet: something is under way, or just was."""
         if self._departure is None:
             return False
-        standing = self._departure.look(
-            self.server.now, busy=self.in_transit, flight=self.relay.flight
-        )
+        busy = self.in_transit or self._unheard
+        standing = self._departure.look(self.server.now, busy=busy, flight=self.relay.flight)
         return standing is Standing.STAYS
 
     @property

@@ -119,8 +119,8 @@ class NetworkLimits(Section):
     max_subscribes: int = key(16_777_216, "Subscribes that a peer may pass on.", "new-connections")
     max_sets: int = key(65_536, "Subscriber node sets of a peer.", "new-connections", ge=1)
     max_targets: int = key(4_096, "Targets of one set.", "new-connections", ge=1, le=65_536)
-    unknown_bytes: Size = key("1MiB", "Data that waits for its set.", "new-connections")
-    unknown_time: Duration = key("1s", "How long it waits.", "new-connections")
+    unknown_bytes: Size = key("16MiB", "Data that waits for its set.", "new-connections")
+    unknown_time: Duration = key("30s", "How long it waits.", "new-connections")
 
 
 class Network(Section):

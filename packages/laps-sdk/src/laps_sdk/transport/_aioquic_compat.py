@@ -221,6 +221,16 @@ class Tuned(MendedConnection):
         )
 
     @property
+    def unheard(self) -> bool:
+        """Whether bytes of bidirectional streams have not been acknowledged."""
+        return any(
+            sender._buffer_start < sender._buffer_stop and sender._reset_error_code is None
+            for stream_id, stream in self._streams.items()
+            if not stream_id & 2
+            for sender in (stream.sender,)
+        )
+
+    @property
     def datagram_backlog(self) -> int:
         """Bytes of datagrams that wait."""
         return sum(map(len, self._datagrams_pending)) if self._datagrams_pending else 0

@@ -184,6 +184,10 @@ class AioquicConnection(LibraryConnection):
         """See the base class."""
         return self._tuned.unacknowledged
 
+    def unheard(self) -> bool:
+        """See the base class."""
+        return self._tuned.unheard
+
     def total_backlog(self) -> int:
         """See the base class. Only streams written to since they were last empty are looked at."""
         quic = self._tuned

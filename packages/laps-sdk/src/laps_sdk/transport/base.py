@@ -240,6 +240,13 @@ class Connection(ABC):
         """
         return frozenset()
 
+    def unheard(self) -> bool:
+        """Whether something of bidirectional streams was handed to QUIC and has not arrived.
+
+        As far as the backend can tell, too.
+        """
+        return False
+
     # B. Streams
 
     @abstractmethod

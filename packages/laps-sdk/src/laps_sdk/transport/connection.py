@@ -205,6 +205,10 @@ class QuicTransportConnection(Connection):
         """See :meth:`Connection.unacknowledged`."""
         return self.engine.unacknowledged()
 
+    def unheard(self) -> bool:
+        """See :meth:`Connection.unheard`."""
+        return self.engine.unheard()
+
     # B. Streams
 
     def open_unidirectional(

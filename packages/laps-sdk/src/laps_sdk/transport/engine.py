@@ -180,6 +180,10 @@ class EngineConnection(ABC):
         """See :meth:`Connection.unacknowledged`; nothing if the library does not tell."""
         return frozenset()
 
+    def unheard(self) -> bool:
+        """See :meth:`Connection.unheard`; False if the library does not tell."""
+        return False
+
     @abstractmethod
     def send_window(self) -> int:
         """About how many bytes the library would put into packets now.

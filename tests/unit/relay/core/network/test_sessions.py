@@ -44,7 +44,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.data import encode_data_header
 from laps_wire.peering.session import Event, ProbeReceived
-from testkit.relay_ends import OpenAuthenticator
+from testkit.relay_ends import End, OpenAuthenticator
 from testkit.relay_net import TRACK, RelayNet, key_of
 
 VIA, CONTROL = RelayType.VIA, RelayType.CONTROL
@@ -155,6 +155,39 @@ def test_a_stream_that_never_pauses_is_given_up_in_time() -> None:
         net.run(0.01)
     assert net.relays[1].counters().held_bytes == 0
     assert net.relays[1].counters().unknown_streams == 1
+
+
+class SlowWords(RelayNet):
+    """What relay 1 says is lost, and sent again and again; its data is not."""
+
+    slow = 0.0
+
+    def later(self, end: End, what: str, *args: object) -> None:
+        before = self.now
+        self.now += self.slow if what == "control" and end.owner == 1 else 0.0
+        super().later(end, what, *args)
+        self.now = before
+
+
+@pytest.mark.parametrize("late", [2.0, 10.0])
+def test_data_waits_for_a_set_whose_message_is_sent_again_and_again(late: float) -> None:
+    net = SlowWords()
+    net.add(1)
+    net.add(2)
+    net.join(1, 2)
+    net.publish(1)
+    net.run()
+    net.slow = late
+    net.want(2)
+    net.run(0.1)
+    net.send(1, b"first")
+    net.send(1, b"large" * 300_000)
+    net.run(late - 0.2)
+    assert net.got(2) == [[]]
+    assert net.relays[2].counters().held_bytes > 1_500_000
+    net.run(1.0)
+    assert net.got(2) == [[b"first", b"large" * 300_000]]
+    assert net.relays[2].counters().unknown_streams == 0
 
 
 def test_what_is_larger_than_all_that_may_wait_does_not_wait() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from laps_relay.core.interfaces import SessionFault, Subscription
 from laps_relay.core.plane.coding import CANCELLED
 from laps_relay.core.plane.limits import PlaneLimits
-from testkit.plane import D16, D18, Net, bodies, cut, subgroup
+from testkit.plane import D16, D18, FakeStream, Net, bodies, cut, subgroup
 
 ALIAS = 3
 """Of what a receiver of the test's plane gets."""
@@ -92,7 +92,148 @@ def test_a_stream_that_ends_first_is_not_cut() -> None:
     assert told.payloads == bodies(2, 10)
 
 
+def quiet_sender() -> tuple[Net, int, int, int]:
+    """A publisher has sent two objects, and the receivers, two relays, should go on elsewhere."""
+    net = Net()
+    one = net.publisher(D18)
+    near, far = net.receiver(D18, peering=True), net.receiver(D16, peering=True)
+    stream = net.open(one, subgroup(D18, bodies(2, 60), end_of_group=True))
+    for receiver in (near, far):
+        net.plane.renew_egress(Subscription(receiver, 0))
+    return net, one, stream, near
+
+
+def test_a_publisher_that_says_nothing_keeps_no_way_open() -> None:
+    net, one, stream, near = quiet_sender()
+    net.wait(0.9)
+    assert not net.egress[near].streams[0].closed
+    net.wait(0.2)
+    for egress in (net.egress[2], net.egress[3]):
+        (first,) = egress.streams
+        assert first.fin
+        assert first.data[-1:] == b"\0"  # as if object 2 were next
+    third = subgroup(D18, bodies(3, 60), end_of_group=True)[len(subgroup(D18, bodies(2, 60))) :]
+    net.wait(60.0)
+    net.more(one, stream, third, fin=True)
+    for egress in (net.egress[2], net.egress[3]):
+        _, second = egress.streams
+        assert second.continued
+        assert second.fin
+        assert second.data.endswith(bodies(3, 60)[2])
+    assert net.plane._state.timers.next() is None
+
+
+def test_an_object_that_is_under_way_is_not_cut() -> None:
+    net = Net()
+    one, far = net.publisher(D18), net.receiver(D18, peering=True)
+    whole = subgroup(D18, bodies(2, 60))
+    stream = net.open(one, whole[:-10])
+    net.plane.renew_egress(Subscription(far, 0))
+    net.wait(5.0)
+    assert not net.egress[far].streams[0].closed
+    net.more(one, stream, whole[-10:])
+    net.wait(1.0)
+    assert net.egress[far].streams[0].fin
+
+
+def test_a_subgroup_that_ends_after_a_cut_ends_with_an_empty_stream() -> None:
+    net, one, stream, near = quiet_sender()
+    net.wait(2.0)
+    net.plane.remove_egress(net.now, Subscription(3, 0), reset_code=None)
+    net.more(one, stream, b"", fin=True)
+    _, second = net.egress[near].streams
+    assert second.continued
+    assert second.fin
+    assert len(net.egress[3].streams) == 1  # it has left
+    client, peer, (told, _) = listener()
+    for each in net.egress[near].streams:
+        client.open(peer, each.data, fin=True)
+    client.wait(3.0)
+    (heard,) = client.egress[told].subgroups()
+    assert heard.payloads == bodies(2, 60)
+    assert client.egress[told].streams[0].fin
+    assert client.plane._state.timers.next() is None
+
+
+def test_who_does_not_take_that_word_gets_the_empty_stream_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(FakeStream, "goes_on")
+    net, one, stream, near = quiet_sender()
+    net.wait(2.0)
+    net.more(one, stream, b"", fin=True)
+    assert [each.fin for each in net.egress[near].streams] == [True, True]
+
+
+def test_a_subgroup_that_is_abandoned_after_a_cut() -> None:
+    net, one, stream, near = quiet_sender()
+    net.wait(2.0)
+    net.reset(one, stream)
+    assert len(net.egress[near].streams) == 1
+    assert net.plane._state.timers.next() is None
+
+
+def test_what_is_abandoned_is_not_cut_later() -> None:
+    net, one, stream, near = quiet_sender()
+    net.reset(one, stream)
+    assert net.egress[near].resets() == [CANCELLED]
+    assert net.plane._state.timers.next() is None
+
+
 # Who receives
+
+
+def test_nothing_is_missing_while_nothing_newer_has_come() -> None:
+    """A chat whose way has changed says nothing for a minute."""
+    one, two, _ = two_streams()
+    net, peer, (client, _) = listener()
+    net.open(peer, one, fin=True)
+    net.wait(60.0)
+    assert net.egress[client].resets() == [None]
+    net.open(peer, two, fin=True)
+    (told,) = net.egress[client].subgroups()
+    assert told.ids == [0, 1]
+
+
+def test_what_follows_may_have_a_later_number_than_was_thought() -> None:
+    net, peer, (client, _) = listener()
+    net.open(peer, subgroup(D18, bodies(1, 60), alias=ALIAS) + b"\0", fin=True)
+    net.wait(60.0)
+    rest = {9: bodies(1, 60)[0]}
+    net.open(peer, subgroup(D18, rest, alias=ALIAS, subgroup_id=0), continued=True)
+    net.wait(3.0)
+    (told,) = net.egress[client].subgroups()
+    assert told.ids == [0, 9]
+    assert net.egress[client].resets() == [None]
+
+
+def test_numbers_of_other_subgroups_are_not_waited_for() -> None:
+    """The guess was wrong, and everybody can see it: nothing of the subgroup is between."""
+    net, peer, (client, _) = listener()
+    net.open(peer, subgroup(D18, bodies(1, 60), alias=ALIAS) + b"\0", fin=True)
+    others = {number: bodies(1)[0] for number in range(1, 9)}
+    net.open(peer, subgroup(D18, others, alias=ALIAS, subgroup_id=1), fin=True)
+    rest = {9: bodies(1, 60)[0]}
+    net.open(peer, subgroup(D18, rest, alias=ALIAS, subgroup_id=0), continued=True)
+    assert [told.ids for told in net.egress[client].subgroups()] == [[0, 9], list(range(1, 9))]
+
+
+def test_what_begins_before_the_cut_does_not_follow() -> None:
+    net, peer, (client, _) = listener()
+    net.open(peer, subgroup(D18, bodies(2, 60), alias=ALIAS) + b"\0", fin=True)
+    net.open(peer, subgroup(D18, bodies(1, 60), alias=ALIAS, subgroup_id=0), continued=True)
+    (told,) = net.egress[client].subgroups()
+    assert told.ids == [0, 1]
+
+
+def test_a_track_of_which_nothing_more_comes_is_not_waited_for() -> None:
+    one, *_ = two_streams()
+    net, peer, (client, _) = listener()
+    net.open(peer, one, fin=True)
+    net.plane.remove_ingress(net.now, peer, ALIAS)
+    net.wait(3.0)
+    assert net.egress[client].resets() == [CANCELLED]
+    assert net.plane._state.timers.next() is None
 
 
 @given(data=st.data())
@@ -166,12 +307,19 @@ def test_who_is_waited_for_too_long() -> None:
     assert not told.stream.closed
 
 
+def newer(net: Net, peer: int) -> None:
+    """A newer group comes: there is something behind what is waited for."""
+    net.open(peer, subgroup(D18, bodies(1), alias=ALIAS, group=1), fin=True)
+
+
 def test_nobody_goes_on() -> None:
     one, two, _ = two_streams()
     net, peer, (client, _) = listener()
     net.open(peer, one, fin=True)
     idle = net.open(peer, two[:4])  # its first object has not begun
+    newer(net, peer)
     net.wait(3.0)
+    del net.egress[client].streams[1]  # that of the newer group
     assert net.egress[client].resets() == [CANCELLED]
     assert net.plane._state.timers.next() is None
     net.more(peer, idle, two[4:], fin=False)

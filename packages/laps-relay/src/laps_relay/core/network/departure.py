@@ -7,7 +7,8 @@
       |-------------------------------- limit ------------------------------------------> LATE
 
 "Under way" is what goes through the relay by its tables (peers have not withdrawn their sets), what
-it has begun to send, what waits to be sent, and what was sent and has not arrived. The flight
+it has begun to send, what waits to be sent, and what was sent and has not arrived, words as well as
+data: a peer that has the data may wait for its set, whose message is sent again. The flight
 afterwards is for what peers sent before they heard of it, and for the last bytes, which a close
 would overtake. A relay that is late gives up what still waits, and says how much that is.
 """

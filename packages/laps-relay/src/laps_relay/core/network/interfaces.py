@@ -124,8 +124,9 @@ class NetworkSettings:
     max_subscribes: int = 16_777_216
     max_sets: int = 65_536
     max_targets: int = 4_096
-    unknown_bytes: int = 1_048_576
-    unknown_time: float = 1.0
+    unknown_bytes: int = 16 * 1_048_576
+    unknown_time: float = 30.0
+    """Sets are not lost, only late: as late as a message that was lost more than once."""
     max_message: int = 1_048_576
 
 

@@ -31,7 +31,14 @@ from laps_relay.core.plane.coding import (
     object_header,
     transcode,
 )
-from laps_relay.core.plane.continuing import begin_anew, give_up_waiting, wait_for
+from laps_relay.core.plane.continuing import (
+    QUIET,
+    begin_anew,
+    cut_quiet,
+    end_paused,
+    give_up_waiting,
+    wait_for,
+)
 from laps_relay.core.plane.flow import Flow
 from laps_relay.core.plane.group import Group
 from laps_relay.core.plane.receiver import Out, Receiver
@@ -69,6 +76,7 @@ class Feed:
         "last_id",
         "objects",
         "parser",
+        "paused",
         "payload",
         "priority",
         "renewing",
@@ -125,6 +133,8 @@ class Feed:
         self._lost: list[Out] = []
         self.renewing: dict[Out, None] = {}
         """Streams that end with this object, and whose receivers get another one for the rest."""
+        self.paused: dict[Receiver, None] = {}
+        """Receivers whose stream was cut before an object that has not come yet."""
         self.awaited: int | None = None
         """It was cut: the object with which another stream goes on."""
         self.cut_at = 0.0
@@ -161,6 +171,8 @@ class Feed:
         if body or fin:
             self.emit(now, body, fresh, fin)
         if fin:
+            if self.paused:
+                end_paused(now, self)
             self._close(finished=True)
         elif self.standby:
             for second in tuple(self.standby):
@@ -326,8 +338,11 @@ class Feed:
             out = receiver.open(self.header, self.subgroup_id, self.priority, whole=whole)
             if out is None:
                 continue
-            if receiver in again and isinstance(out.stream, LinkedStream):
+            if (receiver in again or receiver in self.paused) and isinstance(
+                out.stream, LinkedStream
+            ):
                 out.stream.goes_on()
+            self.paused.pop(receiver, None)
             out.objects_base = self.objects + index
             heads = sum(mark[2] - mark[1] for mark in marks[:index])
             out.payload_base = self.payload + marks[index][1] - heads
@@ -370,11 +385,17 @@ class Feed:
     def renew(self, out: Out) -> None:
         """Let a stream end before the next object; its receiver gets another one for the rest."""
         self.renewing[out] = None
+        self._state.timers.set(self.quiet, self.group.touched + QUIET)
+
+    def quiet(self, now: float) -> None:
+        """No object has come for a while, and streams should go on elsewhere."""
+        cut_quiet(now, self)
 
     def forget(self, receiver: Receiver) -> None:
         """A receiver that has no stream yet is gone."""
         if receiver in self.waiting:
             self.waiting.remove(receiver)
+        self.paused.pop(receiver, None)
 
     def admit_receiver(self, receiver: Receiver) -> None:
         """Let a new receiver in with the next object that it wants."""
@@ -393,7 +414,9 @@ class Feed:
         if self.awaited is not None:
             self.awaited = None
             self._state.timers.cancel(self.unheard)
-        self.renewing.clear()
+        if self.renewing:
+            self.renewing.clear()
+            self._state.timers.cancel(self.quiet)
         if self.segment is not None:
             self.segment.live = False
             self.segment.finished = finished
@@ -485,6 +508,7 @@ class Feed:
             wait_for(now, self, heir.awaited)
         elif heir.finished:
             self.emit(now, b"", [], fin=True)
+            end_paused(now, self)
             self._close(finished=True)
 
     def _is_next(self, head: ObjectHeader, previous: int) -> bool:
