@@ -149,6 +149,22 @@ def test_accepted_while_the_edge_waits_for_nothing() -> None:
     late.one(RequestAccepted)
 
 
+def test_who_comes_long_after_the_answer_begins_anew() -> None:
+    """What was sent meanwhile came to nobody, so a stream that is open would stay unheard."""
+    net = ClientNet()
+    hasty = net.edge.subscriber(D18, TRACK)
+    refuse(net)
+    hasty.take(RequestRejected)
+    net.accept(TRACK)
+    net.take()
+    net.world.advance(1)
+    late = net.edge.subscriber(D18, TRACK)
+    assert [call[:2] for call in net.take()] == [("unwanted", TRACK), ("wanted", TRACK)]
+    assert not late.take(RequestAccepted)
+    net.accept(TRACK)
+    late.one(RequestAccepted)
+
+
 def test_names_that_collide() -> None:
     with patch.object(KeyedHasher, "full_name", return_value=5):
         net = ClientNet()

@@ -46,6 +46,8 @@ class _Wish:
     """The Edge's SUBSCRIBE; None while it was told that there is nothing."""
     data: SubscribeData | None = None
     """The publisher's answer, once there is one."""
+    found: float = 0.0
+    """When that came."""
     served: bool = False
 
 
@@ -82,11 +84,15 @@ class Wishes:
         wish.request_id = message.request_id
         self._requests[message.request_id] = wish
         self._timers.cancel(key)
-        if wish.data is not None:
+        if wish.data is not None and wish.found == now:
             self._accept(wish, message.request_id, wish.data)
-        else:
-            data = subscribe_data(name, message.parameters, office.draft)
-            office.want(now, self, key, name, data)
+            return
+        if wish.data is not None:
+            # What came since then found nobody here: streams that are open must go on in new ones.
+            wish.data = None
+            office.unwant(now, self, key, name)
+        data = subscribe_data(name, message.parameters, office.draft)
+        office.want(now, self, key, name, data)
 
     def event(self, now: float, event: RequestEvent) -> bool:
         """Whether this is about a wish; if so, it was acted on."""
@@ -143,7 +149,7 @@ class Wishes:
         if answer is not Answer.ACCEPTED:
             self._refuse(now, wish, code, reason, data)
         elif not wish.served:
-            wish.data = data
+            wish.data, wish.found = data, now
             if wish.request_id is not None:
                 self._accept(wish, wish.request_id, data)
             else:
