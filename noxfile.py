@@ -86,13 +86,6 @@ def bench_analytics(session: nox.Session) -> None:
 
 
 @nox.session
-def quiet(session: nox.Session) -> None:
-    """Tests that a machine with too much to do would fail: on one that does nothing else."""
-    session.install(*ALL, *groups("test"))
-    session.run("pytest", "-q", "-m", "quiet", "tests/integration", *session.posargs)
-
-
-@nox.session
 def sim(session: nox.Session) -> None:
     """The long form of the simulator: 5,000 seeds, one network of 1,000 relays, all mutants."""
     session.install(*ALL)

@@ -118,7 +118,6 @@ async def test_a_via_that_is_stopped_waits_until_others_have_moved(tmp_path: Pat
         show.stop()
 
 
-@pytest.mark.quiet
 async def test_a_publisher_in_a_hurry_loses_nothing_when_the_via_in_use_drains(
     tmp_path: Path,
 ) -> None:

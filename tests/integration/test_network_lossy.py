@@ -104,15 +104,9 @@ async def test_edge_to_edge(tmp_path: Path, loss: float, per_group: int) -> None
         show.stop()
 
 
-@pytest.mark.parametrize(
-    "per_group", [pytest.param(10, marks=pytest.mark.quiet), 1 << 40], ids=["groups", "one-stream"]
-)
+@pytest.mark.parametrize("per_group", [10, 1 << 40], ids=["groups", "one-stream"])
 async def test_a_via_comes_and_goes(tmp_path: Path, per_group: int) -> None:
-    """A third copy brings the Via in, and it drains while objects flow.
-
-    Nothing is lost however slow the machine is, but a relay that drains waits until everything is
-    acknowledged: with many streams, and far too much else to do, that takes longer than there is.
-    """
+    """A third copy brings the Via in, and it drains while objects flow."""
     near = {"region": "us", "via_hold": "500ms"}
     far = {"region": "eu", "dynamic": False, "unsubscribe_delay": "500ms"}
     patient = {"listen": {"drain_timeout": "40s"}}
