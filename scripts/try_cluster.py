@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from scripts.cluster.chain import SHORT, STEPS, WAYS, Cost, run_chain  # noqa: E402 - after the path
-from scripts.cluster.compare import Made, compare, made_by  # noqa: E402
+from scripts.cluster.compare import Made, compare, made_by, unmade  # noqa: E402
 from scripts.cluster.machines import Cluster, adopt_orphans, cluster  # noqa: E402
 from scripts.cluster.sources import Sources, make_sources  # noqa: E402
 
@@ -62,9 +62,12 @@ def try_all(ways: list[str], root: Path, steps: tuple[str, ...]) -> int:
             first = first or found
             seen = compare(first, found)
             apart += len(seen.differ)
+            if steps == STEPS and (lacking := unmade(found)):
+                raise SystemExit(f"{way} did not build {', '.join(lacking)}")
+            gold = sum(name.startswith("gold/") for name in found)
             took = ", ".join(f"{step} {seconds:.0f}" for step, seconds in cost.seconds.items())
             print(
-                f"{way:8} {seen.rows:6,} rows of {len(first)} tables and files, "
+                f"{way:8} {seen.rows:6,} rows of {len(first)} tables ({gold} gold) and files, "
                 f"{len(seen.differ):,} differ  "
                 f"{cost.cpu_s:5.0f} s of CPU, {sum(cost.seconds.values()):5.0f} s ({took})",
                 flush=True,

@@ -275,7 +275,8 @@ def main() -> None:
     for rows in given.rows:
         folder = given.data / str(rows)
         folder.mkdir(parents=True, exist_ok=True)
-        silver(folder, rows)
+        if set(given.tasks) - {"lines"}:
+            silver(folder, rows)
         for task in given.tasks:
             if task == "lines":
                 if rows > given.lines_at_most:

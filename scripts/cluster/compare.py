@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, read_rows
 from laps_analytics.report.kll import weighted
 
-__all__ = ["Apart", "Made", "compare", "made_by"]
+__all__ = ["Apart", "Made", "compare", "made_by", "unmade"]
 
 _WHEN: Final = frozenset({"seen_us", "closed_us", "made_us", "expires_us", "signature"})
 _FEW: Final = 3
@@ -52,6 +53,11 @@ def made_by(folder: Path) -> dict[str, Counter[str]]:
         if path.exists():
             found[path.name] = Counter(_leaves("", json.loads(path.read_text())))
     return found
+
+
+def unmade(made: Made) -> list[str]:
+    """The gold tables that a way did not build: of these nothing was compared."""
+    return [name for name in GOLD if f"gold/{name}" not in made]
 
 
 def _text(row: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructField, StructType
 
+from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, write_rows
 
 ROOT = Path(__file__).parents[3]
@@ -65,3 +66,9 @@ def test_what_only_one_has_differs(compare: Any, tmp_path: Path) -> None:
     found = compare.compare(compare.made_by(one), compare.made_by(other))
     assert sum(line.startswith("- bill.out") for line in found.differ) == 1
     assert sum("gold/numbers" in line for line in found.differ) == 6
+
+
+def test_a_gold_table_that_was_not_built_is_named(compare: Any, tmp_path: Path) -> None:
+    made = compare.made_by(way(tmp_path / "a"))
+    assert compare.unmade(made) == list(GOLD)
+    assert compare.unmade({**made, **{f"gold/{name}": {} for name in GOLD}}) == []

@@ -27,6 +27,11 @@ def test_operators_of_columns_are_not_asked_where_they_stand(spark: SparkSession
     assert spark.conf.get("spark.python.sql.dataFrameDebugging.enabled") == "false"
 
 
+def test_compiled_classes_of_all_tables_are_kept(spark: SparkSession) -> None:
+    """Spark keeps a hundred, and a build has some hundred: each would be compiled for each day."""
+    assert int(spark.conf.get("spark.sql.codegen.cache.maxEntries") or 0) >= 1000
+
+
 def test_a_cluster_and_a_connect_server_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         spark_session(SessionSettings(master="local[1]", remote="sc://127.0.0.1:1"))

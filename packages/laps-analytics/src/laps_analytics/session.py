@@ -50,6 +50,9 @@ _DRIVEN: Final[Mapping[str, str]] = {
     # So that an error may name a line of Python, PySpark would ask the JVM several times more for
     # each operator of a column: four times the CPU, and a build has thousands of operators.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Classes that Spark wrote and compiled, to be used again. It keeps a hundred, and nine tables
+    # have two hundred: of these each build compiled all, and Java's compiler began anew with them.
+    "spark.sql.codegen.cache.maxEntries": "2000",
 }
 """Settings of a session whose driver is here; a Connect server has its own."""
 

@@ -1,4 +1,4 @@
-"""What a lake can be asked is said without Spark."""
+"""What a lake can be asked is said without Spark; what it answers has the columns of its files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from laps_analytics.cli import app
+from laps_analytics.cli.sql import make_views
 from laps_analytics.gold.tables import GOLD
+from laps_analytics.lake import spark_path
 from testkit.gold_frames import DAY, lake_of, sample
+from unit.analytics.gold.lakes import Scene
 
 
 @pytest.fixture
@@ -48,3 +52,18 @@ def test_the_list_is_for_people_too(lake: str) -> None:
     assert head.split() == ["view", "days", "first", "last", "answers"]
     (line,) = [line for line in lines if line.startswith("gold_qoe_region_1d ")]
     assert line.rstrip().endswith("Was the promise to a class kept, day by day?")
+
+
+@pytest.mark.spark
+def test_what_is_known_of_a_table_is_what_its_files_say(spark: SparkSession, scene: Scene) -> None:
+    """No file is opened for a view; who asked before has the same columns, in the same order."""
+    names = ("gold/qoe_region_1d", "gold/traffic_1h", "silver/hop_stat", "silver/clock")
+    views = make_views(spark, scene.lake, " ".join(name.replace("/", "_") for name in names))
+    assert sorted(views) == sorted(name.replace("/", "_") for name in names)
+    for name in names:
+        table = scene.lake.table(name)
+        reader = spark.read.option("basePath", spark_path(table.root)).option("mergeSchema", "true")
+        said = reader.parquet(*[spark_path(table.root / path) for path in table.snapshot().files])
+        seen = spark.table(name.replace("/", "_"))
+        assert seen.dtypes == said.dtypes
+        assert seen.count() == said.count() > 0

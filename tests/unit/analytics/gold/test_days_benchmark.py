@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from analytics.cost_data import DAY, VIEWERS_TOO, silver
-from analytics.days import Bench, table
+from analytics.days import FULL, Bench, table
 from pyspark.sql import SparkSession
 
 from laps_analytics.gold.silver import stored_type
@@ -24,6 +24,7 @@ def test_a_small_lake_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     assert {item["step"]: item["built"] for item in figures["steps"]} == {
         "first day, cold": 3,
         "full": 6,
+        FULL: 6,
         "a new day": 3,
         "a late file": 3,
         "nothing new": 0,
@@ -54,7 +55,7 @@ def test_the_table_has_ratios() -> None:
         {
             "days": 30,
             "rows": 1000,
-            "steps": [step("full", 120.0), step("a new day", 10.0)],
+            "steps": [step(FULL, 120.0), step("a new day", 10.0)],
             "questions": [
                 {"question": "who", "table": "qoe_region_1d", "rows": 4, "cpu": 0.5, "wall": 0.25,
                  "wall_most": 0.5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from laps_analytics.gold.families import LINK_QUALITY, QOE, TRAFFIC
 from laps_analytics.gold.links import links_longer
 from laps_analytics.gold.recipes import RECIPES
 from laps_analytics.gold.rollup import SECONDS
+from laps_analytics.gold.traffic import traffic_longer
 from testkit.gold_world import DAYS
 from unit.analytics.gold.lakes import Scene
 
@@ -59,3 +61,22 @@ def test_a_link_that_nobody_measured_has_bytes_and_no_round_trip(
     assert (row.samples, row.rtt_kll, row.rtt_p50_us, row.jitter_us, row.loss) == (0, *[None] * 4)
     assert (row.out_bytes, row.rate_bps, row.peak_bps, row.change_points) == (2700, 6.0, 24.0, 3)
     assert f"{row.window_start:%H:%M}" == "12:00"
+
+
+@pytest.mark.spark
+def test_no_code_is_compiled_for_another_day(spark: SparkSession, scene: Scene) -> None:
+    """A lambda of PySpark has a new name each time, and what was compiled is not found by it."""
+    jvm: Any = spark.sparkContext._jvm
+    metrics = jvm.org.apache.spark.metrics.source.CodegenMetrics
+
+    def compiled() -> int:
+        return int(metrics.METRIC_COMPILATION_TIME().getCount())
+
+    def hours(day: str) -> int:
+        minutes = read_gold(spark, scene.lake, "traffic_1m", [day])
+        return len(traffic_longer(minutes, "traffic_1h").collect())
+
+    assert hours(DAYS[0])
+    before = compiled()
+    assert hours(DAYS[1])
+    assert compiled() == before

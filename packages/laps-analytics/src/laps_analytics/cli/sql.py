@@ -11,11 +11,13 @@ from typing import Annotated, Any, Final
 import typer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 from rich.console import Console
 from rich.table import Table as TextTable
 
 from laps_analytics.cli.common import LakeFolder, Master, Memory, Remote, session_maker
 from laps_analytics.errors import UsageError
+from laps_analytics.gold.silver import stored_type
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, spark_path
 from laps_analytics.report.cells import guarded
@@ -104,8 +106,8 @@ def _view(table: str) -> str:
 def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
     """A temporary view of each table that a query names, as it is now; their names.
 
-    A view is a job over all files of its table, so the others are left out. A query without any
-    name of a table, such as ``SHOW VIEWS``, or one that puts names together, has all of them.
+    A view opens files of its table, so the others are left out. A query without any name of a
+    table, such as ``SHOW VIEWS``, or one that puts names together, has all of them.
     """
     tables = {_view(name): lake.table(name) for name in _tables(lake)}
     text = query.lower()
@@ -118,9 +120,33 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
             continue
         paths = [spark_path(table.root / path) for path in files]
         reader = spark.read.option("basePath", spark_path(table.root))
-        reader.option("mergeSchema", "true").parquet(*paths).createOrReplaceTempView(view)
+        if (schema := _schema(table.name)) is None:
+            reader = reader.option("mergeSchema", "true")
+        else:
+            reader = reader.schema(schema)
+        reader.parquet(*paths).createOrReplaceTempView(view)
         names.append(view)
     return names
+
+
+def _schema(table: str) -> StructType | None:
+    """What a table is known to hold; None: its files have to say it.
+
+    To ask all of them is a job of Spark. Days are dates and hours numbers, as Spark has them that
+    reads the names of the folders.
+    """
+    layer, _, name = table.partition("/")
+    kinds = {table_name(kind): kind for kind in event_types()}
+    if layer == "gold" and name in GOLD:
+        known = GOLD[name].schema()
+    elif layer == "silver" and name in kinds:
+        known = stored_type(kinds[name])
+    else:
+        return None
+    folders = {"dt": DateType(), "hour": IntegerType()}
+    return StructType(
+        [StructField(item.name, folders.get(item.name, item.dataType)) for item in known.fields]
+    )
 
 
 def _print(form: Form, names: list[str], rows: list[list[Any]]) -> None:

@@ -195,7 +195,7 @@ def _unusual(seen: DataFrame) -> DataFrame:
 def _usual(rows: DataFrame, values: str) -> DataFrame:
     """Adds the median of a list, and the median distance from it."""
     middle = rows.withColumn("usual", _median(F.col(values)))
-    away = F.transform(values, lambda value: F.abs(value - F.col("usual")))
+    away = F.expr(f"transform({values}, value -> abs(value - usual))")
     return middle.withColumn("distance", _median(away))
 
 
@@ -246,13 +246,9 @@ def _common(seen: DataFrame, found: DataFrame, whole: DataFrame) -> DataFrame:
         )
         .select(
             *_INCIDENT,
-            F.transform(
-                F.slice("most", 1, 3),
-                lambda it: F.struct(
-                    it["dimension"].alias("dimension"),
-                    it["value"].alias("value"),
-                    (-it["order"]).alias("share"),
-                ),
+            F.expr(
+                "transform(slice(most, 1, 3), it -> struct(it.dimension AS dimension,"
+                " it.value AS value, -it.order AS share))"
             ).alias("explained"),
         )
     )

@@ -85,6 +85,11 @@ def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
     )
 
 
+def _double(bound: float) -> str:
+    """A bound as SQL writes it."""
+    return "double('infinity')" if bound == float("inf") else f"{bound}D"
+
+
 def _reasons() -> Column:
     """Drops by reason; most rows have none, and to merge nothing costs as much as something."""
     nothing = F.expr("cast(map() AS map<string,bigint>)")
@@ -98,16 +103,13 @@ def _with_queues(summed: DataFrame) -> DataFrame:
     """
     sums = [F.col(f"n{index}") for index in range(_BUCKETS)]
     usual = F.map_from_arrays(F.array(*map(F.lit, _UPPER)), F.array(*sums))
-    entries = F.array(
-        *[
-            F.struct(F.lit(bound).alias("key"), value.alias("value"))
-            for bound, value in zip(_UPPER, sums, strict=True)
-        ]
+    entries = ", ".join(
+        f"struct({_double(bound)} AS key, n{index} AS value)" for index, bound in enumerate(_UPPER)
     )
     # A sum that is null was in no histogram: then the bounds were not the usual ones.
     plain = (F.size("others") == 0) & reduce(Column.__and__, [one.isNotNull() for one in sums])
     some = (F.size("others") > 0) | F.coalesce(*sums).isNotNull()
-    every = F.concat(F.filter(entries, lambda entry: entry["value"].isNotNull()), "others")
+    every = F.expr(f"concat(filter(array({entries}), e -> e.value IS NOT NULL), others)")
     return summed.withColumn("entries", F.when(some & ~plain, every)).withColumn(
         "queue_counts", F.when(plain, usual).when(some, merged("entries"))
     )
@@ -115,9 +117,7 @@ def _with_queues(summed: DataFrame) -> DataFrame:
 
 def traffic_longer(lower: DataFrame, name: str) -> DataFrame:
     """The hour from minutes (``traffic_1h``), or the day from hours (``traffic_1d``)."""
-    known = ", ".join(
-        "double('infinity')" if bound == float("inf") else f"{bound}D" for bound in _UPPER
-    )
+    known = ", ".join(map(_double, _UPPER))
     summed = longer(
         lower,
         name,

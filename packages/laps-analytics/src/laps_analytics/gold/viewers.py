@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from laps_analytics.gold.common import window
@@ -79,18 +79,20 @@ def viewers(silver: Silver, days: Iterable[str]) -> DataFrame:
     """``client.report`` with nobody in it twice, and its minute in ``window_start``."""
     said = silver.read("client.report", days).withColumn("window_start", window("ts", 60))
     reports = _placed(said)
-    players = reports.where(_PLAYER)
-    minutes = players.select(*_SESSION, "window_start").distinct()
-    told = (
-        players.where("startup_ms IS NOT NULL")
-        .select(*_SESSION)
-        .distinct()
-        .withColumn("told", F.lit(True))
+    # A session in the order of its minutes answers both questions: sorted once, nothing is joined.
+    session = Window.partitionBy(*_SESSION).orderBy("window_start")
+    minute = session.rangeBetween(Window.currentRow, Window.currentRow)
+    day = session.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    player = F.coalesce(F.expr(_PLAYER), F.lit(False))
+    seen = reports.withColumns(
+        {
+            "reported": F.bool_or(player).over(minute),
+            "told": F.bool_or(player & F.col("startup_ms").isNotNull()).over(day),
+        }
     )
-    relays = (
-        by_relays(reports)
-        .join(minutes, [*_SESSION, "window_start"], "left_anti")
-        .join(told, [*_SESSION], "left")
-        .withColumn("startup_ms", F.when(F.col("told").isNull(), F.col("startup_ms")))
+    mine = player | ~F.col("told")
+    return (
+        seen.where(player | ~F.col("reported"))
+        .withColumn("startup_ms", F.when(mine, F.col("startup_ms")))
+        .select(*reports.columns)
     )
-    return relays.select(*reports.columns).unionByName(players)
