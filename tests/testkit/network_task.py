@@ -26,7 +26,7 @@ from laps_relay.observe.logs import configure
 
 __all__ = ["LIMIT", "NetworkTask", "RunningRelay", "network", "until"]
 
-LIMIT = 50.0
+LIMIT = 100.0
 """Seconds that a test may take: far more than it needs, on a machine that does other things."""
 
 
