@@ -77,12 +77,11 @@ def test_made_changed_and_ended() -> None:
 
 def test_only_who_comes_stretches_a_set() -> None:
     bench = Bench()
-    assert bench.switch({A: 1, B: 1})
-    assert not bench.stretched  # the set is new
-    assert bench.switch({C: 1})
-    assert bench.stretched
-    assert bench.switch({}, gone=nodes(A))
-    assert not bench.stretched
+    stretched = []
+    for homes, gone in (({A: 1, B: 1}, ()), ({C: 1}, ()), ({}, (A,))):
+        assert bench.switch(homes, gone=nodes(*gone))
+        stretched.append(bench.stretched)
+    assert stretched == [False, True, False]  # the first time the set is new
     assert bench.record.stretched  # until its streams go on anew
 
 
