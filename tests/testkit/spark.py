@@ -18,13 +18,24 @@ __all__ = ["CHEAP", "spark", "usual_spark"]
 
 CHEAP: Final = {
     # For a few thousand rows all of this costs more than it gains: to write, compile and load code
-    # for each stage, to plan again after each, and to split what fits into one task.
+    # for each stage or expression, to plan again after each, and to split what fits into one task.
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.files.minPartitionNum": "1",
 }
 """Settings of tests. What a query gives does not depend on them."""
+
+_JAVA: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    # With one compiler Java keeps 48 MB of what it compiled. Spark is more: Java would throw away,
+    # interpret and compile again all the time.
+    " -XX:ReservedCodeCacheSize=240m"
+    # Java looks for garbage each time when classes take more than ever, from 21 MB on.
+    " -XX:MetaspaceSize=256m -Xmn400m"
+)
+"""A compiler that starts fast, and memory that need not grow step by step."""
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +49,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             SessionSettings(
                 master="local[2]",
                 driver_memory="2g",
-                java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                java_options=_JAVA,
                 options={
                     **CHEAP,
+                    # Else each operator takes 64 MB for its few rows, and old plans are kept.
+                    "spark.buffer.pageSize": "1m",
+                    "spark.sql.ui.retainedExecutions": "1",
+                    "spark.ui.retainedStages": "10",
+                    "spark.ui.retainedJobs": "10",
                     "spark.sql.warehouse.dir": str(place / "warehouse"),
                     "spark.local.dir": str(place / "local"),
                 },

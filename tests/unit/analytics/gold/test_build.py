@@ -145,7 +145,11 @@ def test_dimensions_stay_in_the_lake_until_others_are_given(
     assert (changed.days, again.days) == ((DAYS[0],), ())
 
 
-def test_shuffled_input_gives_the_same(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+def test_shuffled_input_gives_the_same(
+    usual_spark: SparkSession, scene: Scene, tmp_path: Path
+) -> None:
+    """Also compiled, as users have it: the scene was made without."""
+    spark = usual_spark
     kinds = ("hop.stat", "quic.sample", "node.adv", "delivery.sample", "client.report")
     rows = {kind: read_rows(scene.lake.table(f"silver/{table_name(kind)}")) for kind in kinds}
     for mine in rows.values():
@@ -159,7 +163,9 @@ def test_shuffled_input_gives_the_same(spark: SparkSession, scene: Scene, tmp_pa
         assert collected(frame, name) == collected(read_gold(spark, scene.lake, name), name)
 
 
-def test_a_day_alone_is_what_it_is_among_others(spark: SparkSession, scene: Scene) -> None:
+def test_a_day_alone_is_what_it_is_among_others(usual_spark: SparkSession, scene: Scene) -> None:
+    """Also compiled."""
+    spark = usual_spark
     silver = Silver.of_lake(spark, scene.lake)
     day = [DAYS[2]]
     for name, frame in {

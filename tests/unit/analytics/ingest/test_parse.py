@@ -61,7 +61,10 @@ def test_what_has_no_place_in_a_table_is_refused(
 
 
 @pytest.mark.spark
-def test_no_code_is_compiled_for_a_batch_that_differs_by_its_number(spark: SparkSession) -> None:
+def test_no_code_is_compiled_for_a_batch_that_differs_by_its_number(
+    usual_spark: SparkSession,
+) -> None:
+    spark = usual_spark
     given = [(line, "a.jsonl") for line in lines_of(network(seconds=10)["1:1"])[:5]]
     lines = spark.createDataFrame(given, "value string, source string")
     jvm: Any = spark.sparkContext._jvm
