@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.remote import Producer
 
 from laps_analytics.gold.build import build
 from laps_analytics.ingest.run import ingest
@@ -11,9 +12,15 @@ from laps_analytics.lake import Lake
 from testkit.commands import commands_once
 from testkit.gold_files import LATER_US, NOW_US, world
 from testkit.spark import spark, usual_spark
+from testkit.spark_apart import SparkApart
 from unit.analytics.gold.lakes import DIMENSIONS, STATED_US, Rows, Scene, rows_of
 
 __all__ = ["commands_once", "rows", "scene", "spark", "usual_spark"]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkApart:
+    """With several processes, one has Spark."""
+    return SparkApart(config, log)
 
 
 @pytest.fixture(scope="session")
