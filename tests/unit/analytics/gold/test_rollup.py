@@ -64,8 +64,9 @@ def test_a_link_that_nobody_measured_has_bytes_and_no_round_trip(
 
 
 @pytest.mark.spark
-def test_no_code_is_compiled_for_another_day(spark: SparkSession, scene: Scene) -> None:
+def test_no_code_is_compiled_for_another_day(usual_spark: SparkSession, scene: Scene) -> None:
     """A lambda of PySpark has a new name each time, and what was compiled is not found by it."""
+    spark = usual_spark
     jvm: Any = spark.sparkContext._jvm
     metrics = jvm.org.apache.spark.metrics.source.CodegenMetrics
 
