@@ -37,7 +37,7 @@ def _tree(package: str, folder: str = "") -> Tree:
 TREES = (
     _tree("laps_wire"),
     _tree("laps_relay", "core"),
-    _tree("laps_sdk", "api/core"),
+    _tree("laps_sdk", "client/core"),
     _tree("laps_sdk", "tokens"),
 )
 
