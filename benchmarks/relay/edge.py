@@ -18,8 +18,8 @@ from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.collector import rare_collections
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.engine import EngineOptions, Tls
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 

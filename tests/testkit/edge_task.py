@@ -22,8 +22,8 @@ from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import CacheLimits
 from laps_relay.core.plane.plane import Plane
 from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.moqt import DRAFTS
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 from testkit.certs import certificates

@@ -14,7 +14,7 @@ from laps_relay.core.network.views import (
     SetRow,
     SubscribeRow,
 )
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 

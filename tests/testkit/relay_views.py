@@ -10,7 +10,7 @@ from laps_relay.core.control.settings import SessionInfo
 from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_relay.core.interfaces import SubscriptionCounters, TrackCounters
 from laps_relay.observe.sampler import Sample
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

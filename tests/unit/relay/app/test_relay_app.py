@@ -22,7 +22,7 @@ from laps_relay.config.model import TlsFiles
 from laps_relay.observe.logs import configure
 from laps_relay.peer_auth import NODE_URN
 from laps_sdk import tokens
-from laps_sdk.transport.tls import CertificateError
+from laps_sdk.quic.tls import CertificateError
 from laps_wire.errors import LapsError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
 from testkit.http import http_client

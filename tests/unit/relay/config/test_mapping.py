@@ -8,8 +8,8 @@ from laps_relay.core.control.settings import EdgeSettings
 from laps_relay.core.interfaces import CacheLimits
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.reports import ReportLimits
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
 from laps_wire.peering.laps2 import RelayType
 
 

@@ -4,7 +4,7 @@ from laps_relay.core.plane.cache_figures import CacheFigures
 from laps_relay.core.plane.clients import ClientTraffic
 from laps_relay.core.reports import PlayerWindow
 from laps_relay.observe.clients import Reports, cache_stat, player_report
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.reports import Playback
 from laps_wire.telemetry import AGE_BOUNDS_MS, ClientReport
 from testkit.plane import NAME

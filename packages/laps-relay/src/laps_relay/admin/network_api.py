@@ -19,7 +19,7 @@ from laps_relay.core.network.views import (
     SetRow,
     SubscribeRow,
 )
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text

@@ -19,7 +19,7 @@ from laps_relay.core.control.views import NamespaceRow, SessionRow, Subscription
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.observe.metrics import Metrics
 from laps_relay.observe.sampler import Sample
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 
 __all__ = ["EdgeView", "reachable"]

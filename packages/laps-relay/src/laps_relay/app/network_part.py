@@ -47,7 +47,7 @@ from laps_relay.core.network.selection import ORDERS
 from laps_relay.io.edge_server import EdgeServer
 from laps_relay.io.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_relay.peer_auth import PeerKeyRing
-from laps_sdk.transport.engine import EngineOptions
+from laps_sdk.quic.engine import EngineOptions
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType

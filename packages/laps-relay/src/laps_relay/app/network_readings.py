@@ -24,7 +24,7 @@ from laps_relay.core.policy.rules import Rules
 from laps_relay.core.policy.words import rules_in_words
 from laps_relay.io.peer_server import PeerServer
 from laps_relay.observe.network_sampler import NetworkSample
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.nodeid import NodeId
 
 __all__ = ["NetworkReadings"]

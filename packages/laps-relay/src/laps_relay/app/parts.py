@@ -12,8 +12,8 @@ from laps_relay.config.model import check_admin_token
 from laps_relay.io.edge_server import EdgeServerConfig
 from laps_relay.observe.mlog import MlogWriter
 from laps_relay.observe.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.tokens import Expectations, parse_scope
-from laps_sdk.transport.engine import EngineOptions
 from laps_wire.errors import LocalError
 
 __all__ = [

@@ -20,7 +20,7 @@ from laps_relay.observe.names import Names
 from laps_relay.observe.network_records import hash_text
 from laps_relay.observe.telemetry import TelemetryWriter
 from laps_relay.observe.traffic import NodeOf, Way, Ways
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback, playback_of
 from laps_wire.telemetry import ClientReport, DeliverySample

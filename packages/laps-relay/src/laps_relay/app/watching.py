@@ -31,7 +31,7 @@ from laps_relay.observe.network import NetworkObserver
 from laps_relay.observe.network_sampler import NetworkSampler
 from laps_relay.observe.sampler import Sampler
 from laps_relay.observe.telemetry import TelemetryWriter
-from laps_sdk.transport.base import Connection
+from laps_sdk.quic.base import Connection
 from laps_wire.telemetry import PolicyApplied, TypeChange
 
 __all__ = ["Watching"]

@@ -34,7 +34,7 @@ from laps_relay.certificates import Certificate, obtain
 from laps_relay.config import RelayConfig
 from laps_relay.core.network.contacts import show_contact
 from laps_relay.observe.logs import Logger
-from laps_sdk.transport.udp import bind_udp
+from laps_sdk.quic.udp import bind_udp
 
 __all__ = ["Worker", "Workers"]
 

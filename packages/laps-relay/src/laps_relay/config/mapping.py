@@ -13,8 +13,8 @@ from laps_relay.core.network.dialling import Contact
 from laps_relay.core.network.interfaces import NetworkSettings
 from laps_relay.core.plane.limits import PlaneLimits
 from laps_relay.core.reports import ReportLimits
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
 from laps_wire.names import Namespace
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16

@@ -46,7 +46,7 @@ from laps_relay.peer_auth.keys import (
     read_network_key,
     read_node_key,
 )
-from laps_sdk.transport.tls import key_hash
+from laps_sdk.quic.tls import key_hash
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AuthScheme,
