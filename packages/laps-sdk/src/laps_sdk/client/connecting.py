@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from laps_sdk.client.core.backoff import Backoff
 from laps_sdk.client.options import CLIENT_EGRESS, ConnectOptions, TokenLike
 from laps_sdk.client.session import Session
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.uri import RelayAddress, parse_address
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from laps_sdk.client.core.backoff import Backoff
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.tokens.envelope import from_text
 from laps_wire.errors import EncodeError
