@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.client.core.timestamps import (
+from laps_sdk.client.core.objects import (
     CAPTURE_TIMESTAMP,
+    Object,
     capture_time,
     encode_object_extensions,
-    latency,
 )
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.data import parse_extensions
@@ -20,13 +20,16 @@ def test_a_stamp_is_read_back(draft: Draft) -> None:
     pairs = parse_extensions(block, draft).pairs
     assert pairs[:2] == (KeyValue(0x100, 7), KeyValue(0x101, b"x"))
     assert capture_time(pairs) == 1_700_000_000.25
-    assert latency(pairs, 1_700_000_000.75) == 0.5
+    obj = Object(1, 0, b"", extensions=pairs, received_at=1_700_000_000.75)
+    assert obj.captured_at == 1_700_000_000.25
+    assert obj.latency == 0.5
 
 
 def test_without_a_stamp_there_is_no_latency() -> None:
     assert encode_object_extensions([], None, Draft.D18) == b""
     assert capture_time(()) is None
-    assert latency((KeyValue(0x100, 7),), 5.0) is None
+    obj = Object(1, 0, b"", extensions=(KeyValue(0x100, 7),), received_at=5.0)
+    assert obj.latency is None
 
 
 def test_a_stamp_of_the_application_wins() -> None:
@@ -36,5 +39,5 @@ def test_a_stamp_of_the_application_wins() -> None:
 
 @pytest.mark.parametrize("pair", [(0x100, b"bytes"), (0x101, 5)])
 def test_a_value_of_the_wrong_kind_is_refused(pair: tuple[int, int | bytes]) -> None:
-    with pytest.raises(EncodeError, match="wants"):
+    with pytest.raises(EncodeError, match="takes"):
         encode_object_extensions([pair], None, Draft.D18)

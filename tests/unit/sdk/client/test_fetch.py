@@ -234,7 +234,7 @@ async def test_the_stream_may_end_before_the_answer(draft: str) -> None:
         task = asyncio.create_task(all_of(fetch))
         asked = await peer.request(Fetch)
         peer.send_fetch(asked.request_id, [(1, 0, b"a")])
-        await eventually(lambda: fetch._inbox.over)
+        await eventually(lambda: fetch._queue.over)
         accept(peer, asked)
         assert [obj.payload for obj in await soon(task)] == [b"a"]
         link = session._hub.link

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_sdk.client.errors import (
+from laps_sdk.errors import (
     RequestRefusedError,
     SessionClosedError,
     SubscriptionEndedError,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.client.core.start import fetch_end, to_filter, to_location
+from laps_sdk.client.core.subscribe_options import fetch_end, to_filter, to_location
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.codepoints import FilterType
 from laps_wire.moqt.structures import Location, SubscriptionFilter
@@ -18,7 +18,7 @@ def test_words_and_numbers() -> None:
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
-    with pytest.raises(EncodeError, match="wants 'latest', 'next-group'"):
+    with pytest.raises(EncodeError, match="use 'latest', 'next-group'"):
         to_filter("now")  # type: ignore[arg-type] # that is the point
     with pytest.raises(EncodeError, match="needs a start"):
         to_filter("latest", 5)

@@ -478,7 +478,7 @@ async def test_a_slow_reader_gets_all_of_a_track_that_has_ended(
         peer.send_group(ALIAS, 0, [b"x" * 1000] * 200)
         done(peer, request_id, 1)
         await eventually(lambda: subscription._ending.last_word is not None)
-        await eventually(lambda: subscription._inbox.window.paused)
+        await eventually(lambda: subscription._queue.window.paused)
         await asyncio.sleep(0.1)  # nothing must happen, however long it is
         monkeypatch.undo()
         hurry(session, timeout=20)
