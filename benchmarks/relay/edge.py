@@ -18,8 +18,8 @@ from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.engine import EngineOptions, Tls
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 

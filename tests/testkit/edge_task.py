@@ -22,8 +22,8 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.interfaces import CacheLimits
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.moqt import DRAFTS
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 from testkit.certs import certificates

@@ -20,10 +20,10 @@ from laps_relay.peering.dialling import Contact, Dialler, DialReport
 from laps_relay.peering.peers import PeerAuthenticator, PeerEvent, Peers, PeerUp
 from laps_relay.server.peer_server import PeerServer, PeerServerConfig
 from laps_sdk.forwarding.interfaces import Egress, OutStream
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import ConnectionLimits
-from laps_sdk.transport.engine import EngineOptions, Tls
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import ConnectionLimits
+from laps_sdk.quic.engine import EngineOptions, Tls
+from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp, decode_data_header

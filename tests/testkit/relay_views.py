@@ -10,7 +10,7 @@ from laps_relay.telemetry.sampler import Sample
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

@@ -8,7 +8,7 @@ import pytest
 
 from laps_relay.config.model import TlsFiles
 from laps_relay.server.certificates import DEV_CERTIFICATE, DEV_KEY, RENEW_BEFORE, obtain
-from laps_sdk.transport.tls import CertificateError
+from laps_sdk.quic.tls import CertificateError
 from testkit.disk import full_disk
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

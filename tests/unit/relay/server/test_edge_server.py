@@ -12,11 +12,11 @@ from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.transport.base import Connection, Handler
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import Closed, Event
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_sdk.quic.base import Connection, Handler
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.events import Closed, Event
+from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.moqt.codepoints import SessionCode
 from testkit.certs import certificates
 from testkit.edge_task import OpenAuthorizer

@@ -9,8 +9,8 @@ import pytest
 from laps_relay.network.interfaces import Dial
 from laps_relay.server import peer_port
 from laps_relay.server.peer_port import PeerPort
-from laps_sdk.transport.base import ConnectionStats
-from laps_sdk.transport.events import (
+from laps_sdk.quic.base import ConnectionStats
+from laps_sdk.quic.events import (
     Closed,
     Connected,
     DatagramReceived,

@@ -14,9 +14,9 @@ import pytest
 from laps_relay.peering.dialling import Contact
 from laps_relay.peering.peers import PeerDown
 from laps_relay.server.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from testkit.fake_connection import Recorder

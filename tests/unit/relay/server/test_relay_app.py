@@ -21,7 +21,7 @@ from laps_relay.server import RelayApp, StartError, admin_token, certificates
 from laps_relay.server.certificates import DEV_CERTIFICATE
 from laps_relay.telemetry.logs import configure
 from laps_sdk import tokens
-from laps_sdk.transport.tls import CertificateError
+from laps_sdk.quic.tls import CertificateError
 from laps_wire.errors import LapsError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line
 from testkit.http import http_client

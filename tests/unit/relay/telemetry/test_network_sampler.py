@@ -7,7 +7,7 @@ from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.network_sampler import NetworkSample, NetworkSampler
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.telemetry import QuicSample, load_line
 from testkit.network_views import FakeNetwork
 

@@ -8,7 +8,7 @@ import pytest
 
 import laps_sdk
 from laps_sdk import DatagramTooLargeError, PublishedTrack, Session
-from laps_sdk.transport.base import EgressLimits
+from laps_sdk.quic.base import EgressLimits
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,

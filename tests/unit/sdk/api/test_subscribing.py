@@ -11,7 +11,7 @@ import pytest
 import laps_sdk
 from laps_sdk import Gap, GapCause, Location, Session, Subscription
 from laps_sdk.api.core.progress import ANY_OBJECT
-from laps_sdk.transport.base import ConnectionLimits
+from laps_sdk.quic.base import ConnectionLimits
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
     FilterType,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream, Subscription
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.transport.base import Connection
-from laps_sdk.transport.base import OutStream as TransportStream
+from laps_sdk.quic.base import Connection
+from laps_sdk.quic.base import OutStream as TransportStream
 
 # For the type checker: these lines fail if one side of a border moves alone.
 PLANE: type[ForwardingPlane] = Plane

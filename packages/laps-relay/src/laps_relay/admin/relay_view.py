@@ -19,7 +19,7 @@ from laps_relay.server.edge_server import EdgeServer
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.sampler import Sample
 from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 
 __all__ = ["EdgeView", "reachable"]

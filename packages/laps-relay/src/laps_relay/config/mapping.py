@@ -13,8 +13,8 @@ from laps_sdk.edge.reports import ReportLimits
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.interfaces import CacheLimits
 from laps_sdk.forwarding.limits import PlaneLimits
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
 from laps_wire.names import Namespace
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16

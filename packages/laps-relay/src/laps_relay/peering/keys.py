@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import NameOID
 
-from laps_sdk.transport.tls import key_hash
+from laps_sdk.quic.tls import key_hash
 from laps_wire.errors import LocalError
 
 __all__ = [

@@ -46,7 +46,7 @@ from laps_relay.peering.keys import (
     read_node_key,
 )
 from laps_relay.peering.peer_events import NOT_NOW
-from laps_sdk.transport.tls import key_hash
+from laps_sdk.quic.tls import key_hash
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AuthScheme,

@@ -18,8 +18,8 @@ from typing import Final
 from cryptography import x509
 
 from laps_relay.config.model import TlsFiles
-from laps_sdk.transport.engine import Tls
-from laps_sdk.transport.tls import (
+from laps_sdk.quic.engine import Tls
+from laps_sdk.quic.tls import (
     CertificateError,
     ServerCertificate,
     dev_certificate,

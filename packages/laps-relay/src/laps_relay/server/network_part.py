@@ -47,7 +47,7 @@ from laps_relay.stub.stub_link import StubLimits
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
-from laps_sdk.transport.engine import EngineOptions
+from laps_sdk.quic.engine import EngineOptions
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType

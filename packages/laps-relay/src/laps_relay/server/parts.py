@@ -12,8 +12,8 @@ from laps_relay.server.certificates import Certificate
 from laps_relay.server.edge_server import EdgeServerConfig
 from laps_relay.telemetry.mlog import MlogWriter
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.tokens import Expectations, parse_scope
-from laps_sdk.transport.engine import EngineOptions
 from laps_wire.errors import LocalError
 
 __all__ = [

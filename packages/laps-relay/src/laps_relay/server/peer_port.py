@@ -22,8 +22,8 @@ from laps_relay.network.interfaces import Dial
 from laps_relay.network.shell import PeerRelay
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.forwarding.interfaces import OutStream as PlaneStream
-from laps_sdk.transport.base import Connection, ConnectionStats, OutStream
-from laps_sdk.transport.events import (
+from laps_sdk.quic.base import Connection, ConnectionStats, OutStream
+from laps_sdk.quic.events import (
     Closed,
     Connected,
     DatagramReceived,

@@ -26,17 +26,11 @@ from laps_relay.peering.contacts import ContactError, parse_contact
 from laps_relay.server.peer_port import PeerPort
 from laps_relay.server.turns import Deaf, TurnServer
 from laps_sdk.errors import ConnectError
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import (
-    Connection,
-    ConnectionLimits,
-    EgressLimits,
-    Endpoint,
-    Handler,
-)
-from laps_sdk.transport.endpoint import Backend, open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Endpoint, Handler
+from laps_sdk.quic.endpoint import Backend, open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.session import CPP_16, LAPS2
 

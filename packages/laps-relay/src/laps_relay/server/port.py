@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from laps_sdk.forwarding.interfaces import ForwardingPlane, OutStream
-from laps_sdk.transport.events import Closed, Event, StopSending, StreamDropped
-from laps_sdk.transport.moqt import MoqtPeer
+from laps_sdk.quic.events import Closed, Event, StopSending, StreamDropped
+from laps_sdk.quic.moqt import MoqtPeer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.session import Event as SessionEvent

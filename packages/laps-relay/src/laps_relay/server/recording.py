@@ -20,7 +20,7 @@ from laps_sdk.edge.reports import ReportDesk
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.forwarding.traffic import TrackTraffic
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback, playback_of
 from laps_wire.telemetry import ClientReport, DeliverySample

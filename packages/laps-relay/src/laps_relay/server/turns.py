@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from laps_sdk.transport.base import Address, Endpoint
-from laps_sdk.transport.events import Event
+from laps_sdk.quic.base import Address, Endpoint
+from laps_sdk.quic.events import Event
 
 __all__ = ["Deaf", "TurnServer"]
 

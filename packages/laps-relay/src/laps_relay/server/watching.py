@@ -31,7 +31,7 @@ from laps_sdk.edge.events import RelayEvent, SessionOpened
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import ReportDesk
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.transport.base import Connection
+from laps_sdk.quic.base import Connection
 from laps_wire.telemetry import PolicyApplied, TypeChange
 
 __all__ = ["Watching"]

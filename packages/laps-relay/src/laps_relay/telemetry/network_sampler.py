@@ -12,7 +12,7 @@ from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.network_records import node_text, peer_session
 from laps_relay.telemetry.sampler import quic_sample
 from laps_relay.telemetry.telemetry import TelemetryWriter
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 
 __all__ = ["NetworkSample", "NetworkSampler"]
 

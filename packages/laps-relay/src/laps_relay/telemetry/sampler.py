@@ -15,7 +15,7 @@ from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.telemetry import TelemetryCounters, TelemetryWriter
 from laps_sdk.edge.views import SessionRow, TrackRow
 from laps_sdk.forwarding.interfaces import TrackCounters
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.telemetry import QuicSample
 
 __all__ = ["Sample", "Sampler", "quic_sample"]

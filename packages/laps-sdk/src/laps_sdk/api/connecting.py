@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from laps_sdk.api.core.backoff import Backoff
 from laps_sdk.api.options import CLIENT_EGRESS, ConnectOptions, TokenLike
 from laps_sdk.api.session import Session
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
-from laps_sdk.transport.base import ConnectionLimits, EgressLimits
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.moqt import DRAFTS
 from laps_sdk.uri import RelayAddress, parse_address
 
 if TYPE_CHECKING:
-    from laps_sdk.transport.memory_network import MemoryNetwork
+    from laps_sdk.quic.memory.network import MemoryNetwork
 
 __all__ = ["connect"]
 

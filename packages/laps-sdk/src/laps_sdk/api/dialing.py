@@ -12,10 +12,10 @@ from laps_sdk.api.errors import ConnectError, ConnectionLostError
 from laps_sdk.api.link import Link, LinkOwner
 from laps_sdk.api.options import ConnectOptions
 from laps_sdk.api.trust import tls_for
-from laps_sdk.transport.base import Address, Connection, Endpoint, Handler
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import Event
+from laps_sdk.quic.base import Address, Connection, Endpoint, Handler
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.events import Event
 from laps_sdk.uri import RelayAddress
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.setup import SetupOptions

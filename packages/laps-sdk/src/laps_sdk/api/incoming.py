@@ -35,7 +35,7 @@ from laps_wire.moqt.data import (
 from laps_wire.moqt.data.stream import CollectedItem
 
 if TYPE_CHECKING:
-    from laps_sdk.transport.moqt import MoqtPeer
+    from laps_sdk.quic.moqt import MoqtPeer
 
 __all__ = ["InStream", "Incoming", "Sink"]
 

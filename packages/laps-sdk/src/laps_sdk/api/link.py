@@ -20,9 +20,9 @@ from typing import Protocol
 from laps_sdk.api.errors import SessionClosedError
 from laps_sdk.api.incoming import Incoming
 from laps_sdk.api.requests import Request
-from laps_sdk.transport.base import Connection, OutStream
-from laps_sdk.transport.events import Closed, StopSending, StreamDropped
-from laps_sdk.transport.moqt import MoqtPeer
+from laps_sdk.quic.base import Connection, OutStream
+from laps_sdk.quic.events import Closed, StopSending, StreamDropped
+from laps_sdk.quic.moqt import MoqtPeer
 from laps_sdk.uri import RelayAddress
 from laps_wire.errors import StateError
 from laps_wire.moqt.data.types import StreamKind

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from laps_sdk.api.core.backoff import Backoff
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.tokens.envelope import from_text
-from laps_sdk.transport.base import ConnectionLimits, EgressLimits
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.moqt import DRAFTS
 from laps_wire.errors import EncodeError
 
 if TYPE_CHECKING:
-    from laps_sdk.transport.memory_network import MemoryNetwork
+    from laps_sdk.quic.memory.network import MemoryNetwork
 
 __all__ = ["CLIENT_EGRESS", "ConnectOptions", "TokenLike", "parse_pin"]
 

@@ -23,7 +23,7 @@ from laps_sdk.api.publishing import PublishedTrack
 from laps_sdk.api.reporting import Reporter
 from laps_sdk.api.subscribing import Subscription
 from laps_sdk.api.wanting import SubscriptionOptions
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from laps_sdk.uri import RelayAddress
 from laps_wire.errors import EncodeError, StateError
 from laps_wire.moqt.codepoints import GroupOrder, PropertyTypeD18

@@ -13,7 +13,7 @@ import ssl
 from pathlib import Path
 
 from laps_sdk.api.options import ConnectOptions, parse_pin
-from laps_sdk.transport.engine import Tls
+from laps_sdk.quic.engine import Tls
 from laps_sdk.uri import RelayAddress
 
 __all__ = ["DEV_CERTIFICATE", "development_pin", "state_directory", "tls_for"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from laps_sdk.api.core.stamps import encode_object_extensions
-from laps_sdk.transport.base import OutStream
+from laps_sdk.quic.base import OutStream
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import STREAM_RESET_CODES
 from laps_wire.moqt.data import SubgroupHeader, SubgroupWriter

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-# What the plane needs from a connection; laps_sdk.transport.base has the same shape.
+# What the plane needs from a connection; laps_sdk.quic.base has the same shape.
 
 
 class OutStream(Protocol):
