@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.core.network.interfaces import Dial
-from laps_relay.core.network.peer_core import FLAVOURS
+from laps_relay.core.network.peer_core import DIALECTS
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.net import End
 from laps_relay.sim.tracks import HASHER
@@ -118,7 +118,7 @@ class Hostile:
             schemes=self._keys.schemes,
             spki_hash=end.other.host.spki_hash,
         )
-        self._session = PeeringSession(config, FLAVOURS[ALPN], self._now)
+        self._session = PeeringSession(config, DIALECTS[ALPN], self._now)
         self._session.connect(self._now)
         self._pump()
 

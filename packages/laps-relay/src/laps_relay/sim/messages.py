@@ -19,10 +19,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from laps_relay.core.network.peer_core import FLAVOURS
+from laps_relay.core.network.peer_core import DIALECTS
 from laps_wire.peering.laps2 import ALPN
-from laps_wire.peering.session.flavour import Flavour
-from laps_wire.peering.session.laps2 import Laps2Flavour
+from laps_wire.peering.session.dialect import Dialect
+from laps_wire.peering.session.laps2 import Laps2Dialect
 
 __all__ = ["SharedMessages", "shared_messages"]
 
@@ -31,7 +31,7 @@ _FRAME: Final = bytes((0x7F, 0x2D, 0x08))
 _SIZE: Final = len(_FRAME) + 8
 
 
-class SharedMessages(Laps2Flavour):
+class SharedMessages(Laps2Dialect):
     """laps-2 without its bytes."""
 
     def __init__(self) -> None:
@@ -59,10 +59,10 @@ def shared_messages(enabled: bool) -> Generator[None]:
     if not enabled:
         yield
         return
-    before = FLAVOURS[ALPN]
-    flavours = cast("dict[str, Flavour]", FLAVOURS)  # a constant for everybody else
-    flavours[ALPN] = SharedMessages()
+    before = DIALECTS[ALPN]
+    dialects = cast("dict[str, Dialect]", DIALECTS)  # a constant for everybody else
+    dialects[ALPN] = SharedMessages()
     try:
         yield
     finally:
-        flavours[ALPN] = before
+        dialects[ALPN] = before

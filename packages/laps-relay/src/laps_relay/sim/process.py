@@ -21,7 +21,7 @@ from laps_relay.sim.wires import Chunk, SimOutStream
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import ConnectionClose, StreamData
-from laps_wire.peering.session.latching import Ending
+from laps_wire.peering.session.control_streams import Ending
 
 if TYPE_CHECKING:
     from laps_relay.sim.world import World

@@ -41,9 +41,9 @@ from laps_wire.peering.session import (
     AuthenticationStep,
     Closed,
     ControlStreamLost,
+    Dialect,
     Established,
     Event,
-    Flavour,
     NodesAdvertised,
     PeeringSession,
     Refused,
@@ -51,10 +51,10 @@ from laps_wire.peering.session import (
     SessionConfig,
     State,
 )
-from laps_wire.peering.session.flavour import HANDSHAKE_SECONDS
+from laps_wire.peering.session.dialect import HANDSHAKE_SECONDS
 
 __all__ = [
-    "FLAVOURS",
+    "DIALECTS",
     "MAX_HANDSHAKES",
     "MAX_REASON",
     "MAX_SESSIONS_PER_NODE",
@@ -71,7 +71,7 @@ MAX_REASON: Final = 200
 REOPEN_INTERVAL: Final = 1.0
 """Seconds between two control streams of one session: each is a synchronisation."""
 
-FLAVOURS: Final[Mapping[str, Flavour]] = {LAPS2.alpn: LAPS2, CPP_16.alpn: CPP_16}
+DIALECTS: Final[Mapping[str, Dialect]] = {LAPS2.alpn: LAPS2, CPP_16.alpn: CPP_16}
 
 
 _FOR_US: Final = frozenset(
@@ -194,11 +194,11 @@ class PeerCore:
         )
 
     @staticmethod
-    def _unfit(role: Role, flavour: Flavour, own: RelayType) -> str:
+    def _unfit(role: Role, dialect: Dialect, own: RelayType) -> str:
         """Why this relay has no such sessions, whoever the peer is (laps-2, 4.5)."""
         if role is Role.LISTENER and own is RelayType.STUB:
             return "a Stub accepts no connections"
-        if flavour is CPP_16 and own is RelayType.CONTROL:
+        if dialect is CPP_16 and own is RelayType.CONTROL:
             return "a control server does not speak with C++ relays"
         return ""
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laps_relay.core.network.interfaces import Dial, Policy
-from laps_relay.core.network.peer_core import FLAVOURS, MAX_REASON, PeerCore
+from laps_relay.core.network.peer_core import DIALECTS, MAX_REASON, PeerCore
 from laps_relay.core.network.peer_events import (
     NodeIdConflict,
     NodeUnproved,
@@ -75,20 +75,20 @@ class Peers(PeerCore):
 
         Who listens waits for what comes, who dialled begins to speak.
         """
-        flavour = FLAVOURS.get(alpn)
-        if flavour is None:
-            raise StateError(f"{alpn!r} is no peering protocol; known: {', '.join(FLAVOURS)}")
+        dialect = DIALECTS.get(alpn)
+        if dialect is None:
+            raise StateError(f"{alpn!r} is no peering protocol; known: {', '.join(DIALECTS)}")
         if session in self._peers:
             raise StateError(f"session {session} is open already")
         self._now = now
         info = self._own()
-        wire = PeeringSession(self._config(role, info, spki_hash, dial), flavour, now)
+        wire = PeeringSession(self._config(role, info, spki_hash, dial), dialect, now)
         peer = PeerRecord(session, wire, role, alpn, spki_hash, dial)
         self._peers[session] = peer
         if role is Role.LISTENER:
             self._own_spki = spki_hash
             self._greet(now, session)
-        if why := self._unfit(role, flavour, info.node.relay_type):
+        if why := self._unfit(role, dialect, info.node.relay_type):
             wire.close(now, CloseCode.MODE_REFUSED, why)
         elif role is Role.DIALLER:
             wire.connect(now, 0)

@@ -32,19 +32,19 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from laps_wire.errors import ProtocolViolation, StateError
+from laps_wire.errors import IncompleteError, ProtocolViolation, StateError
 from laps_wire.peering.errors import LimitExceededError
-from laps_wire.peering.session.assembly import Assembler
+from laps_wire.peering.session.state import Role
 
 __all__ = [
     "MAX_STALE_STREAMS",
+    "Assembler",
     "ControlStreams",
     "Ending",
     "LatchItem",
     "Lost",
     "Moved",
     "Received",
-    "Role",
     "StreamEnding",
 ]
 
@@ -52,16 +52,6 @@ M = TypeVar("M")
 
 MAX_STALE_STREAMS: Final = 64
 """How many abandoned streams that the peer has not ended yet we remember; more ends the session."""
-
-
-@unique
-class Role(Enum):
-    """Who made the connection."""
-
-    DIALLER = "dialler"
-    """The side that made the connection, and that opens control streams."""
-    LISTENER = "listener"
-    """The side that accepted the connection, and that latches."""
 
 
 @unique
@@ -113,6 +103,70 @@ class StreamEnding:
 
 
 LatchItem: TypeAlias = "Received[M] | Moved | Lost | StreamEnding"
+
+
+class Assembler(Generic[M]):
+    """The unread bytes of one stream: chunks go in, whole messages come out.
+
+    ::
+
+        feed ──> pending (grows)          data (fixed)            next ──> a message
+                 "wait for 37 more" ────> [ read │ unread ]  ────>         or None: more is needed
+                 joined when that         decoded at ``pos``
+                 many are there
+
+    A decoder that runs out of bytes says how many are missing at least. Until they are there
+    nothing is decoded again: a message that comes byte by byte costs as much as one that is whole.
+
+    ``decode(data, pos)`` gives ``(message, next pos)`` or raises ``IncompleteError`` or a
+    ``RemoteError``. It gets ``bytes`` that never change, so it may hold on to views of them.
+    """
+
+    __slots__ = ("_data", "_decode", "_needed", "_pending", "_pos")
+
+    def __init__(self, decode: Callable[[bytes, int], tuple[M, int]]) -> None:
+        self._decode = decode
+        self._data = b""
+        self._pos = 0
+        self._pending = bytearray()
+        self._needed = 1
+
+    def __len__(self) -> int:
+        """How many bytes wait for the rest of their message."""
+        return len(self._data) - self._pos + len(self._pending)
+
+    def feed(self, data: bytes) -> None:
+        """More bytes came in."""
+        if self._needed == 1 and not self._pending and self._pos == len(self._data):
+            # Nothing waits, as almost always: what came is read where it is.
+            self._data, self._pos, self._needed = bytes(data), 0, 0
+        else:
+            self._pending += data
+
+    def next(self) -> M | None:
+        """The next whole message; ``None`` if more bytes are needed."""
+        while True:
+            if self._needed:
+                if len(self._pending) < self._needed:
+                    return None
+                self._data = self._data[self._pos :] + bytes(self._pending)
+                self._pos = self._needed = 0
+                self._pending.clear()
+            data, pos = self._data, self._pos
+            if pos == len(data):
+                self._needed = 1
+                continue
+            try:
+                message, self._pos = self._decode(data, pos)
+            except IncompleteError as error:
+                self._needed = error.needed
+            else:
+                return message
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._data, self._pos, self._needed = b"", 0, 1
+        self._pending.clear()
 
 
 class ControlStreams(Generic[M]):

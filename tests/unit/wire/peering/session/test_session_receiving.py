@@ -22,12 +22,12 @@ from laps_wire.peering.session import (
     ControlStreamLost,
     ControlStreamMoved,
     DataDropped,
+    Dialect,
     Draining,
     Drop,
     Dropped,
     Ending,
     Established,
-    Flavour,
     NodesAdvertised,
     NodesWithdrawn,
     PeeringSession,
@@ -45,7 +45,7 @@ from laps_wire.peering.session import (
     SyncEnded,
     SyncRequested,
 )
-from laps_wire.peering.session.receiving import MAX_EARLY_BYTES
+from laps_wire.peering.session.session import MAX_EARLY_BYTES
 from testkit.peering_pair import DIALLER, LISTENER, Pair, config, node, silent
 
 A, B = NodeId(1), NodeId(2)
@@ -685,9 +685,9 @@ def test_early_data_expires() -> None:
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.booleans(), st.sampled_from([0, 1, 2]))
 def test_random_bytes_never_raise(chunks: list[bytes], cut: bool, stage: int) -> None:
-    for flavour in (LAPS2, CPP_16):
+    for dialect in (LAPS2, CPP_16):
         for side in (DIALLER, LISTENER):
-            session = at_stage(flavour, side, stage)
+            session = at_stage(dialect, side, stage)
             for index, chunk in enumerate(chunks):
                 stream_id = 4 * (index // 3) if side == LISTENER else 0
                 session.handle_stream_data(200.0 + index, stream_id, chunk, fin=cut)
@@ -697,9 +697,9 @@ def test_random_bytes_never_raise(chunks: list[bytes], cut: bool, stage: int) ->
                 assert isinstance(drained[-1], ConnectionClose)
 
 
-def at_stage(flavour: Flavour, side: int, stage: int) -> PeeringSession:
+def at_stage(dialect: Dialect, side: int, stage: int) -> PeeringSession:
     """A session before, in the middle of and after its handshake."""
-    pair = Pair(flavour=flavour, answer=silent) if stage < 2 else Pair(flavour=flavour)
+    pair = Pair(dialect=dialect, answer=silent) if stage < 2 else Pair(dialect=dialect)
     if stage or side == DIALLER:
         pair.dialler.connect(pair.now)
     if stage:
@@ -742,7 +742,7 @@ def test_any_order_of_whole_messages_never_raises(script: list[tuple[int, Any]])
 
 
 def test_the_cpp_relay_is_taken_as_it_is() -> None:
-    pair = Pair(flavour=CPP_16).establish()
+    pair = Pair(dialect=CPP_16).establish()
     stub = cpp.NodeInfo(A, cpp.NodeType.STUB, b"stub")
     pair.dialler.send(pair.now, cpp.NodeInfoAdvertise(stub))
     pair.dialler.send(pair.now, cpp.UnknownMessage(99, b"?"))

@@ -1,6 +1,6 @@
-"""What differs between the peering protocols: a flavour is a strategy, the session is one.
+"""What differs between the peering protocols: a dialect is a strategy, the session is one.
 
-A flavour knows bytes and messages. It says of what :class:`~laps_wire.peering.session.state.Kind` a
+A dialect knows bytes and messages. It says of what :class:`~laps_wire.peering.session.state.Kind` a
 message is, what event it becomes, how a subscriber node set is put into messages, and how the
 handshake goes. It keeps no state; the handshake does, and only until the session is established.
 """
@@ -26,14 +26,13 @@ from laps_wire.peering.laps2.limits import AUTH_CHALLENGE_BYTES, SPKI_HASH_BYTES
 from laps_wire.peering.laps2.node import NodeInfo
 from laps_wire.peering.laps2.settings import Settings
 from laps_wire.peering.session.events import Agreement, AuthenticationRequired, Event
-from laps_wire.peering.session.latching import Role
 from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
-from laps_wire.peering.session.state import Kind, Shape
+from laps_wire.peering.session.state import Kind, Role, Shape
 
 __all__ = [
     "DEFAULT_SETTINGS",
     "HANDSHAKE_SECONDS",
-    "Flavour",
+    "Dialect",
     "Handshake",
     "SessionConfig",
     "SnsChange",
@@ -98,7 +97,7 @@ class SnsDescription:
 
     sns_id: int
     version: int | None
-    """``None`` if the flavour has no versions."""
+    """``None`` if the dialect has no versions."""
     targets: tuple[NodeId, ...]
     hops: int = 0
     scope: str = ""
@@ -164,7 +163,7 @@ class Handshake(Protocol):
         ...
 
 
-class Flavour(Protocol):
+class Dialect(Protocol):
     """One peering protocol."""
 
     @property
@@ -215,7 +214,7 @@ class Flavour(Protocol):
         ...
 
     def kind(self, message: Any) -> Kind | None:
-        """What a message is; ``None`` for something that is no message of this flavour."""
+        """What a message is; ``None`` for something that is no message of this dialect."""
         ...
 
     def event(self, now: float, message: Any) -> Event | None:
