@@ -12,8 +12,7 @@ from typing import Final
 
 from aioquic.quic.configuration import QuicConfiguration
 
-from laps_sdk.quic.aioquic.compat import BoundedTrace, Tuned
-from laps_sdk.quic.aioquic.congestion import CONGESTION_CONTROL
+from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, BoundedTrace, Tuned
 from laps_sdk.quic.aioquic.connection import AioquicConnection
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineConnection, EngineOptions
