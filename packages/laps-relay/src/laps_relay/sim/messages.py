@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from laps_relay.core.network.peer_core import FLAVOURS
+from laps_relay.peering.peer_core import FLAVOURS
 from laps_wire.peering.laps2 import ALPN
 from laps_wire.peering.session.flavour import Flavour
 from laps_wire.peering.session.laps2 import Laps2Flavour
