@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import DatagramFrameReceived, StreamDataReceived
 
-from laps_sdk.transport import _aioquic_fast
+from laps_sdk.quic.aioquic import fast_path
 from testkit.quic_pair import CLIENT, SERVER, QuicPair
 
 PACKET = 1452
@@ -200,7 +200,7 @@ class Row:
 
 def measure(case: str, seconds: float) -> Row:
     """Both classes in turns; the best of each."""
-    kinds = (QuicConnection, _aioquic_fast.FastQuicConnection)
+    kinds = (QuicConnection, fast_path.FastQuicConnection)
     best: list[Cost | None] = [None, None]
     for _ in range(REPEATS):
         for index, kind in enumerate(kinds):
@@ -222,7 +222,7 @@ def measure(case: str, seconds: float) -> Row:
 def profile(case: str, seconds: float) -> None:
     """Where the fast path spends its time."""
     profiler = cProfile.Profile()
-    profiler.runcall(spend, case, _aioquic_fast.FastQuicConnection, seconds)
+    profiler.runcall(spend, case, fast_path.FastQuicConnection, seconds)
     pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
 
 
@@ -233,8 +233,8 @@ def main() -> int:
     parser.add_argument("--profile", metavar="CASE", choices=CASES)
     parser.add_argument("--seconds", type=float, default=0.5, help="CPU time of one repeat")
     options = parser.parse_args()
-    if not _aioquic_fast.available:
-        print(f"no fast path: {_aioquic_fast.why_not}", file=sys.stderr)
+    if not fast_path.available:
+        print(f"no fast path: {fast_path.why_not}", file=sys.stderr)
         return 1
     if options.profile:
         profile(options.profile, options.seconds)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from laps_sdk.transport.base import (
+from laps_sdk.quic.base import (
     Connection,
     ConnectionLimits,
     EgressLimits,
@@ -30,9 +30,9 @@ from laps_sdk.transport.base import (
     Handler,
     OutStream,
 )
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions, Tls
-from laps_sdk.transport.events import (
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions, Tls
+from laps_sdk.quic.events import (
     Closed,
     DatagramReceived,
     Event,
@@ -40,8 +40,8 @@ from laps_sdk.transport.events import (
     StreamData,
     StreamDropped,
 )
-from laps_sdk.transport.moqt import MoqtPeer
-from laps_sdk.transport.tls import dev_certificate
+from laps_sdk.quic.moqt import MoqtPeer
+from laps_sdk.quic.tls import dev_certificate
 from laps_wire.moqt.data import (
     ObjectDatagram,
     SubgroupHeader,

@@ -222,7 +222,7 @@ def find_limit(
 
 def make_certificate(folder: str) -> tuple[str, str]:
     """A certificate for localhost."""
-    from laps_sdk.transport.tls import dev_certificate  # noqa: PLC0415 - slow to import
+    from laps_sdk.quic.tls import dev_certificate  # noqa: PLC0415 - slow to import
 
     made = dev_certificate(["localhost", "127.0.0.1"])
     certificate, key = Path(folder, "cert.pem"), Path(folder, "key.pem")

@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 
-from laps_sdk.transport.base import Connection
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import (
-    Closed,
-    DatagramReceived,
-    Event,
-    StreamData,
-    StreamReset,
-)
+from laps_sdk.quic.base import Connection
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.events import Closed, DatagramReceived, Event, StreamData, StreamReset
 from testkit.browser import chromium, serve_pages
 from testkit.certs import certificates
 

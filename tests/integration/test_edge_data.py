@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 import laps_sdk
-from laps_relay.io.edge_server import EdgeServerConfig
-from laps_sdk.transport.base import EgressLimits
-from laps_sdk.transport.events import DatagramReceived, StreamReset
+from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.quic.base import EgressLimits
+from laps_sdk.quic.events import DatagramReceived, StreamReset
 from laps_wire.moqt.codepoints import STREAM_RESET_CODES
 from laps_wire.moqt.data import (
     MoqObject,

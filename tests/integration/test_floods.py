@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 import laps_sdk
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.io.edge_server import EdgeServerConfig
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.endpoint import QuicEndpoint
+from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.endpoint import QuicEndpoint
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
 from laps_wire.moqt.messages import (

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from laps_sdk.errors import ConnectionLostError, StreamLimitError
-from laps_sdk.transport.events import StopSending, StreamReset
-from laps_sdk.transport.webtransport.codepoints import (
+from laps_sdk.quic.events import StopSending, StreamReset
+from laps_sdk.quic.webtransport.codepoints import (
     CapsuleType,
     FrameType,
     H3Code,
     Setting,
     StreamType,
 )
-from laps_sdk.transport.webtransport.control import OPENING
-from laps_sdk.transport.webtransport.records import encode_record
-from laps_sdk.transport.webtransport.server import MAX_REQUESTS
+from laps_sdk.quic.webtransport.control import OPENING
+from laps_sdk.quic.webtransport.records import encode_record
+from laps_sdk.quic.webtransport.server import MAX_REQUESTS
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.versions import Draft
 from laps_wire.varint import encode_quic

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from laps_relay.core.network.dialling import Contact
-from laps_relay.core.network.peers import NodeIdConflict, PeerDown, PeerRefused, PeerUp
-from laps_relay.peer_auth import AuthMethod, PeerKeyRing
-from laps_sdk.transport.engine import Tls
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_relay.peering import AuthMethod, PeerKeyRing
+from laps_relay.peering.dialling import Contact
+from laps_relay.peering.peers import NodeIdConflict, PeerDown, PeerRefused, PeerUp
+from laps_sdk.quic.engine import Tls
+from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp, laps2
 from laps_wire.peering.errors import CloseCode

@@ -12,12 +12,12 @@ from __future__ import annotations
 import pytest
 
 import laps_sdk
-from laps_relay.core.control.events import SubscriberGone
-from laps_relay.core.control.views import SubscriptionRow
-from laps_relay.io.edge_server import EdgeServerConfig
-from laps_sdk.transport.base import ConnectionLimits, ConnectionStats, EgressLimits
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.events import StreamReset
+from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.events import SubscriberGone
+from laps_sdk.edge.views import SubscriptionRow
+from laps_sdk.quic.base import ConnectionLimits, ConnectionStats, EgressLimits
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.events import StreamReset
 from laps_wire.moqt.codepoints import STREAM_RESET_CODES
 from laps_wire.moqt.messages import Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters

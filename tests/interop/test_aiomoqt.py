@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from laps_sdk.transport.endpoint import Backend
+from laps_sdk.quic.endpoint import Backend
 from testkit.edge_task import edge_relay
 from testkit.peers import available
 

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 import laps_sdk
-from laps_sdk.transport.endpoint import Backend
+from laps_sdk.quic.endpoint import Backend
 from testkit.edge_task import edge_relay
 from testkit.peers import MOQ_RS_PUBLISHER, MOQ_RS_SUBSCRIBER, available, peer_process
 

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from laps_sdk.transport.engine import Tls
-from laps_sdk.transport.tls import dev_certificate, fingerprint
+from laps_sdk.quic.engine import Tls
+from laps_sdk.quic.tls import dev_certificate, fingerprint
 
 __all__ = ["Certificates", "certificates", "issue"]
 

@@ -17,12 +17,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import Address, Connection, ConnectionLimits, EgressLimits, Listener
-from laps_sdk.transport.endpoint import Backend, QuicEndpoint, open_endpoint
-from laps_sdk.transport.engine import EngineOptions, Tls
-from laps_sdk.transport.events import Closed, Event, StreamData
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import Address, Connection, ConnectionLimits, EgressLimits, Listener
+from laps_sdk.quic.endpoint import Backend, QuicEndpoint, open_endpoint
+from laps_sdk.quic.engine import EngineOptions, Tls
+from laps_sdk.quic.events import Closed, Event, StreamData
+from laps_sdk.quic.memory.network import MemoryNetwork
 from testkit.certs import certificates
 from testkit.lossy_proxy import LossyProxy
 

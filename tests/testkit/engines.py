@@ -21,11 +21,11 @@ from typing import TypeVar
 
 from aioquic.quic.packet import QuicProtocolVersion, encode_quic_retry
 
-from laps_sdk.transport.aioquic_engine import AioquicEngine
-from laps_sdk.transport.base import Address, ConnectionLimits
-from laps_sdk.transport.engine import Engine, EngineConnection, EngineOptions, Tls
-from laps_sdk.transport.events import Closed, Connected, DatagramReceived, Event, StreamData
-from laps_sdk.transport.library_engine import long_header_ids
+from laps_sdk.quic.aioquic.engine import AioquicEngine
+from laps_sdk.quic.base import Address, ConnectionLimits
+from laps_sdk.quic.engine import Engine, EngineConnection, EngineOptions, Tls
+from laps_sdk.quic.events import Closed, Connected, DatagramReceived, Event, StreamData
+from laps_sdk.quic.library_engine import long_header_ids
 from testkit.certs import certificates
 
 __all__ = ["ALPN", "ENGINES", "SERVER_ADDRESS", "End", "Link", "connected", "make_engine"]
@@ -58,7 +58,7 @@ def make_engine(
     )
     if name == "qh3":
         # Only here: without the extra the module cannot be imported.
-        from laps_sdk.transport.qh3_engine import Qh3Engine  # noqa: PLC0415
+        from laps_sdk.quic.qh3.engine import Qh3Engine  # noqa: PLC0415
 
         return Qh3Engine(options)
     return AioquicEngine(options, fast=name == "aioquic")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laps_sdk.errors import StreamLimitError
-from laps_sdk.transport.base import URGENT, Address, Connection, ConnectionStats, Handler, OutStream
-from laps_sdk.transport.events import (
+from laps_sdk.quic.base import URGENT, Address, Connection, ConnectionStats, Handler, OutStream
+from laps_sdk.quic.events import (
     Closed,
     Connected,
     DatagramReceived,

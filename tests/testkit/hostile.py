@@ -15,10 +15,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from laps_sdk.transport.base import Connection, ConnectionLimits, EgressLimits, Handler, OutStream
-from laps_sdk.transport.endpoint import Backend, open_endpoint
-from laps_sdk.transport.engine import EngineOptions, Tls
-from laps_sdk.transport.events import Closed, Event, StopSending, StreamData, StreamReset
+from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler, OutStream
+from laps_sdk.quic.endpoint import Backend, open_endpoint
+from laps_sdk.quic.engine import EngineOptions, Tls
+from laps_sdk.quic.events import Closed, Event, StopSending, StreamData, StreamReset
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.control import ControlCodec, encode
 from laps_wire.moqt.data import StreamKind, peek_stream_kind

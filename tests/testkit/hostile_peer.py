@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from laps_relay.peer_auth import PeerKeyRing, open_key_ring
-from laps_relay.peer_auth.keys import NETWORK_KEY
-from laps_sdk.transport.base import OutStream
-from laps_sdk.transport.events import Closed, StopSending
+from laps_relay.peering import PeerKeyRing, open_key_ring
+from laps_relay.peering.keys import NETWORK_KEY
+from laps_sdk.quic.base import OutStream
+from laps_sdk.quic.events import Closed, StopSending
 from laps_wire.errors import IncompleteError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId

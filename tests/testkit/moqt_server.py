@@ -18,12 +18,12 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import laps_sdk
-from laps_sdk.transport.base import Connection, Endpoint, Handler, Listener, OutStream
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.events import Closed, StopSending, StreamDropped
-from laps_sdk.transport.memory_network import MemoryNetwork
-from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
+from laps_sdk.quic.base import Connection, Endpoint, Handler, Listener, OutStream
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.events import Closed, StopSending, StreamDropped
+from laps_sdk.quic.memory.network import MemoryNetwork
+from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import (
     FetchHeader,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from laps_relay.core.network.interfaces import (
+from laps_relay.network.interfaces import (
     ClassLimits,
     Dial,
     Identity,
@@ -20,7 +20,7 @@ from laps_relay.core.network.interfaces import (
     NodeLookup,
     Refusal,
 )
-from laps_relay.core.network.peers import PeerEvent, Peers
+from laps_relay.peering.peers import PeerEvent, Peers
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -13,17 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
-from laps_relay.core.interfaces import Egress, OutStream
-from laps_relay.core.network.contacts import show_contact
-from laps_relay.core.network.dialling import Contact, Dialler, DialReport
-from laps_relay.core.network.interfaces import Dial, Identity, NetworkSettings
-from laps_relay.core.network.peers import PeerAuthenticator, PeerEvent, Peers, PeerUp
-from laps_relay.io.peer_server import PeerServer, PeerServerConfig
-from laps_relay.peer_auth import AuthMethod, open_key_ring
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import ConnectionLimits
-from laps_sdk.transport.engine import EngineOptions, Tls
-from laps_sdk.transport.memory_network import MemoryNetwork
+from laps_relay.network.interfaces import Dial, Identity, NetworkSettings
+from laps_relay.peering import AuthMethod, open_key_ring
+from laps_relay.peering.contacts import show_contact
+from laps_relay.peering.dialling import Contact, Dialler, DialReport
+from laps_relay.peering.peers import PeerAuthenticator, PeerEvent, Peers, PeerUp
+from laps_relay.server.peer_server import PeerServer, PeerServerConfig
+from laps_sdk.forwarding.interfaces import Egress, OutStream
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import ConnectionLimits
+from laps_sdk.quic.engine import EngineOptions, Tls
+from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp, decode_data_header

@@ -17,8 +17,8 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.stream import QuicStream
 from aioquic.tls import CipherSuite, Epoch
 
-from laps_sdk.transport._fast.pacing import BurstPacer
-from laps_sdk.transport._fast.prepared import ADDRESSES, prepared
+from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
+from laps_sdk.quic.aioquic.fast.selfcheck import ADDRESSES, prepared
 
 __all__ = ["Twins", "portrait"]
 

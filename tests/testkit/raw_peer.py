@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from laps_sdk.transport.base import Address, Connection, Handler, OutStream
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions, Tls
-from laps_sdk.transport.events import Closed, Event, StreamData
+from laps_sdk.quic.base import Address, Connection, Handler, OutStream
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions, Tls
+from laps_sdk.quic.events import Closed, Event, StreamData
 
 __all__ = ["RawPeer", "raw_peer"]
 

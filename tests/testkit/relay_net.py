@@ -13,23 +13,16 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar
 
-from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.dialling import Contact
-from laps_relay.core.network.events import NetworkEvent
-from laps_relay.core.network.forwarding import Feed
-from laps_relay.core.network.guests import GuestFactory
-from laps_relay.core.network.interfaces import (
-    Answer,
-    Dial,
-    Identity,
-    NetworkSettings,
-    Order,
-    Policy,
-)
-from laps_relay.core.network.peers import PeerAuthenticator
-from laps_relay.core.network.relay import NetworkRelay
-from laps_relay.core.network.selection import default_order
-from laps_relay.core.policy import OPEN_POLICY
+from laps_relay.network.events import NetworkEvent
+from laps_relay.network.guests import GuestFactory
+from laps_relay.network.interfaces import Answer, Dial, Identity, NetworkSettings, Order, Policy
+from laps_relay.network.nodes.selection import default_order
+from laps_relay.network.relay import NetworkRelay
+from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.peering.dialling import Contact
+from laps_relay.peering.peers import PeerAuthenticator
+from laps_relay.policy import OPEN_POLICY
+from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_sdk.transport.base import Address
-from laps_sdk.transport.engine import Burst, EngineConnection, EngineStats
-from laps_sdk.transport.events import Event
+from laps_sdk.quic.base import Address
+from laps_sdk.quic.engine import Burst, EngineConnection, EngineStats
+from laps_sdk.quic.events import Event
 
 __all__ = ["ScriptedEngine"]
 

@@ -12,11 +12,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
-from laps_relay.core.network.interfaces import Assignment, NetworkSettings, Refusal
-from laps_relay.core.network.mixing import mixed
-from laps_relay.core.network.set_records import Unserved
-from laps_relay.core.network.sets import Sets
+from laps_relay.network.flood.mixing import mixed
+from laps_relay.network.interfaces import Assignment, NetworkSettings, Refusal
+from laps_relay.network.sets.set_records import Unserved
+from laps_relay.network.sets.sets import Sets
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal

@@ -1,6 +1,6 @@
 """An asyncio loop whose clock jumps: waiting takes no time.
 
-For tests of endpoints on a :class:`~laps_sdk.transport.memory_network.MemoryNetwork`, where nothing
+For tests of endpoints on a :class:`~laps_sdk.quic.memory.network.MemoryNetwork`, where nothing
 comes from outside. An hour of timers runs in as long as its callbacks take::
 
     run_virtually(main())

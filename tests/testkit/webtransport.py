@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_sdk.transport.base import Connection
-from laps_sdk.transport.events import Connected, StreamData
-from laps_sdk.transport.webtransport.client import H3Client, dial_h3
-from laps_sdk.transport.webtransport.codepoints import FrameType
-from laps_sdk.transport.webtransport.control import OPENING
-from laps_sdk.transport.webtransport.fields import Field, FieldCoder
-from laps_sdk.transport.webtransport.records import RecordReader, encode_record
-from laps_sdk.transport.webtransport.server import serve_h3
+from laps_sdk.quic.base import Connection
+from laps_sdk.quic.events import Connected, StreamData
+from laps_sdk.quic.webtransport.client import H3Client, dial_h3
+from laps_sdk.quic.webtransport.codepoints import FrameType
+from laps_sdk.quic.webtransport.control import OPENING
+from laps_sdk.quic.webtransport.fields import Field, FieldCoder
+from laps_sdk.quic.webtransport.records import RecordReader, encode_record
+from laps_sdk.quic.webtransport.server import serve_h3
 from testkit.fake_connection import FakeConnection, FakePair, Recorder
 
 __all__ = ["CONNECT", "RawPeer", "SessionPair", "headers", "read_response"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from laps_sdk.transport.webtransport.codepoints import H3Error
-from laps_sdk.transport.webtransport.fields import (
+from laps_sdk.quic.webtransport.codepoints import H3Error
+from laps_sdk.quic.webtransport.fields import (
     FieldCoder,
     format_strings,
     parse_request,

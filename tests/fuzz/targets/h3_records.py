@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-from laps_sdk.transport.webtransport.codepoints import H3Error
-from laps_sdk.transport.webtransport.control import OPENING, ControlStream
-from laps_sdk.transport.webtransport.records import (
+from laps_sdk.quic.webtransport.codepoints import H3Error
+from laps_sdk.quic.webtransport.control import OPENING, ControlStream
+from laps_sdk.quic.webtransport.records import (
     CAPSULES,
     CONTROL_FRAMES,
     REQUEST_FRAMES,

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from laps_sdk.transport.events import (
+from laps_sdk.quic.events import (
     Closed,
     Connected,
     DatagramReceived,
@@ -19,8 +19,8 @@ from laps_sdk.transport.events import (
     StreamData,
     StreamReset,
 )
-from laps_sdk.transport.webtransport.control import OPENING
-from laps_sdk.transport.webtransport.records import encode_close, encode_record
+from laps_sdk.quic.webtransport.control import OPENING
+from laps_sdk.quic.webtransport.records import encode_close, encode_record
 from testkit.webtransport import CONNECT, RawPeer, headers
 
 STREAMS = (0, 2, 4, 6, 8, 10, 14, 18)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 
-from laps_sdk.transport._fast.connection import FastQuicConnection
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from testkit.quic_twins import Twins
 
 OWN_STREAM = 1

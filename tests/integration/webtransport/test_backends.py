@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from laps_sdk.errors import ConnectError
-from laps_sdk.transport.base import Connection
-from laps_sdk.transport.events import (
+from laps_sdk.quic.base import Connection
+from laps_sdk.quic.events import (
     Closed,
     Connected,
     DatagramReceived,

@@ -20,7 +20,7 @@ PUBLIC = ["laps_sdk", "laps_sdk.testing"]
 MODULES = [
     name
     for name in modules_of(laps_sdk)
-    if name.startswith(("laps_sdk.api", "laps_sdk.errors", "laps_sdk.testing", "laps_sdk.uri"))
+    if name.startswith(("laps_sdk.client", "laps_sdk.errors", "laps_sdk.testing", "laps_sdk.uri"))
 ]
 
 
@@ -30,7 +30,7 @@ def test_the_public_names_are_the_locked_ones() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_what_is_promised_is_there(name: str) -> None:
-    check_promises(name, package=name in {"laps_sdk.api", "laps_sdk.api.core"})
+    check_promises(name, package=name in {"laps_sdk.client", "laps_sdk.client.core"})
 
 
 def test_the_package_only_hands_on() -> None:
@@ -45,7 +45,7 @@ def test_every_name_is_found_and_no_other() -> None:
 
 
 def test_the_transport_does_not_load_the_client() -> None:
-    script = "import sys, laps_sdk.transport.base; sys.exit('laps_sdk.api' in sys.modules)"
+    script = "import sys, laps_sdk.quic.base; sys.exit('laps_sdk.client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import laps_sdk
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.testing import memory_relay
-from laps_sdk.transport.moqt import DRAFTS
 from testkit.moqt_server import soon
 
 pytestmark = pytest.mark.anyio

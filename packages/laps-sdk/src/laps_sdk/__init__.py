@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from laps_sdk.api.connecting import connect
-    from laps_sdk.api.core.backoff import Backoff
-    from laps_sdk.api.core.progress import Gap, GapCause
-    from laps_sdk.api.core.stamps import CAPTURE_TIMESTAMP
-    from laps_sdk.api.discovery import Namespaces, Tracks
-    from laps_sdk.api.errors import (
+    from laps_sdk.client.connecting import connect
+    from laps_sdk.client.core.backoff import Backoff
+    from laps_sdk.client.core.progress import Gap, GapCause
+    from laps_sdk.client.core.timestamps import CAPTURE_TIMESTAMP
+    from laps_sdk.client.discovery import Namespaces, Tracks
+    from laps_sdk.client.errors import (
         ConnectError,
         ConnectionLostError,
         DatagramTooLargeError,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         SessionClosedError,
         SubscriptionEndedError,
     )
-    from laps_sdk.api.fetching import Fetch
-    from laps_sdk.api.objects import (
+    from laps_sdk.client.fetch import Fetch
+    from laps_sdk.client.objects import (
         NamespaceAdded,
         NamespaceRemoved,
         Object,
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
         TrackRemoved,
         TrackStatus,
     )
-    from laps_sdk.api.publishing import PublishedTrack
-    from laps_sdk.api.reporting import Reporter
-    from laps_sdk.api.session import Session
-    from laps_sdk.api.subscribing import Subscription
-    from laps_sdk.api.writing import Group
+    from laps_sdk.client.publication import PublishedTrack
+    from laps_sdk.client.reporter import Reporter
+    from laps_sdk.client.session import Session
+    from laps_sdk.client.subscription import Subscription
+    from laps_sdk.client.writing import Group
     from laps_sdk.errors import TransportError
     from laps_sdk.uri import RelayAddress, parse_address
     from laps_wire.errors import LapsError
@@ -83,12 +83,12 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "laps_sdk.api.connecting": ("connect",),
-    "laps_sdk.api.core.backoff": ("Backoff",),
-    "laps_sdk.api.core.progress": ("Gap", "GapCause"),
-    "laps_sdk.api.core.stamps": ("CAPTURE_TIMESTAMP",),
-    "laps_sdk.api.discovery": ("Namespaces", "Tracks"),
-    "laps_sdk.api.errors": (
+    "laps_sdk.client.connecting": ("connect",),
+    "laps_sdk.client.core.backoff": ("Backoff",),
+    "laps_sdk.client.core.progress": ("Gap", "GapCause"),
+    "laps_sdk.client.core.timestamps": ("CAPTURE_TIMESTAMP",),
+    "laps_sdk.client.discovery": ("Namespaces", "Tracks"),
+    "laps_sdk.client.errors": (
         "ConnectError",
         "ConnectionLostError",
         "DatagramTooLargeError",
@@ -98,8 +98,8 @@ _HOMES: Final = {
         "SessionClosedError",
         "SubscriptionEndedError",
     ),
-    "laps_sdk.api.fetching": ("Fetch",),
-    "laps_sdk.api.objects": (
+    "laps_sdk.client.fetch": ("Fetch",),
+    "laps_sdk.client.objects": (
         "NamespaceAdded",
         "NamespaceRemoved",
         "Object",
@@ -107,11 +107,11 @@ _HOMES: Final = {
         "TrackRemoved",
         "TrackStatus",
     ),
-    "laps_sdk.api.publishing": ("PublishedTrack",),
-    "laps_sdk.api.reporting": ("Reporter",),
-    "laps_sdk.api.session": ("Session",),
-    "laps_sdk.api.subscribing": ("Subscription",),
-    "laps_sdk.api.writing": ("Group",),
+    "laps_sdk.client.publication": ("PublishedTrack",),
+    "laps_sdk.client.reporter": ("Reporter",),
+    "laps_sdk.client.session": ("Session",),
+    "laps_sdk.client.subscription": ("Subscription",),
+    "laps_sdk.client.writing": ("Group",),
     "laps_sdk.errors": ("TransportError",),
     "laps_sdk.uri": ("RelayAddress", "parse_address"),
     "laps_wire.errors": ("LapsError",),

@@ -10,7 +10,7 @@
         ├── ConnectError            no connection came about; says what was tried and why not
         └── ConnectionLostError     a connection ended; carries code, reason and who ended it
 
-The client API adds its own classes in :mod:`laps_sdk.api.errors`.
+The client API adds its own classes in :mod:`laps_sdk.client.errors`.
 """
 
 from __future__ import annotations

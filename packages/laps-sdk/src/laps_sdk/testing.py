@@ -19,12 +19,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from laps_sdk.api.connecting import connect
-from laps_sdk.transport.base import Connection, Endpoint, Handler
-from laps_sdk.transport.endpoint import open_endpoint
-from laps_sdk.transport.engine import EngineOptions
-from laps_sdk.transport.memory_network import MemoryNetwork
-from laps_sdk.transport.moqt import DRAFTS, MoqtPeer
+from laps_sdk.client.connecting import connect
+from laps_sdk.quic.base import Connection, Endpoint, Handler
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.memory.network import MemoryNetwork
+from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, RequestErrorCode
 from laps_wire.moqt.data import (
     MoqObject,
@@ -53,9 +53,9 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 if TYPE_CHECKING:
-    from laps_sdk.api.session import Session
-    from laps_sdk.transport.base import OutStream
-    from laps_sdk.transport.events import Closed, StopSending, StreamDropped
+    from laps_sdk.client.session import Session
+    from laps_sdk.quic.base import OutStream
+    from laps_sdk.quic.events import Closed, StopSending, StreamDropped
     from laps_wire.moqt.data.types import StreamKind
 
 __all__ = ["MemoryRelay", "memory_relay"]

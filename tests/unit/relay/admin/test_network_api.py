@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from laps_relay.admin.network_api import add_network
-from laps_sdk.transport.base import ConnectionStats
+from laps_sdk.quic.base import ConnectionStats
 from testkit.http import http_client
 from testkit.network_views import A, FakeNetwork
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from laps_relay.config.model import RelayConfig, default_state_dir
-from laps_sdk.transport.moqt import DRAFTS
+from laps_sdk.quic.moqt import DRAFTS
 
 EVERYWHERE = "::"
 

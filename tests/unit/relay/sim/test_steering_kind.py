@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.steering import Steering
+from laps_relay.network.steering.steering import Steering
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.mutants import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.core.network.interfaces import Answer
+from laps_relay.network.interfaces import Answer
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.clients import RETRY
 from laps_relay.sim.deed import Deed

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from laps_sdk.api.errors import RequestTimeoutError
 from laps_sdk.cli.ls import _tell
 from laps_sdk.cli.output import Voice
+from laps_sdk.client.errors import RequestTimeoutError
 from testkit.edge_thread import LIMIT, EdgeThread
 from testkit.laps_command import laps, laps_process, next_line
 

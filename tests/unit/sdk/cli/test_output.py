@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import typer
 
-from laps_sdk.api.errors import ConnectError, RequestTimeoutError
 from laps_sdk.cli import output
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, advice_for, one_line, printable
+from laps_sdk.client.errors import ConnectError, RequestTimeoutError
 from laps_wire.errors import EncodeError, LapsError, TextFormError
 
 

@@ -10,16 +10,9 @@ from pydantic import BaseModel, Field
 
 from laps_relay.admin.paging import Limit, Offset, paged
 from laps_relay.admin.views import Page
-from laps_relay.core.network.dial_slots import DialRow
-from laps_relay.core.network.views import (
-    AnnounceRow,
-    FibRow,
-    NodeRow,
-    PeerRow,
-    SetRow,
-    SubscribeRow,
-)
-from laps_sdk.transport.base import ConnectionStats
+from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
+from laps_relay.peering.dial_slots import DialRow
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text

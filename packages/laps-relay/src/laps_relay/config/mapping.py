@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from laps_relay.config.model import RelayConfig
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import CacheLimits
-from laps_relay.core.network.dialling import Contact
-from laps_relay.core.network.interfaces import NetworkSettings
-from laps_relay.core.plane.limits import PlaneLimits
-from laps_relay.core.reports import ReportLimits
-from laps_sdk.transport.admission import AdmissionLimits
-from laps_sdk.transport.base import ConnectionLimits, EgressLimits
+from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.peering.dialling import Contact
+from laps_sdk.edge.reports import ReportLimits
+from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.forwarding.interfaces import CacheLimits
+from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
 from laps_wire.names import Namespace
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16

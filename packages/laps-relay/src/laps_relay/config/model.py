@@ -13,8 +13,8 @@ from laps_relay.config.fields import LOOPBACK, FilePath, Numbers, Paths, Words, 
 from laps_relay.config.limits import Cache, Limits
 from laps_relay.config.network import Network
 from laps_relay.config.units import Duration, Size
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.tokens import parse_scope
-from laps_sdk.transport.moqt import DRAFTS
 from laps_wire.names import Namespace
 
 __all__ = [

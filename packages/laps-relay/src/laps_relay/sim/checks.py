@@ -22,9 +22,9 @@ import math
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from laps_relay.core.network.events import SetGone, SubscribeGone
-from laps_relay.core.network.interfaces import Answer
-from laps_relay.core.network.probing import MAX_PROBES
+from laps_relay.network.events import SetGone, SubscribeGone
+from laps_relay.network.interfaces import Answer
+from laps_relay.network.nodes.probing import MAX_PROBES
 from laps_relay.sim.borders import check_borders, told
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.deeds import Deeds

@@ -15,22 +15,22 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from laps_relay.core.authorization import Action, Decision
-from laps_relay.core.bridge.network import NetworkBridge
-from laps_relay.core.bridge.stub_parent import StubParent
-from laps_relay.core.bridge.stub_uplink import StubUplink, UplinkParent
-from laps_relay.core.bridge.virtual import VirtualClient
-from laps_relay.core.control.relay import EdgeRelay
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.network.guests import GuestWire
-from laps_relay.core.network.links import Guest, Link
-from laps_relay.core.network.peers import PeerUp
-from laps_relay.core.network.relay import NetworkRelay
-from laps_relay.core.plane.plane import Plane
-from laps_relay.core.timers import earliest
+from laps_relay.network.guests import GuestWire
+from laps_relay.network.relay import NetworkRelay
+from laps_relay.peering.links import Guest, Link
+from laps_relay.peering.peers import PeerUp
 from laps_relay.sim.ledger import BreakError, Object
 from laps_relay.sim.moqt_clients import MoqtClients
 from laps_relay.sim.tracks import HASHER
+from laps_relay.stub.stub_uplink import StubUplink, UplinkParent
+from laps_relay.stubs.stub_parent import StubParent
+from laps_relay.upstream.network import NetworkBridge
+from laps_relay.upstream.virtual import VirtualClient
+from laps_sdk.edge.authorization import Action, Decision
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.forwarding.plane import Plane
+from laps_sdk.timers import earliest
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeData

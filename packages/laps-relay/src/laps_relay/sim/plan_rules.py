@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
+from laps_relay.network.interfaces import ClassLimits, NodeLookup, Refusal
 from laps_relay.sim.rules import SimPolicy
 from laps_relay.sim.topology import Topology
 from laps_wire.names import FullTrackName

@@ -8,7 +8,7 @@
 
 A wire has one bandwidth in each direction, however many connections use it: their pipes have their
 turns one after the other. Inside a pipe it is as in the egress of a real connection
-(``laps_sdk.transport.egress``): control first; then the most urgent stream, and of equals the one
+(``laps_sdk.quic.egress``): control first; then the most urgent stream, and of equals the one
 that waits longest; datagrams have no urgency, and take turns with streams, byte for byte. Over the
 limit the least urgent stream that may be dropped is given up.
 """

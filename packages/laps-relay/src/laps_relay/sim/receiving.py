@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from laps_relay.core.network.interfaces import Answer
+from laps_relay.network.interfaces import Answer
 from laps_relay.sim.ledger import (
     FLIGHT,
     OBJECT,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from laps_relay.core.network.interfaces import ClassLimits, NodeLookup, Refusal
-from laps_relay.core.policy.facts import country_label
+from laps_relay.network.interfaces import ClassLimits, NodeLookup, Refusal
+from laps_relay.policy.facts import country_label
 from laps_relay.sim.tracks import HASHER
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -15,11 +15,11 @@ from typing import Annotated
 
 import typer
 
-from laps_sdk.api.publishing import PublishedTrack
-from laps_sdk.api.subscribing import Subscription
 from laps_sdk.cli.bench_report import Sample, Summary, draw, histogram, need_plotting
 from laps_sdk.cli.options import AsJson, Link, Quiet, dials
 from laps_sdk.cli.output import UsageFault, Voice, run
+from laps_sdk.client.publication import PublishedTrack
+from laps_sdk.client.subscription import Subscription
 from laps_wire.errors import LapsError
 from laps_wire.names import FullTrackName, Namespace
 

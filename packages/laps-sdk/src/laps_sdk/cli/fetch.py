@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from laps_sdk.api.core.names import track_path
-from laps_sdk.api.core.start import LocationLike
 from laps_sdk.cli.options import (
     AsJson,
     Count,
@@ -24,6 +22,8 @@ from laps_sdk.cli.options import (
 )
 from laps_sdk.cli.output import Voice, run
 from laps_sdk.cli.sub import Show
+from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.start import LocationLike
 from laps_wire.errors import LapsError
 
 __all__ = ["fetch"]

@@ -17,14 +17,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from laps_sdk.api.connecting import connect
-from laps_sdk.api.core.names import to_namespace, track_path
-from laps_sdk.api.core.start import LocationLike
-from laps_sdk.api.errors import RequestError
-from laps_sdk.api.session import Session
 from laps_sdk.cli.output import UsageFault, one_line
-from laps_sdk.transport.endpoint import Backend
-from laps_sdk.transport.moqt import DRAFTS
+from laps_sdk.client.connecting import connect
+from laps_sdk.client.core.names import to_namespace, track_path
+from laps_sdk.client.core.start import LocationLike
+from laps_sdk.client.errors import RequestError
+from laps_sdk.client.session import Session
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.uri import parse_address
 from laps_wire.errors import EncodeError
 from laps_wire.names import FullTrackName, Namespace

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from laps_sdk.api.errors import RequestRefusedError
 from laps_sdk.cli.options import AsJson, Link, Quiet, dials
 from laps_sdk.cli.output import Voice, run
+from laps_sdk.client.errors import RequestRefusedError
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["ping"]

@@ -10,8 +10,6 @@ from typing import Annotated
 
 import typer
 
-from laps_sdk.api.core.names import track_path
-from laps_sdk.api.publishing import PublishedTrack
 from laps_sdk.cli.options import (
     AsJson,
     Link,
@@ -24,6 +22,8 @@ from laps_sdk.cli.options import (
 )
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, run
 from laps_sdk.cli.stdin import Stdin, chunks, lines
+from laps_sdk.client.core.names import track_path
+from laps_sdk.client.publication import PublishedTrack
 
 __all__ = ["pub"]
 

@@ -10,12 +10,6 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from laps_sdk.api.core.names import track_path
-from laps_sdk.api.core.start import Start
-from laps_sdk.api.errors import RequestRefusedError
-from laps_sdk.api.fetching import Fetch
-from laps_sdk.api.session import Session
-from laps_sdk.api.subscribing import Subscription
 from laps_sdk.cli.options import (
     AsJson,
     Count,
@@ -33,6 +27,12 @@ from laps_sdk.cli.options import (
 )
 from laps_sdk.cli.output import NothingCameError, Voice, run
 from laps_sdk.cli.shown import record_of
+from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.start import Start
+from laps_sdk.client.errors import RequestRefusedError
+from laps_sdk.client.fetch import Fetch
+from laps_sdk.client.session import Session
+from laps_sdk.client.subscription import Subscription
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.names import FullTrackName
 

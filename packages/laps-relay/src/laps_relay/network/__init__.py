@@ -1,0 +1,1 @@
+"""The relay as a member of the network: nodes, floods, subscriptions, sets, steering, fetch."""

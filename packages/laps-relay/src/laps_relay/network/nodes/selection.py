@@ -1,0 +1,100 @@
+"""Which way to a node is best: one total order over candidates (laps-2, 5.1 and 8, load classes).
+
+::
+
+    least of   avoided transit relays, hops, cost, load, node id of the peer
+               |                       |     |     |     '- makes it total
+               |                       |     |     '- busy relays on the way
+               |                       |     '- sum of sRTT and the session's own, microseconds
+               |                       '- items of the path
+               '- OVERLOADED and DRAINING ones: chosen only if nothing else reaches the node
+
+A total order, never "shorter or faster": an OR flips on every update and floods for ever. Every
+part of the key is a sum over the way, so a longer way is never better than what it was made from.
+That is what makes a path vector settle, and settle at the same ways that a global search finds. A
+preference by the next hop alone would not: three relays, each of which avoids its own overloaded
+neighbour by way of the next relay, go round for ever.
+
+A relay's load counts where it is transit. To reach an overloaded relay itself there is no better
+way than to go there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from laps_relay.network.interfaces import Candidate, Order
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import LoadClass, NodePathItem
+
+__all__ = [
+    "LOAD_WEIGHTS",
+    "ORDERS",
+    "Criterion",
+    "avoided",
+    "burden",
+    "default_order",
+    "make_order",
+    "rank_of",
+]
+
+# At most 16 relays are on a way: a sum of one class never reaches the weight of the next one.
+LOAD_WEIGHTS: Final[Mapping[LoadClass, int]] = {
+    LoadClass.NORMAL: 0,
+    LoadClass.BUSY: 1,
+    LoadClass.OVERLOADED: 1 << 8,
+    LoadClass.DRAINING: 1 << 16,
+}
+"""What one transit relay of each class adds to ``Candidate.load``."""
+
+_AVOID_SHIFT: Final = 8
+
+Criterion: TypeAlias = "Callable[[Candidate], int]"
+"""One part of an order. Let it grow along a way, or the network may never settle."""
+
+
+def burden(relays: Iterable[NodeId], weights: Mapping[NodeId, int]) -> int:
+    """The load of all relays on a way together; those without a weight are not loaded."""
+    return sum(weights.get(relay, 0) for relay in relays)
+
+
+def avoided(candidate: Candidate) -> int:
+    """Whether relays are on the way that are chosen only if nothing else is there, and how many."""
+    return candidate.load >> _AVOID_SHIFT
+
+
+def default_order(candidate: Candidate) -> tuple[int, ...]:
+    """The order of laps-2, 5.1."""
+    return rank_of(candidate.info.path, candidate.link_srtt_us, candidate.load, candidate.peer)
+
+
+def rank_of(
+    path: tuple[NodePathItem, ...], link_srtt_us: int, load: int, peer: NodeId
+) -> tuple[int, ...]:
+    """The same for a way that is no candidate yet."""
+    cost = link_srtt_us
+    for item in path:
+        cost += item.srtt_us
+    return load >> _AVOID_SHIFT, len(path), cost, load, peer
+
+
+def make_order(*criteria: Criterion, avoid: bool = True) -> Order:
+    """An order by other criteria, the first one first; the peer's node id decides in the end.
+
+    ``avoid``: overloaded and draining transit relays still come last, whatever the criteria say.
+    ``make_order(lambda way: way.cost_us)`` does not look at hops.
+    """
+    parts: tuple[Criterion, ...] = (avoided, *criteria) if avoid else criteria
+
+    def order(candidate: Candidate) -> tuple[int, ...]:
+        return (*(part(candidate) for part in parts), candidate.peer)
+
+    return order
+
+
+ORDERS: Final[Mapping[str, Order]] = {
+    "hops": default_order,
+    "delay": make_order(lambda way: way.cost_us, lambda way: way.hops, lambda way: way.load),
+}
+"""What ``network.order`` may name; every relay of a network must have the same one."""

@@ -1,0 +1,186 @@
+"""Connections to other relays: which node is behind each, and which of them takes data.
+
+::
+
+    node A  --control + data--  session 3
+            --data------------  session 7     several: ECMP, one of them for each track
+            --data------------  session 8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from laps_relay.network.flood.mixing import mixed
+from laps_relay.network.interfaces import Dial
+from laps_relay.peering.early import EarlyData
+from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType
+from laps_wire.peering.session import Event
+
+__all__ = ["Guest", "Link", "Links"]
+
+NO_BASES: Final = Bases(0)
+_MIX: Final = 0x9E37_79B9_7F4A_7C15
+
+
+class Guest(Protocol):
+    """A peer that is no part of the network beyond this relay: a Stub, its parent, a C++ relay.
+
+    It takes everything that comes over its session in the place of the tables and the FIB.
+    """
+
+    def event(self, now: float, event: Event) -> None:
+        """Something of the peering session."""
+
+    def stream_data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a unidirectional stream; raises ``RemoteError`` for a peer's fault."""
+
+    def stream_reset(self, now: float, stream_id: int, code: int) -> None:
+        """The peer abandoned it."""
+
+    def datagram(self, now: float, data: bytes) -> None:
+        """A datagram; raises like :meth:`stream_data`."""
+
+    def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
+        """An outgoing stream was dropped, or stopped by the peer."""
+
+    def measured(self, now: float, srtt_us: int) -> None:
+        """What the transport measures on the connection."""
+
+    def closed(self, now: float) -> None:
+        """The session is over."""
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One connection."""
+
+    session: int
+    egress: PeerEgress
+    alpn: str
+    dial: Dial | None = None
+    node: NodeId | None = None
+    info: NodeInfo | None = None
+    control: bool = False
+    sends: bool = False
+    receives: bool = False
+    features: frozenset[int] = frozenset()
+    srtt_us: int = 0
+    loss: float = 0.0
+    congested: bool = False
+    """More is to be sent than the connection takes, as the transport sees it."""
+    guest: Guest | None = None
+    leaving: bool = False
+    """The peer drains: nothing new goes there."""
+    sync: Bases = NO_BASES
+    """Bases that must be sent again, whole."""
+    synced: bool = False
+    """Whether the peer was told everything once, or is about to be."""
+    synced_at: float = 0.0
+    """When."""
+    asked: Bases = NO_BASES
+    """Bases that it has asked for, until it is time."""
+    opened: float = 0.0
+    """When the connection was made, and when the session was, as soon as there is one."""
+    early: EarlyData | None = None
+    """Data that came before the handshake was over."""
+
+    @property
+    def contact(self) -> str:
+        """Where it was dialled; empty if it was not."""
+        return "" if self.dial is None else self.dial.contact
+
+    @property
+    def up(self) -> bool:
+        """Whether the handshake is over."""
+        return self.node is not None
+
+    @property
+    def relay_type(self) -> RelayType | None:
+        """What the peer is."""
+        return None if self.info is None else self.info.node.relay_type
+
+
+class Links:
+    """All connections."""
+
+    __slots__ = ("_by_node", "by_session", "disputed", "met")
+
+    def __init__(self) -> None:
+        self.by_session: dict[int, Link] = {}
+        self._by_node: dict[NodeId, list[Link]] = {}
+        self.met = 0
+        """Another number whenever somebody was met, or a connection is over."""
+        self.disputed: dict[NodeId, dict[NodeId, None]] = {}
+        """By node: peers that said of it what was not believed, because others say otherwise."""
+
+    def add(self, link: Link) -> None:
+        """A connection was made; who is there is not known yet."""
+        self.by_session[link.session] = link
+
+    def meet(self, link: Link, node: NodeId) -> None:
+        """The handshake said who is there."""
+        self.met += 1
+        link.node = node
+        of_node = self._by_node.setdefault(node, [])
+        if link not in of_node:
+            of_node.append(link)
+            of_node.sort(key=lambda each: each.session)
+
+    def remove(self, session: int) -> Link | None:
+        """A connection is over."""
+        self.met += 1
+        link = self.by_session.pop(session, None)
+        if link is not None and link.node is not None:
+            rest = [each for each in self._by_node.get(link.node, ()) if each is not link]
+            if rest:
+                self._by_node[link.node] = rest
+            else:
+                self._by_node.pop(link.node, None)
+        return link
+
+    def get(self, session: int) -> Link | None:
+        """The connection with this number."""
+        return self.by_session.get(session)
+
+    def of(self, node: NodeId) -> tuple[Link, ...]:
+        """All connections to a node, guests left out."""
+        return tuple([link for link in self._by_node.get(node, ()) if link.guest is None])
+
+    def control(self, node: NodeId) -> Link | None:
+        """The connection that carries control with a node."""
+        for link in self._by_node.get(node, ()):
+            if link.control and link.guest is None:
+                return link
+        return None
+
+    def controls(self) -> Iterator[Link]:
+        """All connections that carry control, guests left out."""
+        return (link for link in self.by_session.values() if link.control and link.guest is None)
+
+    def nodes(self) -> list[NodeId]:
+        """All peers, lowest first."""
+        return sorted([node for node in self._by_node if self.of(node)])
+
+    def srtt_us(self, node: NodeId) -> int:
+        """The least that was measured to a node; 0 if nothing was."""
+        return min((link.srtt_us for link in self.of(node) if link.srtt_us), default=0)
+
+    def forwards(self, node: NodeId) -> bool:
+        """Whether data can be sent to a node."""
+        return any(link.sends for link in self.of(node))
+
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
+        """The connection that carries a track's data to a node; one that is ``used``, if any is.
+
+        The choice among several is by rendezvous: one that comes or goes moves only its own share.
+        """
+        found = [link.session for link in self.of(node) if link.sends]
+        if len(found) <= 1:
+            return found[0] if found else None
+        found = [session for session in found if session in used] or found
+        return max(found, key=lambda session: (mixed(key ^ session * _MIX), session))

@@ -1,0 +1,218 @@
+"""From an address to a link: resolve, dial, agree on a draft, exchange SETUP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from laps_sdk.client.errors import ConnectError, ConnectionLostError
+from laps_sdk.client.link import Link, LinkOwner
+from laps_sdk.client.options import ConnectOptions
+from laps_sdk.client.trust import tls_for
+from laps_sdk.quic.base import Address, Connection, Endpoint, Handler
+from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.events import Event
+from laps_sdk.uri import RelayAddress
+from laps_wire.moqt.codepoints import SessionCode
+from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Token
+from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
+from laps_wire.moqt.versions import Draft
+
+__all__ = ["IMPLEMENTATION", "Line", "dial"]
+
+IMPLEMENTATION = "laps-sdk"
+"""What SETUP says about our software."""
+
+
+_HEAD_START: Final = 0.25
+"""Seconds until the next address of a name is tried as well."""
+
+
+class Line:
+    """A link and the socket under it: closed together."""
+
+    __slots__ = ("endpoint", "link")
+
+    def __init__(self, link: Link, endpoint: Endpoint) -> None:
+        self.link = link
+        self.endpoint = endpoint
+
+    async def close(self, code: int = 0, reason: str = "") -> None:
+        """End the session, then the socket."""
+        self.link.close(code, reason)
+        await self.endpoint.close(code, reason)
+
+
+class _Deaf:
+    """The handler of a connection whose protocol we do not speak."""
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """It is being closed."""
+
+
+async def dial(address: RelayAddress, options: ConnectOptions, owner: LinkOwner) -> Line:
+    """A link whose SETUP is done; ``ConnectError`` says what was tried."""
+    faults: list[str] = []
+    # Here, and not when the connection stands: what a token's giver raises is the caller's.
+    setup = _setup(address, options)
+    try:
+        async with asyncio.timeout(options.timeout):
+            targets = await _resolve(address, options)
+            return await _race(targets, address, options, setup, owner, faults)
+    except TimeoutError:
+        faults.append(f"no answer in {options.timeout:g} s")
+    raise ConnectError(f"{address}: {'; '.join(faults)}")
+
+
+async def _race(
+    targets: list[Address],
+    address: RelayAddress,
+    options: ConnectOptions,
+    setup: SetupOptions,
+    owner: LinkOwner,
+    faults: list[str],
+) -> Line:
+    """The first address that answers; each gets a head start before the next (RFC 8305).
+
+    A name often has an IPv6 address behind which nobody listens, and UDP does not say so.
+    """
+    waiting = list(reversed(targets))
+    tasks: set[asyncio.Task[Line]] = set()
+    code: int | None = None
+    try:
+        while waiting or tasks:
+            if waiting:
+                dialling = _dial_one(waiting.pop(), address, options, setup, owner)
+                tasks.add(asyncio.create_task(dialling))
+            done, tasks = await asyncio.wait(
+                tasks,
+                timeout=_HEAD_START if waiting else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                error = task.exception()
+                if error is None:
+                    tasks |= done - {task}
+                    return task.result()
+                if not isinstance(error, ConnectError | ConnectionLostError):
+                    raise error
+                faults.append(str(error))
+                if isinstance(error, ConnectionLostError) and error.by_peer:
+                    code = error.code
+    finally:
+        for task in tasks:
+            task.cancel()
+        for line in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(line, Line):  # it was second
+                await line.close()
+    raise ConnectError(f"{address}: {'; '.join(faults)}", code=code)
+
+
+async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Address]:
+    """Every address of a host, in the order of the system."""
+    if options.network is not None or _is_literal(address.host):
+        return [(address.host, address.port)]
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        raise ConnectError(f"{address}: the host has no address: {error}") from error
+    targets = dict.fromkeys((str(info[4][0]), address.port) for info in found)
+    return list(targets)
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _dial_one(
+    target: Address,
+    address: RelayAddress,
+    options: ConnectOptions,
+    setup: SetupOptions,
+    owner: LinkOwner,
+) -> Line:
+    try:
+        endpoint = await open_endpoint(
+            host="::" if ":" in target[0] else "0.0.0.0",  # noqa: S104 - a client's own port
+            port=0,
+            backend="memory" if options.network is not None else options.transport,
+            options=EngineOptions(tls=tls_for(address, options), limits=options.limits),
+            egress=options.egress,
+            network=options.network,
+        )
+    except OSError as error:
+        raise ConnectError(f"no socket: {error}") from error
+    try:
+        link = await _handshake(endpoint, target, address, options, setup, owner)
+        await link.ready()
+    except BaseException:
+        await endpoint.close()
+        raise
+    return Line(link, endpoint)
+
+
+async def _handshake(
+    endpoint: Endpoint,
+    target: Address,
+    address: RelayAddress,
+    options: ConnectOptions,
+    setup: SetupOptions,
+    owner: LinkOwner,
+) -> Link:
+    links: list[Link] = []
+
+    def connected(connection: Connection) -> Handler:
+        draft = Draft.from_alpn(connection.alpn)
+        if draft is None or connection.alpn not in options.drafts:
+            words = f"the relay chose {connection.alpn!r}, offered were {options.drafts}"
+            connection.close(SessionCode.VERSION_NEGOTIATION_FAILED, words)
+            return _Deaf()
+        link = Link(
+            connection,
+            address,
+            owner,
+            draft=draft,
+            options=setup,
+            extensions=TOP_N_EXTENSIONS,
+        )
+        links.append(link)
+        return link.peer
+
+    await endpoint.connect(
+        target,
+        handler=connected,
+        alpn=options.drafts,
+        # Without a name the transport asks for none: addresses are no names (RFC 6066, 3).
+        server_name=None if _is_literal(address.host) else address.host,
+        webtransport_path=address.path if address.webtransport else None,
+        timeout=options.timeout,
+    )
+    if not links:
+        offered = ", ".join(options.drafts)
+        raise ConnectError(f"{address}: the relay speaks none of the drafts offered: {offered}")
+    return links[0]
+
+
+def _setup(address: RelayAddress, options: ConnectOptions) -> SetupOptions:
+    token = options.token_value()
+    native = not address.webtransport
+    return SetupOptions(
+        # Over WebTransport HTTP says both (moq-transport-16, 9.3.1).
+        path=address.path or None if native else None,
+        authority=address.authority if native else None,
+        authorization_tokens=(
+            () if token is None else (Token.use_value(options.token_type, token),)
+        ),
+        moqt_implementation=IMPLEMENTATION,
+        unknown=() if options.top_n is None else top_n_options(options.top_n),
+    )

@@ -1,0 +1,231 @@
+"""Objects of the past: one FETCH and its stream.
+
+A fetch is over when its answer has come and its stream has ended; the two come in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from laps_sdk.client.core.window import WindowLimits
+from laps_sdk.client.errors import ConnectionLostError, RequestError
+from laps_sdk.client.inbox import Inbox
+from laps_sdk.client.incoming import InStream
+from laps_sdk.client.iteration import Taking
+from laps_sdk.client.link import Link
+from laps_sdk.client.objects import Object
+from laps_sdk.client.reading import open_extensions, to_object
+from laps_sdk.client.requests import Request
+from laps_wire.errors import LapsError, RemoteError
+from laps_wire.moqt.codepoints import GroupOrder, ObjectStatus
+from laps_wire.moqt.data import MoqObject, RangeEnd
+from laps_wire.moqt.messages import FetchOk
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import Event, Terminated
+from laps_wire.moqt.structures import FetchTarget, Location, StandaloneFetch
+from laps_wire.names import FullTrackName
+
+if TYPE_CHECKING:
+    from laps_sdk.client.reconnect import Hub
+
+__all__ = ["Fetch", "FetchRun"]
+
+
+class FetchRun:
+    """One FETCH on one link: a ``Sink``.
+
+    ``take`` gets the objects, ``over`` the end: None, or why not all came.
+    """
+
+    __slots__ = ("_absent", "_done", "_over", "_request", "_take", "_what", "link", "order")
+
+    def __init__(
+        self,
+        link: Link,
+        what: str,
+        *,
+        take: Callable[[MoqObject, float], None],
+        over: Callable[[Exception | None], None],
+        absent: Callable[[RangeEnd], None] | None = None,
+        order: GroupOrder = GroupOrder.ASCENDING,
+    ) -> None:
+        self.link = link
+        self._what = what
+        self._take = take
+        self._over = over
+        self._absent = absent
+        self.order = order
+        self._request: Request | None = None
+        self._done = False
+
+    async def start(self, target: FetchTarget, parameters: Parameters, seconds: float) -> FetchOk:
+        """Ask, and wait for the answer; objects may come before it."""
+        link = self.link
+        request = self._request = await link.ask(
+            self._what, lambda session: session.fetch(target, parameters), self._heard
+        )
+        link.incoming.expect_fetch(request.id, self)
+        try:
+            answer = await request.answered(seconds)
+        except BaseException:
+            self._done = True
+            link.incoming.forget_fetch(request.id, self)
+            raise
+        if self._done:
+            link.forget(request.id)  # its stream has ended before the answer came
+        if not isinstance(answer, FetchOk):
+            raise RequestError(f"{self._what}: the relay answered {type(answer).__name__}")
+        return answer
+
+    def cancel(self) -> None:
+        """Nothing more is wanted. Does nothing if it is over."""
+        if self._request is not None and not self._done:
+            self._done = True
+            self.link.incoming.forget_fetch(self._request.id, self)
+            self._request.give_up()
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, Terminated):
+            self._end(self.link.error)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._done:
+            self._done = True
+            self._over(error)
+
+    # Sink
+
+    def stream_opened(self, stream: InStream) -> None:
+        """See ``Sink``."""
+
+    def arrived(self, stream: InStream | None, item: MoqObject, received_at: float) -> None:  # noqa: ARG002 - the interface
+        """See ``Sink``."""
+        if not self._done:
+            self._take(item, received_at)
+
+    def absent(self, item: RangeEnd) -> None:
+        """See ``Sink``."""
+        if self._absent is not None:
+            self._absent(item)
+
+    def stream_closed(self, stream: InStream, code: int | None) -> None:  # noqa: ARG002 - the interface
+        """See ``Sink``."""
+        link = self.link
+        if self._request is not None:
+            link.incoming.forget_fetch(self._request.id, self)
+            if self._request.has_answer:
+                link.forget(self._request.id)
+            if link.error is None:
+                link.peer.session.fetch_ended(self._request.id)
+                link.peer.settle()
+        if code is None:
+            self._end(None)
+        else:
+            self._end(RequestError(f"{self._what}: the relay reset its stream with {code:#x}"))
+
+    def malformed(self, error: RemoteError) -> None:
+        """See ``Sink``."""
+        fault = RequestError(f"{self._what}: {error}")
+        if not self._done:
+            self.cancel()
+            self._over(fault)
+
+
+class Fetch(Taking[Object]):
+    """The objects of a range, in order; made by :meth:`laps_sdk.Session.fetch`.
+
+    ``async for obj in session.fetch(...)``, or ``async with`` to be able to leave early. If the
+    connection is lost in between, the rest is asked for on the next one.
+    """
+
+    __slots__ = (
+        "_end",
+        "_hub",
+        "_next",
+        "_parameters",
+        "_run",
+        "_track",
+        "answer",
+    )
+
+    def __init__(
+        self,
+        hub: Hub,
+        track: FullTrackName,
+        start: Location,
+        end: Location,
+        *,
+        parameters: Parameters,
+        limits: WindowLimits,
+    ) -> None:
+        super().__init__(Inbox(limits, self._resume))
+        self._hub = hub
+        self._track = track
+        self._next = start
+        self._end = end
+        self._parameters = parameters
+        self._run: FetchRun | None = None
+        self.answer: FetchOk | None = None
+        """What the relay said about the range, once it has."""
+
+    def _finish(self) -> None:
+        self._inbox.end()
+        if self._run is not None:
+            self._run.cancel()
+
+    async def _begin(self) -> None:
+        await self._ask(await self._hub.soon())
+
+    async def _ask(self, link: Link) -> None:
+        """Ask for what has not come yet."""
+        order = self._parameters.group_order or GroupOrder.ASCENDING
+        self._run = FetchRun(
+            link, f"FETCH {self._track}", take=self._arrived, over=self._over, order=order
+        )
+        target = StandaloneFetch(self._track, self._next, self._end)
+        self.answer = await self._run.start(target, self._parameters, self._hub.options.timeout)
+        if self._inbox.over:
+            self._run.cancel()  # it was closed in the meantime
+
+    async def _again(self) -> None:
+        try:
+            await self._ask(await self._hub.current())
+        except LapsError as error:
+            self._inbox.end(error)
+
+    def _arrived(self, item: MoqObject, received_at: float) -> None:
+        run = self._run
+        if run is None:
+            return
+        try:
+            opened = open_extensions(item, run.link.draft)
+        except RemoteError as error:
+            run.malformed(error)
+            return
+        self._next = Location(item.header.group_id, item.header.object_id + 1)
+        if item.header.status is ObjectStatus.NORMAL:
+            if not self._inbox.put(to_object(item, opened, received_at), len(item.payload)):
+                # The transport could not hold the relay back. A range with a hole is no range.
+                run.cancel()
+                words = f"FETCH {self._track}: {item.header.location} came and was not taken"
+                self._inbox.end(
+                    RequestError(f"{words} fast enough: read faster, or raise max_objects")
+                )
+            elif self._inbox.window.paused:
+                run.link.incoming.pause(run)
+
+    def _resume(self) -> None:
+        if self._run is not None:
+            self._run.link.incoming.resume(self._run)
+
+    def _over(self, error: Exception | None) -> None:
+        ascending = self._parameters.group_order is not GroupOrder.DESCENDING
+        lost = isinstance(error, ConnectionLostError)
+        if lost and ascending and self._end.object and self._next >= self._end:
+            self._inbox.end()  # all has come but the end of the stream
+        elif lost and ascending and self._hub.options.reconnect and self._hub.error is None:
+            self._hub.spawn(asyncio.get_running_loop().create_task(self._again()))
+        else:
+            self._inbox.end(error)

@@ -1,0 +1,346 @@
+"""One connection to a relay: a MoQT session, its requests and its data.
+
+::
+
+    MoqtPeer --session events--> Link --by request id--> Request -> its owner
+             --data------------> Incoming --by alias---> Sink
+             --writable--------> whoever waits to write
+
+A link lives as long as its connection. What outlives it (tracks, subscriptions) is attached to the
+next one by :mod:`laps_sdk.client.session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from laps_sdk.client.errors import SessionClosedError
+from laps_sdk.client.incoming import Incoming
+from laps_sdk.client.requests import Request
+from laps_sdk.quic.base import Connection, OutStream
+from laps_sdk.quic.events import Closed, StopSending, StreamDropped
+from laps_sdk.quic.moqt import MoqtPeer
+from laps_sdk.uri import RelayAddress
+from laps_wire.errors import StateError
+from laps_wire.moqt.data.types import StreamKind
+from laps_wire.moqt.messages import Goaway, Publish
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import (
+    Event,
+    GoawayReceived,
+    PeerBlocked,
+    RequestReceived,
+    RequestRefused,
+    RequestsAllowed,
+    RequestsBlockedError,
+    Session,
+    SetupReceived,
+    Terminated,
+)
+from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
+from laps_wire.moqt.versions import Draft
+
+__all__ = ["Link", "LinkOwner", "Offer", "StreamOwner"]
+
+
+class LinkOwner(Protocol):
+    """Who gets what belongs to no request of ours."""
+
+    def request_received(self, link: Link, event: RequestReceived) -> None:
+        """The relay asks for something."""
+
+    def link_leaving(self, link: Link) -> None:
+        """The relay sent GOAWAY; it is in ``link.goaway``."""
+
+    def link_closed(self, link: Link) -> None:
+        """The connection is over; why is in ``link.error``."""
+
+
+class StreamOwner(Protocol):
+    """Who writes on an outgoing data stream."""
+
+    def stream_gone(self, stream: OutStream, *, stopped: bool) -> None:
+        """The stream is over: the peer wants no more of it, or the egress dropped it."""
+
+
+class Link:
+    """A MoQT session on a connection: a ``MoqtApplication``."""
+
+    __slots__ = (
+        "_allowed",
+        "_out",
+        "_owner",
+        "_requests",
+        "_setup",
+        "_writers",
+        "address",
+        "error",
+        "goaway",
+        "incoming",
+        "peer",
+        "setup",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        address: RelayAddress,
+        owner: LinkOwner,
+        *,
+        draft: Draft,
+        options: SetupOptions,
+        extensions: frozenset[int] = frozenset(),
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.address = address
+        self._owner = owner
+        self.error: SessionClosedError | None = None
+        """Why it is over, once it is."""
+        self.goaway: Goaway | None = None
+        self.setup = NO_OPTIONS
+        """What the relay said about itself."""
+        self._setup: asyncio.Future[None] = loop.create_future()
+        self._allowed = asyncio.Event()
+        self._requests: dict[int, Request] = {}
+        self._writers: list[asyncio.Future[None]] = []
+        self._out: dict[OutStream, StreamOwner] = {}
+        self.peer = MoqtPeer(connection, self, draft=draft, options=options, extensions=extensions)
+        self.incoming = Incoming(self.peer)
+
+    # Getters
+
+    @property
+    def draft(self) -> Draft:
+        """The draft that is spoken."""
+        return self.peer.session.draft
+
+    @property
+    def connection(self) -> Connection:
+        """What carries it."""
+        return self.peer.connection
+
+    @property
+    def usable(self) -> bool:
+        """Whether new requests can be made."""
+        return self.error is None and self.goaway is None and self.peer.session.established
+
+    # Asking
+
+    async def ready(self) -> None:
+        """Wait for the relay's SETUP."""
+        await asyncio.shield(self._setup)
+
+    async def ask(
+        self,
+        what: str,
+        command: Callable[[Session], int],
+        listener: Callable[[Event], None],
+    ) -> Request:
+        """Make a request, as soon as the relay allows another one (draft 16 counts them)."""
+        request_id = await self._when_allowed(command)
+        request = self._requests[request_id] = Request(self, request_id, what, listener)
+        self.peer.settle()
+        return request
+
+    async def update(self, request_id: int, parameters: Parameters) -> None:
+        """Change a request; what becomes of it is told to the listener of the request."""
+        await self._when_allowed(lambda session: session.update(request_id, parameters))
+        self.peer.settle()
+
+    async def _when_allowed(self, command: Callable[[Session], int]) -> int:
+        while True:
+            if self.error is not None:
+                raise self.error
+            self._allowed.clear()
+            try:
+                return command(self.peer.session)
+            except RequestsBlockedError:
+                self.peer.settle()
+                await self._allowed.wait()
+
+    def adopt(self, request_id: int, what: str, listener: Callable[[Event], None]) -> Request:
+        """Hear what happens to a request that the relay made."""
+        request = self._requests[request_id] = Request(self, request_id, what, listener)
+        return request
+
+    def request(self, request_id: int) -> Request | None:
+        """A request that somebody listens to."""
+        return self._requests.get(request_id)
+
+    def forget(self, request_id: int) -> None:
+        """Hear no more about a request."""
+        self._requests.pop(request_id, None)
+
+    # Writing
+
+    async def until_writable(self) -> None:
+        """Wait until the connection is not congested; raises why it is over."""
+        while True:
+            if self.error is not None:
+                raise self.error
+            if not self.connection.congested:
+                return
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._writers.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._writers:
+                    self._writers.remove(waiter)
+
+    def open_stream(
+        self, owner: StreamOwner, *, priority: int, drop_code: int, deadline: float | None
+    ) -> OutStream:
+        """A data stream to write on.
+
+        Writers wait while the connection is congested, so it is dropped for its deadline only, and
+        not for want of room.
+        """
+        stream = self.connection.open_unidirectional(
+            priority=priority,
+            droppable=True,
+            drop_code=drop_code,
+            deadline=deadline,
+        )
+        self._out[stream] = owner
+        return stream
+
+    def stream_finished(self, stream: OutStream) -> None:
+        """Its writer has ended it."""
+        self._out.pop(stream, None)
+
+    def close(self, code: int = 0, reason: str = "") -> None:
+        """End the session."""
+        self.peer.session.close(code, reason)
+        self.peer.settle()
+
+    # MoqtApplication
+
+    def session_event(self, peer: MoqtPeer, event: Event) -> None:  # noqa: ARG002 - the interface
+        """Pass on what the session tells."""
+        match event:
+            case SetupReceived():
+                self.setup = event.options
+                if not self._setup.done():
+                    self._setup.set_result(None)
+                self._allowed.set()
+            case GoawayReceived():
+                self.goaway = event.message
+                self._owner.link_leaving(self)
+            case RequestReceived():
+                self._owner.request_received(self, event)
+            case RequestsAllowed():
+                self._allowed.set()
+            case Terminated():
+                self._end(event)
+            case PeerBlocked() | RequestRefused():
+                pass
+            case _:
+                request = self._requests.get(getattr(event, "request_id", -1))
+                if request is not None:
+                    request.handle(event)
+
+    def stream_opened(
+        self,
+        peer: MoqtPeer,  # noqa: ARG002 - the interface
+        stream_id: int,
+        kind: StreamKind,
+        data: bytes,
+        fin: bool,
+    ) -> None:
+        """See ``Incoming``, as all of these."""
+        self.incoming.stream_opened(stream_id, kind, data, fin)
+
+    def stream_data(self, peer: MoqtPeer, stream_id: int, data: bytes, fin: bool) -> None:  # noqa: ARG002 - the interface
+        """More of a stream."""
+        self.incoming.stream_data(stream_id, data, fin)
+
+    def stream_reset(self, peer: MoqtPeer, stream_id: int, code: int) -> None:  # noqa: ARG002 - the interface
+        """A stream was abandoned."""
+        self.incoming.stream_reset(stream_id, code)
+
+    def datagram(self, peer: MoqtPeer, data: bytes) -> None:  # noqa: ARG002 - the interface
+        """A datagram arrived."""
+        self.incoming.datagram(data)
+
+    def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:  # noqa: ARG002 - the interface
+        """The relay wants no more of a stream of ours."""
+        for stream in self._out:
+            if stream is event.stream or stream.stream_id == event.stream_id:
+                self._gone(stream, stopped=True)
+                return
+
+    def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:  # noqa: ARG002 - the interface
+        """The egress gave a stream up."""
+        if isinstance(event.stream, OutStream):
+            self._gone(event.stream, stopped=False)
+
+    def _gone(self, stream: OutStream, *, stopped: bool) -> None:
+        owner = self._out.pop(stream, None)
+        if owner is not None:
+            owner.stream_gone(stream, stopped=stopped)
+
+    def writable(self, peer: MoqtPeer) -> None:  # noqa: ARG002 - the interface
+        """The connection is not congested any more."""
+        self._wake_writers()
+
+    def _wake_writers(self) -> None:
+        writers, self._writers = self._writers, []
+        for waiter in writers:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
+        """The connection is over."""
+        self._owner.link_closed(self)
+
+    def _end(self, event: Terminated) -> None:
+        error = self.error = SessionClosedError.of(event.code, event.reason, by_peer=event.by_peer)
+        if not self._setup.done():
+            self._setup.set_exception(error)
+            self._setup.exception()
+        self._allowed.set()
+        self._wake_writers()
+        for request in list(self._requests.values()):
+            request.lost(error, event)
+        self._requests.clear()
+        self._out.clear()
+
+
+class Offer:
+    """A PUBLISH of the relay that was taken without its objects.
+
+    A session cannot SUBSCRIBE to a track that it has by PUBLISH, so a subscription wakes the offer
+    with an update, and lets it sleep again when it is over.
+    """
+
+    __slots__ = ("link", "message", "request_id", "user")
+
+    def __init__(self, link: Link, request_id: int, message: Publish) -> None:
+        self.link = link
+        self.request_id = request_id
+        self.message = message
+        self.user: Callable[[Event], None] | None = None
+        """What the subscription that woke it wants to hear."""
+
+    def end(self) -> None:
+        """Nobody wants to hear of the track any more."""
+        link = self.link
+        link.forget(self.request_id)
+        session = link.peer.session
+        if link.error is None and session.request_kind(self.request_id) is not None:
+            session.cancel(self.request_id)
+            link.peer.settle()
+
+    def sleep(self) -> None:
+        """Objects are not wanted any more; the track still is."""
+        self.user = None
+        link = self.link
+        session = link.peer.session
+        if link.error is None and session.request_kind(self.request_id) is not None:
+            with contextlib.suppress(StateError):  # blocked, or failing: nothing is lost by it
+                session.update(self.request_id, Parameters(forward=False))
+            link.peer.settle()

@@ -1,0 +1,85 @@
+"""How a session is made: everything that ``connect`` can be told, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from laps_sdk.client.core.backoff import Backoff
+from laps_sdk.quic.base import ConnectionLimits, EgressLimits
+from laps_sdk.quic.endpoint import Backend
+from laps_sdk.quic.moqt import DRAFTS
+from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
+from laps_sdk.tokens.envelope import from_text
+from laps_wire.errors import EncodeError
+
+if TYPE_CHECKING:
+    from laps_sdk.quic.memory.network import MemoryNetwork
+
+__all__ = ["CLIENT_EGRESS", "ConnectOptions", "TokenLike", "parse_pin"]
+
+TokenLike: TypeAlias = "str | bytes | Callable[[], str | bytes] | None"
+"""A token (bytes, or text as ``laps token mint`` prints it), or what gives a fresh one for each
+connection."""
+
+
+CLIENT_EGRESS: Final = EgressLimits(max_bytes=1 << 30)
+"""A client's writers wait for room: what they hold is the high mark and an object each, so nothing
+that one of them has handed over is dropped for want of room."""
+
+
+def parse_pin(text: str) -> bytes:
+    """The SHA-256 of a certificate from its hex digits, with or without colons."""
+    digits = text.replace(":", "").strip()
+    try:
+        pin = bytes.fromhex(digits)
+    except ValueError:
+        pin = b""
+    if len(pin) != 32:
+        raise EncodeError(
+            f"pin {text!r}: wants the 64 hex digits that 'laps-relay dev-cert' prints"
+        )
+    return pin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """What :func:`laps_sdk.connect` was told."""
+
+    ca_file: str | None = None
+    pin: str | None = None
+    insecure: bool = False
+    token: TokenLike = None
+    token_type: int = TOKEN_TYPE_CAT
+    transport: Backend = "aioquic"
+    drafts: tuple[str, ...] = DRAFTS
+    reconnect: bool = True
+    timeout: float = 10.0
+    backoff: Backoff = field(default_factory=Backoff)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    egress: EgressLimits = CLIENT_EGRESS
+    drain_timeout: float = 5.0
+    top_n: int | None = None
+    network: MemoryNetwork | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [draft for draft in self.drafts if draft not in DRAFTS]
+        if unknown or not self.drafts:
+            spoken = ", ".join(DRAFTS)
+            raise EncodeError(f"drafts {self.drafts!r}: wants one or more of {spoken}")
+        if self.insecure and (self.ca_file or self.pin):
+            raise EncodeError("insecure takes any certificate: leave ca_file and pin out")
+        if self.timeout <= 0:
+            raise EncodeError(f"timeout {self.timeout}: wants seconds above 0")
+        if self.pin is not None:
+            parse_pin(self.pin)
+        if self.top_n is not None and self.top_n < 1:
+            raise EncodeError(f"top_n {self.top_n}: wants 1 or more tracks")
+
+    def token_value(self) -> bytes | None:
+        """The token to present now, as bytes; a CAT as text is its base64url form."""
+        token = self.token() if callable(self.token) else self.token
+        if not isinstance(token, str):
+            return token
+        return from_text(token) if self.token_type == TOKEN_TYPE_CAT else token.encode()

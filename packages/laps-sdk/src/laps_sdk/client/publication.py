@@ -1,0 +1,430 @@
+"""A track that this session publishes.
+
+::
+
+    PUBLISH           we offer the track; the relay takes it             (announce=False)
+    PUBLISH_NAMESPACE we announce its namespace; the relay subscribes    (announce=True)
+
+Either way there is at most one receiver: the relay, which serves everybody else. While there is
+none, or it does not want objects now (forward state 0), objects are numbered and not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from laps_sdk.client.core.delivery import Delivery
+from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.numbering import Numbering
+from laps_sdk.client.core.timestamps import encode_object_extensions
+from laps_sdk.client.errors import ConnectionLostError, DatagramTooLargeError
+from laps_sdk.client.link import Link
+from laps_sdk.client.requests import Request
+from laps_sdk.client.writing import Group
+from laps_wire.errors import StateError
+from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, RequestErrorCode
+from laps_wire.moqt.data import ObjectDatagram, encode_datagram
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.messages import Subscribe, TrackStatus
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import (
+    Event,
+    RequestAccepted,
+    RequestCancelled,
+    RequestReceived,
+    UpdateReceived,
+)
+from laps_wire.moqt.structures import Location
+from laps_wire.names import FullTrackName
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from laps_sdk.client.reconnect import Hub
+
+__all__ = ["PublishedTrack", "Receiver"]
+
+
+class Receiver:
+    """Who gets the objects: a request on a link."""
+
+    __slots__ = ("alias", "delivery", "link", "request", "streams")
+
+    def __init__(self, link: Link, request: Request, alias: int, delivery: Delivery) -> None:
+        self.link = link
+        self.request = request
+        self.alias = alias
+        self.delivery = delivery
+        self.streams = 0
+        """Streams opened for it; PUBLISH_DONE says how many."""
+
+
+class PublishedTrack:
+    """A track to write to; made by :meth:`laps_sdk.Session.publish`."""
+
+    __slots__ = (
+        "_alias",
+        "_announce",
+        "_attached",
+        "_current",
+        "_ended",
+        "_error",
+        "_forward",
+        "_hub",
+        "_news",
+        "_numbering",
+        "_on_end",
+        "_properties",
+        "_timestamps",
+        "bytes",
+        "name",
+        "objects",
+        "priority",
+        "receiver",
+        "unsent",
+    )
+
+    def __init__(
+        self,
+        hub: Hub,
+        name: FullTrackName,
+        *,
+        alias: int,
+        announce: bool,
+        priority: int,
+        forward: bool,
+        timestamps: bool,
+        numbering: Numbering,
+        properties: KeyValues,
+        ended: Callable[[PublishedTrack], None],
+    ) -> None:
+        self._hub = hub
+        self.name = name
+        self._alias = alias
+        self._announce = announce
+        self._forward = forward
+        self._timestamps = timestamps
+        self._numbering = numbering
+        self._properties = properties
+        self._on_end = ended
+        self.priority = priority
+        self.receiver: Receiver | None = None
+        """Internal: where objects go."""
+        self.objects = 0
+        """Objects sent."""
+        self.bytes = 0
+        """Bytes of payload sent."""
+        self.unsent = 0
+        """Objects that were numbered and not sent, for nobody wanted them or they were too old."""
+        self._current: Group | None = None
+        self._news = asyncio.Event()
+        self._attached = False
+        self._ended = False
+        self._error: Exception | None = None
+
+    def __repr__(self) -> str:
+        return f"<PublishedTrack {track_path(self.name)}>"
+
+    @property
+    def largest(self) -> Location | None:
+        """The largest location that was written."""
+        return self._numbering.largest
+
+    @property
+    def announced(self) -> bool:
+        """Whether the relay hears of its namespace only."""
+        return self._announce
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the relay wants objects now."""
+        receiver = self.receiver
+        return receiver is not None and receiver.delivery.forward
+
+    async def subscribed(self) -> None:
+        """Wait until the relay wants objects."""
+        while not self.wanted:
+            self._check()
+            self._news.clear()
+            await self._news.wait()
+
+    # Writing
+
+    async def write(
+        self,
+        payload: bytes,
+        *,
+        group: int | None = None,
+        new_group: bool = False,
+        end_of_group: bool = False,
+        priority: int | None = None,
+        extensions: Iterable[tuple[int, int | bytes]] = (),
+        ttl: float | None = None,
+        datagram: bool = False,
+    ) -> Location:
+        """Send an object: the next one of the open group, or the first of a new one.
+
+        ``new_group`` begins a group, ``group`` names it, ``end_of_group`` ends it behind this
+        object. ``ttl`` is how many seconds the object is worth sending. Waits while the connection
+        is congested or being restored. A write that is cancelled sends the object whole or not.
+        """
+        late = not (self.has_room() or await self.until_room(ttl))
+        open_ = self._current
+        if open_ is not None and (open_.closed or new_group or group not in (None, open_.group)):
+            open_.end_now()
+            open_ = None
+        if open_ is None:
+            number = self._numbering.begin(group)
+            open_ = self._current = Group(self, number, priority=priority)
+        if late:
+            location = open_.skip()
+        elif datagram:
+            location = self._write_datagram(open_, payload, priority, extensions, ttl, end_of_group)
+        else:
+            location = open_.write_now(payload, extensions=extensions, ttl=ttl, fin=end_of_group)
+        if end_of_group:
+            open_.end_now()
+            self._current = None
+        return location
+
+    def group(self, group: int | None = None, *, priority: int | None = None) -> Group:
+        """Begin a group to write by itself; several may be open at a time."""
+        self._check()
+        return Group(self, self._numbering.begin(group), priority=priority)
+
+    def subgroup(
+        self,
+        group: int,
+        subgroup: int,
+        *,
+        priority: int | None = None,
+        end_of_group: bool = False,
+    ) -> Group:
+        """One of several subgroups of a group, each with a stream and a priority of its own.
+
+        Objects are numbered in the order in which they are written, whatever their subgroup.
+        """
+        self._check()
+        if not self._numbering.knows(group):
+            self._numbering.begin(group)
+        return Group(self, group, subgroup=subgroup, priority=priority, end_of_group=end_of_group)
+
+    def _write_datagram(
+        self,
+        group: Group,
+        payload: bytes,
+        priority: int | None,
+        extensions: Iterable[tuple[int, int | bytes]],
+        ttl: float | None,
+        end_of_group: bool,
+    ) -> Location:
+        stamp = self.stamp()
+        receiver = self.receiver
+        if receiver is None:
+            self.unsent += 1
+            return self._numbering.take(group.group)
+        link = receiver.link
+        connection = link.connection
+        block = encode_object_extensions(extensions, stamp, link.draft)
+        # Measured before it gets a number: an object that does not fit was never written.
+        largest = ObjectDatagram(
+            receiver.alias, group.group, (1 << 62) - 1, payload, priority, extensions=block
+        )
+        if len(encode_datagram(largest, link.draft)) > connection.max_datagram_size:
+            raise DatagramTooLargeError(
+                f"an object of {len(payload)} bytes and its header do not fit a datagram of"
+                f" {connection.max_datagram_size} bytes: write it without datagram=True"
+            )
+        location = self._numbering.take(group.group)
+        if not receiver.delivery.wants(location):
+            self.unsent += 1
+            return location
+        datagram = largest._replace(object_id=location.object, end_of_group=end_of_group)
+        deadline = None if ttl is None else connection.now + ttl
+        if connection.send_datagram(encode_datagram(datagram, link.draft), deadline):
+            self.sent(len(payload))
+        else:
+            self.unsent += 1
+        return location
+
+    # For groups
+
+    def has_room(self) -> bool:
+        """Whether an object can be written without waiting: almost always."""
+        receiver = self.receiver
+        if receiver is None or self._error is not None or self._ended:
+            return False
+        link = receiver.link
+        return link.error is None and not link.connection.congested
+
+    async def until_room(self, ttl: float | None) -> bool:
+        """Wait for a link that is not congested; False if ``ttl`` seconds passed before."""
+        try:
+            async with asyncio.timeout(ttl):
+                while True:
+                    self._check()
+                    receiver = self.receiver
+                    if receiver is None and self._attached:
+                        return True  # nobody wants it now: there is nothing to wait for
+                    if receiver is None or receiver.link.error is not None:
+                        self._news.clear()
+                        await self._news.wait()
+                    elif not receiver.link.connection.congested:
+                        return True
+                    else:
+                        with contextlib.suppress(ConnectionLostError):
+                            await receiver.link.until_writable()
+        except TimeoutError:
+            return False
+
+    def stamp(self) -> float | None:
+        """The capture time of an object that is written now."""
+        return time.time() if self._timestamps else None
+
+    def take(self, group: int) -> Location:
+        """The next location in a group."""
+        self._check()
+        return self._numbering.take(group)
+
+    def sent(self, size: int) -> None:
+        """Count an object that was sent."""
+        self.objects += 1
+        self.bytes += size
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._ended:
+            raise StateError(f"the track {track_path(self.name)} has ended")
+
+    # Ending
+
+    async def end(self) -> None:
+        """Tell the relay that nothing more follows. Calling it again does nothing."""
+        self.end_now()
+
+    def end_now(self) -> None:
+        """The same, at once."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._current is not None:
+            self._current.end_now()
+            self._current = None
+        self._hub.leave(self)
+        if self._hub.responders.get(self.name) is self:
+            del self._hub.responders[self.name]
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None:
+            self._done(receiver)
+        self._on_end(self)
+        self._news.set()
+
+    def _done(self, receiver: Receiver) -> None:
+        link = receiver.link
+        link.forget(receiver.request.id)
+        if link.error is None and receiver.request.open:
+            code = PUBLISH_DONE_CODES[link.draft].TRACK_ENDED
+            link.peer.session.publish_done(receiver.request.id, code, receiver.streams)
+            link.peer.settle()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.end()
+
+    # Durable
+
+    async def attach(self, link: Link) -> None:
+        """Offer the track on a link; see ``Durable``."""
+        self._hub.responders[self.name] = self
+        if self._announce:
+            self._attached = True
+            self._news.set()
+            return  # the namespace is announced by its own durable; the relay subscribes
+        parameters = Parameters(
+            forward=None if self._forward else False, largest_object=self.largest
+        )
+        request = await link.ask(
+            f"PUBLISH {self.name}",
+            lambda session: session.publish(self.name, self._alias, parameters, self._properties),
+            lambda event: self._heard(link, event),
+        )
+        await request.answered(self._hub.options.timeout)
+        self._attached = True
+        self._news.set()
+
+    def detach(self, link: Link) -> None:
+        """See ``Durable``."""
+        if self.receiver is not None and self.receiver.link is link:
+            self.receiver = None
+            self._attached = False
+        if link is not self._hub.link and self._hub.link is None:
+            self._attached = False
+        self._news.set()
+
+    def fail(self, error: Exception) -> None:
+        """See ``Durable``."""
+        if not self._ended:
+            self._error = error
+        self.receiver = None
+        self._news.set()
+
+    # The relay's side
+
+    def asked(self, link: Link, event: RequestReceived) -> None:
+        """See ``Responder``."""
+        session, request_id = link.peer.session, event.request_id
+        largest = self.largest
+        match event.message:
+            case Subscribe(parameters=wanted):
+                delivery = Delivery.of(wanted, largest, self._numbering.next_group)
+                answer = Parameters(largest_object=largest)
+                session.accept_subscribe(request_id, self._alias, answer, self._properties)
+                request = link.adopt(
+                    request_id, f"SUBSCRIBE {self.name}", lambda e: self._heard(link, e)
+                )
+                self.receiver = Receiver(link, request, self._alias, delivery)
+                self._news.set()
+            case TrackStatus():
+                session.accept(request_id, Parameters(largest_object=largest))
+            case _:
+                session.reject(
+                    request_id, RequestErrorCode.NOT_SUPPORTED, "this publisher keeps no history"
+                )
+
+    def _heard(self, link: Link, event: Event) -> None:
+        receiver = self.receiver
+        largest, next_group = self.largest, self._numbering.next_group
+        match event:
+            case RequestAccepted():
+                delivery = Delivery(forward=self._forward).changed(
+                    event.message.parameters, largest, next_group
+                )
+                request = link.request(event.request_id)
+                if request is not None:
+                    self.receiver = Receiver(link, request, self._alias, delivery)
+            case UpdateReceived():
+                if receiver is not None and receiver.request.id == event.request_id:
+                    receiver.delivery = receiver.delivery.changed(
+                        event.message.parameters, largest, next_group
+                    )
+                link.peer.session.accept(event.update_id)
+            case RequestCancelled():
+                if receiver is not None and receiver.request.id == event.request_id:
+                    link.forget(event.request_id)
+                    self.receiver = None
+            case _:
+                pass
+        self._news.set()

@@ -1,0 +1,1 @@
+"""QUIC behind one small interface; see :mod:`laps_sdk.quic.base`."""

@@ -1,0 +1,1 @@
+"""QUIC by aioquic, behind :mod:`laps_sdk.quic.engine`."""

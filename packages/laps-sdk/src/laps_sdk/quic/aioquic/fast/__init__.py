@@ -1,0 +1,21 @@
+"""The 1-RTT fast path: a subclass of aioquic's connection for common packets.
+
+Three facts make aioquic slow for many small streams. It asks every open stream for every packet
+whether it has something to send. It calls the cipher once a packet for header protection. It builds
+each packet in several copies. The fast path replaces these parts and nothing else::
+
+    laps_sdk.quic.aioquic.fast_path     is the fast path available? (runs the self-check once)
+            |
+            v
+    selfcheck --> connection   FastQuicConnection: sends and receives 1-RTT packets
+                      |-----> streams      halves of streams that mark themselves ready to send
+                      |-----> frames       aioquic's frame writers, varints, records of sent packets
+                      |-----> protection   AES-GCM and header protection for a burst of packets
+                      '-----> pacing       a token bucket that lets 64 packets go at once
+
+All state is aioquic's own. What is added (the queue of ready streams, the keys in a handier form)
+is derived from it, so any packet may be handled by either class, in any order. Only
+``laps_sdk.quic.aioquic`` imports from this folder.
+
+The folder implements RFC 9000 (12 to 19), RFC 9001 (5) and RFC 9221 for these packets.
+"""

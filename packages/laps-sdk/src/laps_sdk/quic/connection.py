@@ -1,0 +1,328 @@
+"""A QUIC connection as applications see it: engine, egress and handler joined.
+
+The endpoint drives it; what it needs for that are the public fields. Applications see only what
+:class:`~laps_sdk.quic.base.Connection` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from laps_sdk.quic.base import (
+    URGENT,
+    Address,
+    Connection,
+    ConnectionStats,
+    EgressLimits,
+    Handler,
+    Listener,
+    OutStream,
+)
+from laps_sdk.quic.egress import Egress
+from laps_sdk.quic.engine import EngineConnection
+from laps_sdk.quic.events import (
+    Closed,
+    Event,
+    StopSending,
+    StreamData,
+    StreamReset,
+    StreamsAvailable,
+)
+from laps_sdk.quic.out_stream import EgressStream
+from laps_sdk.quic.timers import Entry
+
+__all__ = ["INTERNAL_ERROR", "QuicTransportConnection", "Shell"]
+
+INTERNAL_ERROR: Final = 0x1
+"""What a connection is closed with when our own side failed."""
+
+
+class Shell(Protocol):
+    """What a connection needs of its endpoint."""
+
+    def clock(self) -> float:
+        """The loop's clock, read once a turn."""
+
+    def wake(self, connection: QuicTransportConnection) -> None:
+        """Pump and flush the connection at the end of the turn."""
+
+
+class QuicTransportConnection(Connection):
+    """One connection."""
+
+    __slots__ = (
+        "_clock",
+        "_half_over",
+        "_is_client",
+        "_purge_at",
+        "_replies",
+        "_shell",
+        "_stopped",
+        "bytes_received",
+        "bytes_sent",
+        "close_request",
+        "closed_told",
+        "deadline",
+        "dirty",
+        "egress",
+        "engine",
+        "failed",
+        "first_id",
+        "handler",
+        "ids",
+        "listener",
+        "on_outcome",
+        "packets_received",
+        "packets_sent",
+        "timer",
+        "timer_entry",
+    )
+
+    def __init__(
+        self,
+        shell: Shell,
+        engine: EngineConnection,
+        *,
+        is_client: bool,
+        limits: EgressLimits,
+        listener: Listener,
+        deadline: float | None,
+    ) -> None:
+        self._shell = shell
+        self._clock = shell.clock
+        self.engine = engine
+        self.egress = Egress(engine, limits, clock=shell.clock, wake=self._wake)
+        self._is_client = is_client
+        self.listener = listener
+        """Makes the handler once the handshake is complete."""
+        self.handler: Handler | None = None
+        self.deadline = deadline
+        """When a handshake that is not complete is given up."""
+        self.on_outcome: Callable[[Closed | None], None] | None = None
+        """For who dials: None once connected, or how it failed."""
+        self.ids: Sequence[bytes] = ()
+        """Connection ids under which the endpoint routes to it."""
+        self.first_id = b""
+        """The id that a client chose for us before it had one of ours."""
+        self.dirty = False
+        self.timer: float | None = None
+        self.timer_entry: Entry | None = None
+        self.close_request: Closed | None = None
+        """We closed; the engine is told at the end of the turn, behind what was written before."""
+        self.closed_told = False
+        """The handler has had, or will have, its ``Closed``."""
+        self.failed = False
+        """The handler raised: it gets nothing more but ``Closed``."""
+        self.bytes_sent = self.bytes_received = self.packets_sent = self.packets_received = 0
+        self._stopped: set[int] = set()  # streams of the peer that we refused
+        self._replies: dict[int, EgressStream] = {}
+        self._half_over: set[int] = set()  # the peer's half of these is over
+        self._purge_at = 64
+
+    # A. Getters
+
+    @property
+    def alpn(self) -> str:
+        """See :attr:`Connection.alpn`."""
+        return self.engine.alpn
+
+    @property
+    def is_client(self) -> bool:
+        """See :attr:`Connection.is_client`."""
+        return self._is_client
+
+    @property
+    def is_webtransport(self) -> bool:
+        """See :attr:`Connection.is_webtransport`."""
+        return False
+
+    @property
+    def peer_address(self) -> Address:
+        """See :attr:`Connection.peer_address`."""
+        return self.engine.peer_address
+
+    @property
+    def authority(self) -> str:
+        """See :attr:`Connection.authority`."""
+        return self.engine.server_name
+
+    @property
+    def server_key_hash(self) -> bytes:
+        """See :attr:`Connection.server_key_hash`."""
+        return self.engine.server_key_hash
+
+    @property
+    def path(self) -> str:
+        """See :attr:`Connection.path`."""
+        return ""
+
+    @property
+    def closed(self) -> bool:
+        """See :attr:`Connection.closed`."""
+        return self.closed_told or self.close_request is not None
+
+    @property
+    def congested(self) -> bool:
+        """See :attr:`Connection.congested`."""
+        return self.egress.congested
+
+    @property
+    def max_datagram_size(self) -> int:
+        """See :attr:`Connection.max_datagram_size`."""
+        return self.engine.max_datagram_size
+
+    @property
+    def rtt(self) -> float | None:
+        """See :attr:`Connection.rtt`."""
+        return self.engine.stats().rtt
+
+    @property
+    def now(self) -> float:
+        """See :attr:`Connection.now`."""
+        return self._clock()
+
+    def stats(self) -> ConnectionStats:
+        """See :meth:`Connection.stats`."""
+        known, egress = self.engine.stats(), self.egress
+        return ConnectionStats(
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            packets_sent=self.packets_sent,
+            packets_received=self.packets_received,
+            packets_lost=known.packets_lost,
+            rtt=known.rtt,
+            rtt_min=known.rtt_min,
+            congestion_window=known.congestion_window,
+            bytes_in_flight=known.bytes_in_flight,
+            queued_bytes=egress.queued_bytes,
+            dropped_streams=egress.dropped_streams,
+            dropped_bytes=egress.dropped_bytes,
+            dropped_datagrams=egress.datagrams.dropped,
+        )
+
+    def unacknowledged(self) -> frozenset[int]:
+        """See :meth:`Connection.unacknowledged`."""
+        return self.engine.unacknowledged()
+
+    def unheard(self) -> bool:
+        """See :meth:`Connection.unheard`."""
+        return self.engine.unheard()
+
+    # B. Streams
+
+    def open_unidirectional(
+        self,
+        *,
+        priority: int = URGENT,
+        droppable: bool = False,
+        drop_code: int = 0,
+        deadline: float | None = None,
+    ) -> OutStream:
+        """See :meth:`Connection.open_unidirectional`."""
+        return self.egress.open_unidirectional(
+            priority=priority, droppable=droppable, drop_code=drop_code, deadline=deadline
+        )
+
+    def open_bidirectional(self, *, priority: int = URGENT) -> OutStream:
+        """See :meth:`Connection.open_bidirectional`."""
+        return self.egress.open_bidirectional(priority=priority)
+
+    def reply_stream(self, stream_id: int) -> OutStream:
+        """See :meth:`Connection.reply_stream`."""
+        stream = self._replies.get(stream_id)
+        if stream is None:
+            # A stream that we opened ourselves has its sending half already.
+            stream = self.egress.stream(stream_id) or self.egress.adopt(stream_id)
+            if stream_id & 1 == self._is_client:
+                self._replies[stream_id] = stream
+        return stream
+
+    def stop_sending(self, stream_id: int, code: int) -> None:
+        """See :meth:`Connection.stop_sending`."""
+        if not self.closed:
+            self._stopped.add(stream_id)
+            self.engine.stop(stream_id, code)
+            self.egress.wake()
+
+    def pause_reading(self, stream_id: int) -> bool:
+        """See :meth:`Connection.pause_reading`."""
+        return not self.closed and self.engine.set_reading(stream_id, False)
+
+    def resume_reading(self, stream_id: int) -> None:
+        """See :meth:`Connection.resume_reading`."""
+        if not self.closed:
+            self.engine.set_reading(stream_id, True)
+            self.egress.wake()
+
+    # C. Datagrams
+
+    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
+        """See :meth:`Connection.send_datagram`."""
+        return self.egress.send_datagram(data, deadline)
+
+    # D. Life
+
+    def close(self, code: int = 0, reason: str = "") -> None:
+        """See :meth:`Connection.close`."""
+        if not self.closed:
+            self.close_request = Closed(code, reason, by_peer=False, application=True)
+            self._wake()
+
+    # E. For the endpoint
+
+    def _wake(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self._shell.wake(self)
+
+    def sift(self, events: list[Event]) -> list[Event]:
+        """What the handler is to see of the engine's events; the egress learns the rest."""
+        if self.closed_told:
+            return []
+        stopped = self._stopped
+        seen: list[Event] = []
+        for event in events:
+            if isinstance(event, StreamData):
+                stream_id = event.stream_id
+                if event.fin and not stream_id & 2:
+                    self._over(stream_id)
+                if stopped and stream_id in stopped:
+                    if event.fin:
+                        stopped.discard(stream_id)
+                    continue
+            elif isinstance(event, StreamReset):
+                stopped.discard(event.stream_id)
+                if not event.stream_id & 2:
+                    self._over(event.stream_id)
+            elif isinstance(event, StopSending):
+                self.egress.stopped(event.stream_id, event.code)
+            elif isinstance(event, StreamsAvailable):
+                self.egress.wake()  # who was refused hears it from the egress
+                continue
+            elif isinstance(event, Closed):
+                seen.append(self.end(event))
+                break
+            seen.append(event)
+        return seen
+
+    def end(self, event: Closed) -> Closed:
+        """The connection is over: nothing is sent and nothing is told after ``event``."""
+        self.closed_told = True
+        self.egress.close()
+        self._stopped.clear()
+        self._replies.clear()
+        self._half_over.clear()
+        return event
+
+    def _over(self, stream_id: int) -> None:
+        """The peer's half of a bidirectional stream is over; forget those of both halves."""
+        half_over, replies = self._half_over, self._replies
+        if stream_id & 1 != self._is_client:
+            return  # our own stream: whoever opened it holds its sending half
+        half_over.add(stream_id)
+        if len(half_over) > self._purge_at:
+            for each in [i for i in half_over if i in replies and replies[i].closed]:
+                half_over.discard(each)
+                del replies[each]
+            self._purge_at = 64 + 2 * len(half_over)

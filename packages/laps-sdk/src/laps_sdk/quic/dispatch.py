@@ -1,0 +1,422 @@
+"""The turn of an endpoint: packets in, events to handlers, one flush for each connection.
+
+::
+
+    readable --> route by connection id --> feed --+
+    timer    --> one heap for all ---> on_timer ---+--> events --> inboxes --> handlers
+    written  --> call_soon ------------------------+                             |
+                                                                                 v
+    armed timer <-- next_timer <-- send <-- flush <-- pump <------------- dirty connections
+
+A fault of a handler, or of an engine, ends its own connection and is logged; the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from laps_sdk.quic.admission import Accept, Admission, Reply
+from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
+from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
+from laps_sdk.quic.engine import Burst, Engine, EngineConnection
+from laps_sdk.quic.events import Closed, Event
+from laps_sdk.quic.inboxes import Inboxes
+from laps_sdk.quic.routes import Routes
+from laps_sdk.quic.timers import Timers
+from laps_sdk.quic.udp import DatagramPort
+
+__all__ = ["Dispatcher"]
+
+_log = logging.getLogger("laps_sdk.quic")
+
+_Found = QuicTransportConnection | None
+
+
+class Dispatcher:
+    """Everything of an endpoint that runs in turns of the loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        port: DatagramPort,
+        engine: Engine,
+        *,
+        egress: EgressLimits,
+        admission: Admission,
+        handshake_timeout: float,
+        listener: Listener | None,
+    ) -> None:
+        self._loop = loop
+        self._port = port
+        self._engine = engine
+        self._egress = egress
+        self._admission = admission
+        self._handshake_timeout = handshake_timeout
+        self._listener = listener
+        self._now: float | None = None
+        self._routes = Routes()
+        self.connections: dict[QuicTransportConnection, None] = {}
+        self.half_open = 0
+        """Connections that clients began and that are not complete."""
+        self._touched: dict[QuicTransportConnection, None] = {}
+        self._dirty: list[QuicTransportConnection] = []
+        self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
+        self._timers = Timers()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self._soon: asyncio.Handle | None = None
+        self._stopped = False
+        self.refused: dict[str, int] = {}
+        """Datagrams that were dropped or answered without a connection, by reason."""
+        port.start(self._readable)
+
+    # A. What connections need (Shell)
+
+    def clock(self) -> float:
+        """The loop's time, read once a turn."""
+        return self._loop.time() if self._now is None else self._now
+
+    def wake(self, connection: QuicTransportConnection) -> None:
+        """Flush a connection at the end of this turn, or of one that begins soon."""
+        self._dirty.append(connection)
+        if self._now is None:
+            self._turn_soon()
+
+    # B. Beginnings and ends
+
+    def dial(
+        self,
+        engine: EngineConnection,
+        listener: Listener,
+        outcome: Callable[[Closed | None], None],
+    ) -> QuicTransportConnection:
+        """Take up a connection that the engine has begun."""
+        connection = self._add(engine, listener, is_client=True, deadline=None)
+        connection.on_outcome = outcome
+        self._touch(connection)
+        self._turn_soon()
+        return connection
+
+    def give_up(self, connection: QuicTransportConnection) -> None:
+        """Forget a dialled connection without a word to anybody: nobody waits for it any more."""
+        connection.on_outcome = None
+        connection.handler = _Deaf()
+        connection.close()
+        self._turn_soon()
+
+    def stop(self, code: int, reason: str) -> None:
+        """Close all connections, tell their handlers, and take part in no more turns."""
+        for connection in list(self.connections):
+            connection.close(code, reason)
+        while self._dirty or self._inboxes:
+            self._turn()
+        self._stopped = True
+        for handle in (self._alarm, self._soon):
+            if handle is not None:
+                handle.cancel()
+        self.connections.clear()
+        self._routes.clear()
+
+    def _add(
+        self,
+        engine: EngineConnection,
+        listener: Listener,
+        *,
+        is_client: bool,
+        deadline: float | None,
+    ) -> QuicTransportConnection:
+        connection = QuicTransportConnection(
+            self,
+            engine,
+            is_client=is_client,
+            limits=self._egress,
+            listener=listener,
+            deadline=deadline,
+        )
+        self.connections[connection] = None
+        if deadline is not None:
+            self.half_open += 1
+        self._routes.sync(connection)
+        return connection
+
+    def _forget(self, connection: QuicTransportConnection) -> None:
+        if connection not in self.connections:
+            return
+        del self.connections[connection]
+        self._settled(connection)
+        self._timers.forget(connection)
+        self._routes.remove(connection)
+        if not connection.closed_told:
+            self._tell(connection, [connection.end(_gone())])
+
+    def _settled(self, connection: QuicTransportConnection) -> None:
+        """The handshake is over, one way or the other."""
+        if connection.deadline is not None:
+            connection.deadline = None
+            self.half_open -= 1
+
+    # C. Packets in
+
+    def _readable(self) -> None:
+        self._now = now = self._loop.time()
+        for datagrams, address in self._port.receive():
+
+            def stranger(datagram: bytes, address: Address = address) -> _Found:
+                return self._stranger(datagram, address, now)
+
+            for connection, run in self._routes.runs(datagrams, stranger):
+                self._feed(connection, run, address, now)
+        for address in self._port.unreachable():
+            self._refuse_dials(address)
+        self._turn()
+
+    def _feed(
+        self, connection: QuicTransportConnection, run: list[bytes], address: Address, now: float
+    ) -> None:
+        if self._inboxes.full(connection):
+            self._count("inbox")
+            return
+        connection.packets_received += len(run)
+        connection.bytes_received += sum(map(len, run))
+        try:
+            connection.engine.feed(run, address, now)
+        except Exception:  # noqa: BLE001 - whatever it is, it must stay this connection's
+            self._broken(connection, "feed")
+            return
+        self._routes.sync(connection)
+        self._touch(connection)
+
+    def _stranger(self, datagram: bytes, address: Address, now: float) -> _Found:
+        """A datagram that belongs to no connection: a new client, or nothing."""
+        listener = self._listener
+        if listener is None:
+            self._count("unknown")
+            return None
+        verdict = self._admission.check(
+            datagram, address, now, half_open=self.half_open, connections=len(self.connections)
+        )
+        if isinstance(verdict, Reply):
+            self._count("retry" if verdict.is_retry else "version")
+            self._port.send(Burst([verdict.datagram], address))
+            return None
+        if not isinstance(verdict, Accept):
+            self._count(verdict.reason)
+            return None
+        try:
+            engine = self._engine.accept(
+                datagram,
+                address,
+                original_destination=verdict.original_destination,
+                retry_source=verdict.retry_source,
+                now=now,
+            )
+        except Exception:  # noqa: BLE001 - a client's first packet must not end the turn
+            _log.exception("the %s engine failed to accept a connection", self._engine.name)
+            self._count("failed")
+            return None
+        connection = self._add(
+            engine, listener, is_client=False, deadline=now + self._handshake_timeout
+        )
+        self._routes.begin(connection, verdict.destination)
+        return connection
+
+    def _refuse_dials(self, address: Address) -> None:
+        """ICMP says that nothing listens. Only unanswered dials heed it: it can be forged."""
+        for connection in self.connections:
+            if connection.on_outcome is not None and connection.engine.peer_address == address:
+                event = Closed(0, "nothing listens there", by_peer=False, application=False)
+                connection.engine.close(0, "", application=False)
+                self._tell(connection, [connection.end(event)])
+
+    def _count(self, reason: str) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    # D. The turn
+
+    def _turn_soon(self) -> None:
+        if self._soon is None and not self._stopped:
+            self._soon = self._loop.call_soon(self._start_turn)
+
+    def _start_turn(self) -> None:
+        self._soon = None
+        self._turn()
+
+    def _turn(self) -> None:
+        if self._stopped:
+            return
+        if self._now is None:
+            self._now = self._loop.time()
+        now = self._now
+        for owner in self._timers.due(now):
+            self._on_timer(owner, now)  # type: ignore[arg-type]  # only connections are in it
+        self._collect()
+        if self._inboxes:
+            for connection, events in self._inboxes.round():
+                self._deliver(connection, events)
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            self._flush(connection, now)
+        self._collect()
+        self._now = None
+        if self._inboxes or self._dirty:
+            self._turn_soon()
+        self._arm()
+
+    def _touch(self, connection: QuicTransportConnection) -> None:
+        self._touched[connection] = None
+
+    def _collect(self) -> None:
+        """Move what happened on touched connections into their inboxes; they need a flush too."""
+        while self._touched:
+            touched, self._touched = self._touched, {}
+            for connection in touched:
+                events = connection.engine.events()
+                if events:
+                    events = connection.sift(events)
+                own = connection.egress.take_events()
+                if own:
+                    events = [*own, *events]
+                if events:
+                    self._tell(connection, events)
+                if not connection.dirty:
+                    connection.dirty = True
+                    self._dirty.append(connection)
+
+    def _tell(self, connection: QuicTransportConnection, events: list[Event]) -> None:
+        self._inboxes.put(connection, events)
+
+    def _on_timer(self, connection: QuicTransportConnection, now: float) -> None:
+        deadline = connection.deadline
+        if deadline is not None and deadline <= now:
+            self._count("timeout")
+            self._settled(connection)
+            connection.close()
+        else:
+            timer = connection.engine.next_timer()
+            if timer is not None and timer <= now + 1e-6:
+                try:
+                    connection.engine.on_timer(max(now, timer))
+                except Exception:  # noqa: BLE001 - as in _feed
+                    self._broken(connection, "on_timer")
+        self._touch(connection)
+
+    def _flush(self, connection: QuicTransportConnection, now: float) -> None:
+        connection.dirty = False
+        if connection not in self.connections:
+            return  # it broke in this turn
+        egress, engine = connection.egress, connection.engine
+        try:
+            egress.pump(now)
+            bursts = engine.flush(now)
+            if egress.overrun and not connection.closed:
+                connection.close_request = Closed(
+                    INTERNAL_ERROR, egress.overrun, by_peer=False, application=True
+                )
+            request = connection.close_request
+            if request is not None and not connection.closed_told:
+                self._tell(connection, [connection.end(request)])
+                engine.close(request.code, request.reason)
+                bursts = [*bursts, *engine.flush(now)]
+        except Exception:  # noqa: BLE001 - as in _feed
+            self._broken(connection, "flush")
+            bursts = []
+        egress.flushed()
+        for burst in bursts:
+            connection.packets_sent += len(burst.datagrams)
+            connection.bytes_sent += sum(map(len, burst.datagrams))
+            self._port.send(burst)
+        if egress.has_events:
+            self._touch(connection)
+        if engine.terminated:
+            self._last_words(connection)
+            self._forget(connection)
+            return
+        timer = engine.next_timer()
+        for other in (egress.next_timer(), connection.deadline):
+            if other is not None and (timer is None or other < timer):
+                timer = other
+        if timer != connection.timer:
+            self._timers.set(connection, timer)
+
+    def _last_words(self, connection: QuicTransportConnection) -> None:
+        events = connection.sift(connection.engine.events())
+        if events:
+            self._tell(connection, events)
+
+    def _broken(self, connection: QuicTransportConnection, where: str) -> None:
+        """An engine raised: its connection cannot go on."""
+        _log.exception(
+            "the %s engine failed in %s with %s", self._engine.name, where, connection.peer_address
+        )
+        self._forget(connection)
+
+    def _arm(self) -> None:
+        when = self._timers.next()
+        alarm = self._alarm
+        if when is None:
+            return
+        if alarm is not None:
+            if self._alarm_at <= when:  # not when(): uvloop's handles need not have it
+                return  # it comes early enough, and looks again then
+            alarm.cancel()
+        self._alarm_at = when
+        self._alarm = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._turn()
+
+    # E. Handlers
+
+    def _deliver(self, connection: QuicTransportConnection, events: list[Event]) -> None:
+        handler = connection.handler
+        last = events[-1]
+        if handler is None:
+            handler = self._begin(connection, last)
+            if handler is None:
+                return
+        if connection.failed:
+            if not isinstance(last, Closed):
+                return
+            events = [last]
+        try:
+            handler.handle_events(events)
+        except Exception:  # noqa: BLE001 - isolation: see Handler
+            _log.exception("the handler of the connection with %s failed", connection.peer_address)
+            connection.failed = True
+            connection.close(INTERNAL_ERROR, "internal error")
+        if connection.egress.has_events:
+            self._touch(connection)
+
+    def _begin(self, connection: QuicTransportConnection, last: Event) -> Handler | None:
+        """The first events of a connection: it stands, or it never came about."""
+        self._settled(connection)
+        outcome, connection.on_outcome = connection.on_outcome, None
+        if not connection.engine.handshake_complete:
+            if outcome is not None and isinstance(last, Closed):
+                outcome(last)
+            return None
+        try:
+            connection.handler = handler = connection.listener(connection)
+        except Exception:  # noqa: BLE001 - isolation, as for handlers
+            _log.exception("the listener failed for %s", connection.peer_address)
+            connection.close(INTERNAL_ERROR, "internal error")
+            if outcome is not None:
+                outcome(Closed(INTERNAL_ERROR, "our listener failed", False, True))
+            return None
+        if outcome is not None:
+            outcome(None)
+        return handler
+
+
+class _Deaf:
+    """The handler of a connection that nobody wants any more."""
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """Nothing."""
+
+
+def _gone() -> Closed:
+    return Closed(0, "the connection is gone", by_peer=False, application=False)

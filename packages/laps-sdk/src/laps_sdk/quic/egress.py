@@ -1,0 +1,458 @@
+"""What one connection still has to send: bounded, most urgent first, with deadlines.
+
+The engine (QUIC) is given only about what it can put into packets now; everything else waits here,
+so that priority decides as late as possible::
+
+    applications --write--> [ straight through | queue ] --pump--> engine --flush--> packets
+                              budget > 0         budget = 0          send_window, backlog
+
+``budget`` is what the engine would still take in this turn; -1 means that it was flushed since and
+has to be asked again. While it is positive nothing waits, so a write that fits is handed on
+without touching a queue. All else goes through ``submit`` and leaves with the turn's ``pump``.
+
+Pure: no clock, no loop. ``clock`` and ``wake`` are the shell's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from laps_sdk.errors import StreamLimitError
+from laps_sdk.quic.base import URGENT, EgressLimits
+from laps_sdk.quic.engine import EngineConnection
+from laps_sdk.quic.events import DropReason, Event, StreamDropped, StreamsAvailable, Writable
+from laps_sdk.quic.out_datagrams import DatagramQueue
+from laps_sdk.quic.out_deadlines import Deadlines
+from laps_sdk.quic.out_stream import ALLOWANCE, EgressStream, Line
+from laps_sdk.quic.send_window import SendWindow
+
+__all__ = ["Egress"]
+
+_QUANTUM: Final = 16 * 1024
+"""What a stream is given before the next one of the same urgency has its turn."""
+_PACKET: Final = 1200
+"""A piece is never shorter than a packet for want of window: slivers cost more than they help."""
+
+
+class Egress:
+    """The egress queue of one connection."""
+
+    __slots__ = (
+        "_asked_bidi",
+        "_congested",
+        "_deadlines",
+        "_engine",
+        "_events",
+        "_kept_bytes",
+        "_lead",
+        "_limits",
+        "_quiet",
+        "_spare_bytes",
+        "_streams",
+        "_ticks",
+        "_wake",
+        "_window",
+        "backlog",
+        "budget",
+        "clock",
+        "datagrams",
+        "dirty",
+        "dropped_bytes",
+        "dropped_streams",
+        "give",
+        "overrun",
+        "ready",
+        "shut",
+        "stalled",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        engine: EngineConnection,
+        limits: EgressLimits,
+        *,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._limits = limits
+        self.clock = clock
+        self._wake = wake
+        self.give = engine.write
+        self.backlog = engine.backlog
+        self.budget = -1
+        self.dirty = False
+        self.shut = False
+        self.overrun = ""
+        """Why the connection has to be closed; "" while it has not."""
+        self.ready, self.stalled, self.waiting = Line(), Line(), Line()
+        self._streams: dict[int, EgressStream] = {}
+        self.datagrams = DatagramQueue(engine, limits.max_datagrams)
+        self._window = SendWindow(engine)
+        self._deadlines = Deadlines()
+        self._events: list[Event] = []
+        self._ticks = 0
+        self._kept_bytes = self._spare_bytes = 0
+        self._congested = False
+        self._asked_bidi = False
+        self._quiet = True  # no line, no datagram, no deadline: pump has nothing to do
+        self._lead = 0  # bytes that datagrams are ahead of streams while both wait
+        self.dropped_streams = self.dropped_bytes = 0
+
+    # A. Getters
+
+    @property
+    def queued_bytes(self) -> int:
+        """What waits here."""
+        return self._kept_bytes + self._spare_bytes + self.datagrams.size
+
+    @property
+    def congested(self) -> bool:
+        """Over the high mark and not yet back below the low one."""
+        return self._congested
+
+    @property
+    def has_events(self) -> bool:
+        """Whether :meth:`take_events` has something."""
+        return bool(self._events)
+
+    def take_events(self) -> list[Event]:
+        """What happened here since the last call."""
+        events = self._events
+        if events:
+            self._events = []
+        return events
+
+    def next_timer(self) -> float | None:
+        """When :meth:`pump` has something to do even if nothing else happens."""
+        deadline, recheck = self._deadlines.next(), self._window.recheck
+        if deadline is None or recheck is None:
+            return recheck if deadline is None else deadline
+        return min(deadline, recheck)
+
+    def tick(self) -> int:
+        """A number that grows: who came first."""
+        self._ticks += 1
+        return self._ticks
+
+    def wake(self) -> None:
+        """Ask for a pump and a flush at the end of the turn."""
+        if not self.dirty and not self.shut:
+            self.dirty = True
+            self._wake()
+
+    # B. Streams
+
+    def open_unidirectional(
+        self, *, priority: int, droppable: bool, drop_code: int, deadline: float | None
+    ) -> EgressStream:
+        """A new stream, which waits if the peer allows no more yet."""
+        stream = EgressStream(
+            self,
+            None,
+            priority=priority,
+            droppable=droppable,
+            drop_code=drop_code,
+            deadline=deadline,
+        )
+        if self.shut:
+            stream.closed = True
+        elif not self.waiting and self._engine.streams_left(True) > 0:
+            stream.sid = stream_id = self._engine.open_stream(True)
+            self._streams[stream_id] = stream
+        else:
+            self.waiting.add(stream, self.tick())
+            self._quiet = False
+            self.deadline_changed(stream)
+            if len(self.waiting) > self._limits.max_waiting_streams:
+                self._drop_waiting()
+            self.wake()
+        return stream
+
+    def open_bidirectional(self, *, priority: int) -> EgressStream:
+        """A new stream for both directions; ``StreamLimitError`` if the peer allows no more."""
+        if not self.shut and self._engine.streams_left(False) <= 0:
+            self._asked_bidi = True
+            self._quiet = False
+            raise StreamLimitError(
+                "the peer allows no more bidirectional streams now; wait for StreamsAvailable"
+            )
+        if self.shut:
+            stream = EgressStream(self, None, priority=priority)
+            stream.closed = True
+            return stream
+        return self.adopt(self._engine.open_stream(False), priority)
+
+    def adopt(self, stream_id: int, priority: int = URGENT) -> EgressStream:
+        """The sending half of a stream that exists already."""
+        stream = EgressStream(self, stream_id, priority=priority)
+        stream.closed = self.shut
+        self._streams[stream_id] = stream
+        return stream
+
+    def stream(self, stream_id: int) -> EgressStream | None:
+        """The stream with an id, while it is open."""
+        return self._streams.get(stream_id)
+
+    def submit(self, stream: EgressStream, data: bytes, fin: bool) -> None:
+        """The slower way of a write: behind what waits, or in small steps."""
+        size = len(data)
+        deadline = stream.deadline
+        if deadline is not None and deadline <= self.clock():
+            self._drop(stream, DropReason.EXPIRED, size)
+            return
+        if stream.place is None:
+            if self.budget < 0:
+                self.budget = 0 if self.ready else self._window.measure()
+            if size < self.budget:
+                stream_id = stream.sid
+                if size >= stream.allowance:
+                    stream.allowance = ALLOWANCE - self._engine.backlog(stream_id)
+                if size < stream.allowance:
+                    self.budget -= size
+                    stream.allowance -= size
+                    self.give(stream_id, data, fin)
+                    self.wake()
+                    if fin:
+                        self.finished(stream)
+                    return
+            self.ready.add(stream, self.tick())
+            self._quiet = False
+            self.budget = 0  # from now on all writes stand in line
+            if deadline is not None:
+                self.deadline_changed(stream)
+        if stream.chunks is None:
+            stream.chunks = deque()
+        if size:
+            stream.chunks.append(data)
+            stream.queued += size
+            self._count(stream, size)
+        if fin:
+            stream.ended = stream.closed = True
+        self.wake()
+
+    def finished(self, stream: EgressStream) -> None:
+        """All of a stream, its FIN too, was handed to the engine."""
+        stream.closed = True
+        stream.ended = False
+        self._streams.pop(stream.sid, None)
+
+    def abandon(self, stream: EgressStream, code: int) -> None:
+        """Reset a stream and forget what it has queued."""
+        if self._forget(stream) and not self.shut:
+            self._engine.reset(stream.sid, code)
+            self.wake()
+
+    def stopped(self, stream_id: int, code: int) -> None:
+        """The peer wants no more of a stream: answer with a reset, as RFC 9000, 3.5 asks."""
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            self._forget(stream)
+        self._engine.reset(stream_id, code)
+        self.wake()
+
+    def deadline_changed(self, stream: EgressStream) -> None:
+        """Watch the deadline of a stream that waits in a line."""
+        if stream.deadline is None or stream.place is None:
+            return
+        self._deadlines.watch(stream, len(self.ready) + len(self.stalled) + len(self.waiting))
+        self._quiet = False
+        self.wake()
+
+    # C. Datagrams
+
+    def send_datagram(self, data: bytes, deadline: float | None) -> bool:
+        """Queue a datagram; False if the peer or the path does not take one of this length."""
+        size = len(data)
+        if self.shut or size > self._engine.max_datagram_size:
+            return False
+        if deadline is not None and deadline <= self.clock():
+            self.datagrams.dropped += 1
+            return True
+        if self.budget < 0:
+            self.budget = 0 if self.ready else self._window.measure()
+        if size < self.budget and not self.datagrams:
+            self.budget -= size
+            self._engine.datagram(data)
+        else:
+            self.datagrams.put(data, deadline)
+            self._quiet = False
+            self._note_congestion()
+        if not self.dirty:
+            self.wake()
+        return True
+
+    # D. Turns
+
+    def pump(self, now: float) -> None:
+        """Give the engine what it can send now; before every flush."""
+        self.dirty = False
+        if self._quiet:
+            return
+        if self._deadlines:
+            for late in self._deadlines.passed(now):
+                self._drop(late, DropReason.EXPIRED)
+        if self.waiting or self._asked_bidi:
+            self._open_waiting()
+        if self.stalled:
+            self._revive()
+        ready, datagrams = self.ready, self.datagrams
+        if not (ready or datagrams):
+            self._note_congestion()  # what was queued may have been dropped or reset
+            self._quiet = not (self.waiting or self.stalled or self._deadlines or self._asked_bidi)
+            return
+        self.budget = window = self._window.measure(now)
+        while self.budget > 0:
+            stream = ready.urgent()
+            if datagrams and (stream is None or (stream.priority != URGENT and self._lead <= 0)):
+                size = datagrams.give(now)
+                self.budget -= size
+                self._lead = 0 if stream is None else self._lead + size
+            elif stream is not None:
+                self._give_piece(stream, alone=not datagrams)
+            else:
+                break
+        if ready or datagrams:
+            self.budget = 0
+            if window > 0:
+                self._window.blocked(now)
+        self._note_congestion()
+
+    def flushed(self) -> None:
+        """The engine was flushed: what it takes now has to be asked anew."""
+        self.budget = -1
+
+    def close(self) -> None:
+        """The connection is over: nothing is sent any more."""
+        self.shut = True
+        for line in (self.ready, self.stalled, self.waiting):
+            for stream in line.streams():
+                self._forget(stream)
+        for stream in self._streams.values():
+            stream.closed = True
+        self._streams.clear()
+        self._deadlines.clear()
+        self.datagrams.clear()
+        self.budget = 0
+
+    # E. Inside
+
+    def _give_piece(self, stream: EgressStream, *, alone: bool) -> None:
+        line, engine = self.ready, self._engine
+        stream_id = stream.sid
+        if stream.allowance <= 0:
+            backlog = engine.backlog(stream_id)
+            stream.allowance = ALLOWANCE - backlog
+            if stream.allowance <= 0:
+                line.remove(stream)
+                self.stalled.add(stream, self.tick())
+                self._window.stalled += backlog
+                return
+        before = stream.queued
+        data = stream.take(min(max(self.budget, _PACKET), _QUANTUM, stream.allowance))
+        size = before - stream.queued
+        self.budget -= size
+        stream.allowance -= size
+        self._count(stream, -size)
+        if not alone:
+            self._lead -= size
+        line.remove(stream)
+        if stream.queued:
+            line.add(stream, self.tick())
+            self.give(stream_id, data, False)
+        elif stream.ended:
+            self.give(stream_id, data, True)
+            self.finished(stream)
+        else:
+            self.give(stream_id, data, False)
+
+    def _open_waiting(self) -> None:
+        engine = self._engine
+        left = engine.streams_left(True) if self.waiting else 0
+        while left > 0 and (stream := self.waiting.urgent()) is not None:
+            left -= 1
+            self.waiting.remove(stream)
+            stream.sid = stream_id = engine.open_stream(True)
+            self._streams[stream_id] = stream
+            if stream.queued or stream.ended:
+                self.ready.add(stream, self.tick())
+        if self._asked_bidi and engine.streams_left(False) > 0:
+            self._asked_bidi = False
+            self._events.append(StreamsAvailable())
+
+    def _revive(self) -> None:
+        held = 0
+        for stream in self.stalled.streams():
+            backlog = self._engine.backlog(stream.sid)
+            if backlog <= ALLOWANCE // 2:
+                self.stalled.remove(stream)
+                stream.allowance = ALLOWANCE - backlog
+                self.ready.add(stream, self.tick())
+            else:
+                held += backlog
+        self._window.stalled = held
+
+    def _count(self, stream: EgressStream, size: int) -> None:
+        limits = self._limits
+        if stream.droppable:
+            self._spare_bytes += size
+            while size > 0 and self._spare_bytes > limits.max_bytes:
+                self._drop(self._least_urgent(), DropReason.OVERFLOW)
+        else:
+            self._kept_bytes += size
+            if self._kept_bytes > limits.max_control_bytes and not self.overrun:
+                self.overrun = (
+                    f"streams that must not be dropped hold {self._kept_bytes} bytes that the "
+                    f"peer does not take (limit {limits.max_control_bytes})"
+                )
+                self.wake()
+        if size > 0:
+            self._note_congestion()
+
+    def _least_urgent(self) -> EgressStream:
+        found = [s for line in (self.ready, self.stalled, self.waiting) if (s := line.expendable())]
+        return min(found, key=lambda stream: (stream.key[0], -stream.key[1]))
+
+    def _drop_waiting(self) -> None:
+        stream = self.waiting.expendable()
+        if stream is not None:
+            self._drop(stream, DropReason.BLOCKED)
+        elif not self.overrun:
+            self.overrun = (
+                f"the peer allows no streams and {len(self.waiting)} that must not be dropped wait"
+            )
+
+    def _drop(self, stream: EgressStream, reason: DropReason, unqueued: int = 0) -> None:
+        lost = stream.queued + unqueued
+        self.dropped_streams += 1
+        self.dropped_bytes += lost
+        self.abandon(stream, stream.drop_code)
+        self._events.append(StreamDropped(stream, reason, lost))
+        self.wake()
+
+    def _forget(self, stream: EgressStream) -> bool:
+        """Take a stream out of everything; whether QUIC knows of it."""
+        if stream.place is not None:
+            stream.place.remove(stream)
+        if stream.queued:
+            size, stream.queued = stream.queued, 0
+            self._count(stream, -size)
+        stream.chunks = None
+        stream.closed = True
+        stream.ended = False
+        if stream.sid < 0:
+            return False
+        self._streams.pop(stream.sid, None)
+        return True
+
+    def _note_congestion(self) -> None:
+        held = self._kept_bytes + self._spare_bytes + self.datagrams.size
+        if self._congested:
+            if held <= self._limits.low_water:
+                self._congested = False
+                self._events.append(Writable())
+        elif held > self._limits.high_water:
+            self._congested = True

@@ -1,0 +1,188 @@
+"""Opening an endpoint: the socket, the engine and the dispatcher put together."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from socket import socket
+from typing import Final, Literal, TypeAlias
+
+from laps_sdk.errors import ConnectError
+from laps_sdk.quic.admission import Admission, AdmissionLimits
+from laps_sdk.quic.base import Address, Connection, EgressLimits, Endpoint, Handler, Listener
+from laps_sdk.quic.dialing import dial
+from laps_sdk.quic.dispatch import Dispatcher
+from laps_sdk.quic.engine import Engine, EngineOptions
+from laps_sdk.quic.memory.network import MemoryNetwork
+from laps_sdk.quic.udp import DatagramPort, UdpPort, bind_udp
+from laps_wire.errors import StateError
+
+__all__ = ["Backend", "QuicEndpoint", "open_endpoint"]
+
+Backend: TypeAlias = Literal["aioquic", "aioquic-stock", "qh3", "memory"]
+"""What ``--transport`` takes: aioquic with our fast path or without, qh3, or none at all."""
+
+HTTP3: Final = "h3"
+
+
+async def open_endpoint(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    backend: Backend = "aioquic",
+    options: EngineOptions,
+    egress: EgressLimits | None = None,
+    listener: Listener | None = None,
+    admission: AdmissionLimits | None = None,
+    network: MemoryNetwork | None = None,
+    sock: socket | None = None,
+    webtransport: bool = True,
+) -> Endpoint:
+    """Open a UDP socket that dials and, with a ``listener``, takes connections.
+
+    ``options.alpn`` are the protocols that the listener takes; with ``webtransport`` they are also
+    served over HTTP/3 (ALPN ``h3``). ``sock`` is a bound UDP socket to use instead of host and
+    port. The backend ``memory`` needs the ``network`` that its endpoints share.
+    """
+    if listener is not None and backend != "memory" and options.tls.certificate is None:
+        raise StateError(
+            "an endpoint that listens needs a certificate: set options.tls.certificate and "
+            "private_key, or make one with laps_sdk.quic.tls.dev_certificate"
+        )
+    protocols = tuple(name for name in options.alpn if name != HTTP3)
+    if listener is not None and webtransport:
+        options = replace(options, alpn=(*protocols, HTTP3))
+        listener = _with_http3(listener, protocols)
+    engine = _make_engine(backend, options)
+    made: DatagramPort
+    if backend == "memory":
+        if network is None:
+            raise StateError("the memory backend needs the MemoryNetwork that its endpoints share")
+        made = network.bind(host, port)
+    else:
+        made = UdpPort(sock or bind_udp(host, port), asyncio.get_running_loop())
+    return QuicEndpoint(
+        made,
+        engine,
+        egress=egress or EgressLimits(),
+        admission=admission or AdmissionLimits(),
+        listener=listener,
+    )
+
+
+def _make_engine(backend: Backend, options: EngineOptions) -> Engine:
+    # Imported here: who uses one library should not have to load, or even have, the others.
+    if backend == "memory":
+        from laps_sdk.quic.memory.engine import MemoryEngine  # noqa: PLC0415
+
+        return MemoryEngine(options, number=secrets.randbits(31))
+    if backend == "qh3":
+        from laps_sdk.quic.qh3.engine import Qh3Engine  # noqa: PLC0415
+
+        return Qh3Engine(options)
+    if backend in {"aioquic", "aioquic-stock"}:
+        from laps_sdk.quic.aioquic.engine import AioquicEngine  # noqa: PLC0415
+
+        return AioquicEngine(options, fast=backend == "aioquic")
+    raise StateError(
+        f"there is no transport {backend!r}; there are aioquic, aioquic-stock, qh3 and memory"
+    )
+
+
+def _with_http3(listener: Listener, protocols: Sequence[str]) -> Listener:
+    """Send connections of ALPN h3 through WebTransport to the same listener."""
+
+    def choose(connection: Connection) -> Handler:
+        if connection.alpn != HTTP3:
+            return listener(connection)
+        from laps_sdk.quic.webtransport.server import serve_h3  # noqa: PLC0415
+
+        return serve_h3(connection, listener, protocols)
+
+    return choose
+
+
+class QuicEndpoint(Endpoint):
+    """See :class:`Endpoint`; made by :func:`open_endpoint`."""
+
+    def __init__(
+        self,
+        port: DatagramPort,
+        engine: Engine,
+        *,
+        egress: EgressLimits,
+        admission: AdmissionLimits,
+        listener: Listener | None,
+    ) -> None:
+        self._port = port
+        self._engine = engine
+        self._dispatcher = Dispatcher(
+            asyncio.get_running_loop(),
+            port,
+            engine,
+            egress=egress,
+            admission=Admission(
+                admission, key=secrets.token_bytes(32), always_retry=engine.needs_retry
+            ),
+            handshake_timeout=admission.handshake_timeout,
+            listener=listener,
+        )
+        self._closed = False
+
+    @property
+    def local_address(self) -> Address:
+        """See :attr:`Endpoint.local_address`."""
+        return self._port.address
+
+    @property
+    def connections(self) -> int:
+        """See :attr:`Endpoint.connections`."""
+        return len(self._dispatcher.connections)
+
+    @property
+    def half_open(self) -> int:
+        """Handshakes of clients that are under way."""
+        return self._dispatcher.half_open
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Datagrams that got no connection, by reason; "retry" and "version" were answered."""
+        return dict(self._dispatcher.refused)
+
+    async def connect(
+        self,
+        address: Address,
+        *,
+        handler: Listener,
+        alpn: Sequence[str],
+        server_name: str | None = None,
+        webtransport_path: str | None = None,
+        timeout: float = 10.0,  # noqa: ASYNC109 - as in the base class
+    ) -> Connection:
+        """See :meth:`Endpoint.connect`."""
+        if self._closed:
+            raise ConnectError("the endpoint is closed")
+        return await dial(
+            self._dispatcher,
+            self._engine,
+            self._port,
+            address,
+            listener=handler,
+            alpn=alpn,
+            server_name=server_name,
+            webtransport_path=webtransport_path,
+            limit=timeout,
+        )
+
+    def reload_certificate(self) -> None:
+        """See :meth:`Endpoint.reload_certificate`."""
+        self._engine.reload_certificate()
+
+    async def close(self, code: int = 0, reason: str = "") -> None:
+        """See :meth:`Endpoint.close`; calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._dispatcher.stop(code, reason)
+            self._port.close()

@@ -1,0 +1,1 @@
+"""QUIC by qh3, behind :mod:`laps_sdk.quic.engine`."""

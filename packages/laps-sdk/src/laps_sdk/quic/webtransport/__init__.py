@@ -1,0 +1,1 @@
+"""WebTransport over HTTP/3, on any connection of :mod:`laps_sdk.quic.base`."""

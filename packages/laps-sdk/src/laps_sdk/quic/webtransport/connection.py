@@ -1,0 +1,285 @@
+"""A WebTransport session that looks like any other connection.
+
+::
+
+    application            WebTransportConnection                    QUIC connection
+    open_unidirectional -> WtStream [0x54 | session id | data...] -> stream, same id
+    open_bidirectional  -> WtStream [0x41 | session id | data...] -> stream, same id
+    reply_stream        -> WtStream [data...]                     -> stream, same id
+    reset, stop_sending -> code in HTTP/3's range                 -> RESET_STREAM, STOP_SENDING
+    send_datagram       -> [session id / 4 | data]                -> DATAGRAM
+    close               -> capsule on the CONNECT stream
+
+What arrives goes the other way through :class:`~laps_sdk.quic.webtransport.peer.H3Peer`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from laps_sdk.quic.base import URGENT, Address, Connection, ConnectionStats, OutStream
+from laps_sdk.quic.webtransport.codepoints import FrameType, StreamType, to_http_code
+from laps_wire.varint import encode_quic
+
+__all__ = ["SessionOwner", "WebTransportConnection", "WtStream"]
+
+_SWEEP_AT: Final = 64
+"""How many streams are remembered before the first look for those that are over."""
+_SWEEP_GAP: Final = 1.0
+"""Seconds between two looks: the events of a stream that is over have been delivered by then."""
+
+
+class SessionOwner(Protocol):
+    """What a session needs of the HTTP/3 connection that it belongs to."""
+
+    @property
+    def takes_datagrams(self) -> bool:
+        """Whether the peer's SETTINGS allow HTTP datagrams."""
+
+    def session_stream_opened(self, stream_id: int) -> None:
+        """The session opened a bidirectional stream: what arrives on it is the session's."""
+
+    def session_stream_stopped(self, stream_id: int) -> None:
+        """The session wants no more of a stream."""
+
+    def close_session(self, code: int, reason: str) -> None:
+        """The session is to end."""
+
+
+class WtStream(OutStream):
+    """The sending half of a session's stream: the header goes out with the first bytes."""
+
+    __slots__ = ("_header", "inner")
+
+    def __init__(self, inner: OutStream, header: bytes) -> None:
+        self.inner = inner
+        self._header = header
+
+    @property
+    def stream_id(self) -> int | None:
+        """See :class:`OutStream`."""
+        return self.inner.stream_id
+
+    @property
+    def closed(self) -> bool:
+        """See :class:`OutStream`."""
+        return self.inner.closed
+
+    @property
+    def queued(self) -> int:
+        """See :class:`OutStream`; the header counts once it is written."""
+        return self.inner.queued
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """See :class:`OutStream`."""
+        if self._header:
+            data = self._header + data
+            self._header = b""
+        self.inner.write(data, fin)
+
+    def reset(self, code: int) -> None:
+        """See :class:`OutStream`."""
+        self.inner.reset(to_http_code(code))
+
+    def set_priority(self, priority: int) -> None:
+        """See :class:`OutStream`."""
+        self.inner.set_priority(priority)
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """See :class:`OutStream`."""
+        self.inner.set_deadline(deadline)
+
+
+class WebTransportConnection(Connection):
+    """One session on one HTTP/3 connection."""
+
+    __slots__ = (
+        "_alpn",
+        "_authority",
+        "_bidi_header",
+        "_datagram_header",
+        "_inner",
+        "_over",
+        "_owner",
+        "_path",
+        "_streams",
+        "_sweep_at",
+        "_swept",
+        "_uni_header",
+        "closing",
+        "session_id",
+    )
+
+    def __init__(
+        self,
+        inner: Connection,
+        owner: SessionOwner,
+        *,
+        session_id: int,
+        protocol: str,
+        authority: str,
+        path: str,
+    ) -> None:
+        self._inner = inner
+        self._owner = owner
+        self._alpn = protocol
+        self._authority = authority
+        self._path = path
+        self.session_id = session_id
+        self.closing = False
+        """Set by the owner when the session is over or about to be."""
+        wire_id = encode_quic(session_id)
+        self._uni_header = encode_quic(StreamType.WT_STREAM) + wire_id
+        self._bidi_header = encode_quic(FrameType.WT_STREAM) + wire_id
+        self._datagram_header = encode_quic(session_id >> 2)
+        # StreamDropped and reply_stream speak of the stream below: these are ours above them.
+        self._streams: dict[object, WtStream] = {}
+        self._over: set[object] = set()
+        self._swept = 0.0
+        self._sweep_at = _SWEEP_AT
+
+    # A. Getters
+
+    @property
+    def alpn(self) -> str:
+        """The protocol of ``wt-protocol``."""
+        return self._alpn
+
+    @property
+    def is_client(self) -> bool:
+        """See :class:`Connection`."""
+        return self._inner.is_client
+
+    @property
+    def is_webtransport(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def peer_address(self) -> Address:
+        """See :class:`Connection`."""
+        return self._inner.peer_address
+
+    @property
+    def authority(self) -> str:
+        """``:authority`` of the request."""
+        return self._authority
+
+    @property
+    def path(self) -> str:
+        """``:path`` of the request."""
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        """See :class:`Connection`."""
+        return self.closing or self._inner.closed
+
+    @property
+    def congested(self) -> bool:
+        """See :class:`Connection`."""
+        return self._inner.congested
+
+    @property
+    def max_datagram_size(self) -> int:
+        """See :class:`Connection`; the session's id takes its part."""
+        if not self._owner.takes_datagrams:
+            return 0
+        return max(self._inner.max_datagram_size - len(self._datagram_header), 0)
+
+    @property
+    def rtt(self) -> float | None:
+        """See :class:`Connection`."""
+        return self._inner.rtt
+
+    @property
+    def now(self) -> float:
+        """See :class:`Connection`."""
+        return self._inner.now
+
+    def stats(self) -> ConnectionStats:
+        """See :class:`Connection`: those of the whole HTTP/3 connection."""
+        return self._inner.stats()
+
+    # B. Streams
+
+    def open_unidirectional(
+        self,
+        *,
+        priority: int = URGENT,
+        droppable: bool = False,
+        drop_code: int = 0,
+        deadline: float | None = None,
+    ) -> OutStream:
+        """See :class:`Connection`."""
+        inner = self._inner.open_unidirectional(
+            priority=priority,
+            droppable=droppable,
+            drop_code=to_http_code(drop_code),
+            deadline=deadline,
+        )
+        stream = WtStream(inner, self._uni_header)
+        if droppable or deadline is not None:
+            self._remember(stream)
+        return stream
+
+    def open_bidirectional(self, *, priority: int = URGENT) -> OutStream:
+        """See :class:`Connection`."""
+        inner = self._inner.open_bidirectional(priority=priority)
+        if inner.stream_id is not None:
+            self._owner.session_stream_opened(inner.stream_id)
+        return WtStream(inner, self._bidi_header)
+
+    def reply_stream(self, stream_id: int) -> OutStream:
+        """See :class:`Connection`."""
+        inner = self._inner.reply_stream(stream_id)
+        stream = self._streams.get(inner)
+        if stream is None:
+            stream = WtStream(inner, b"")
+            self._remember(stream)
+        return stream
+
+    def stream_above(self, inner: object) -> object:
+        """Our stream on top of one of the connection below."""
+        return self._streams.get(inner, inner)
+
+    def _remember(self, stream: WtStream) -> None:
+        self._streams[stream.inner] = stream
+        if len(self._streams) > self._sweep_at and self.now - self._swept >= _SWEEP_GAP:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Forget streams that were over at the last look: nothing is told of them any more."""
+        streams = self._streams
+        for inner in self._over:
+            streams.pop(inner, None)
+        self._over = {inner for inner, s in streams.items() if s.closed and not s.queued}
+        self._sweep_at = max(_SWEEP_AT, 2 * (len(streams) - len(self._over)))
+        self._swept = self.now
+
+    def stop_sending(self, stream_id: int, code: int) -> None:
+        """See :class:`Connection`."""
+        self._owner.session_stream_stopped(stream_id)
+        self._inner.stop_sending(stream_id, to_http_code(code))
+
+    def pause_reading(self, stream_id: int) -> bool:
+        """See :class:`Connection`."""
+        return self._inner.pause_reading(stream_id)
+
+    def resume_reading(self, stream_id: int) -> None:
+        """See :class:`Connection`."""
+        self._inner.resume_reading(stream_id)
+
+    # C. Datagrams
+
+    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
+        """See :class:`Connection`."""
+        if not self._owner.takes_datagrams:
+            return False
+        return self._inner.send_datagram(self._datagram_header + data, deadline)
+
+    # D. Life
+
+    def close(self, code: int = 0, reason: str = "") -> None:
+        """See :class:`Connection`: the peer is told by a capsule and ends the QUIC connection."""
+        self._owner.close_session(code, reason)

@@ -1,0 +1,451 @@
+"""One HTTP/3 connection that carries at most one WebTransport session: what both ends share.
+
+::
+
+    events of the QUIC connection
+      |
+      +-- a stream of the session, known -----------------------> as it is -----+
+      +-- a new stream: its first integers say what it is                       |
+      |     control, QPACK (unidirectional)  -> read here                       v
+      |     0x54 / 0x41 + session id         -> the session's, or held -----> handler of the
+      |     anything else, bidirectional     -> a request (server.py)           session
+      +-- datagrams: session id / 4 in front, cut off ------------------------> (one list a turn)
+      +-- the CONNECT stream: capsules, the end of the session
+      '-- resets and stops: codes mapped
+
+The peer's faults close this connection with HTTP/3's code for them, and nothing else.
+
+How a session ends. Who closes sends a capsule and FIN on the CONNECT stream, and the other answers
+with FIN. Then the client closes the QUIC connection, which carries no other session. The server
+only does so if that has not happened ``LINGER`` seconds later: browsers take a connection that ends
+while they still handle the end of the session for a failure. The handler gets ``Closed`` behind all
+that came in the same turn as the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from laps_sdk.quic.base import BACKGROUND, Connection, Handler, Listener, OutStream
+from laps_sdk.quic.events import (
+    Closed,
+    Connected,
+    DatagramReceived,
+    Event,
+    StopSending,
+    StreamData,
+    StreamDropped,
+    StreamReset,
+    StreamsAvailable,
+    Writable,
+)
+from laps_sdk.quic.webtransport.codepoints import (
+    FrameType,
+    H3Code,
+    H3Error,
+    Setting,
+    StreamType,
+    from_http_code,
+)
+from laps_sdk.quic.webtransport.connection import WebTransportConnection
+from laps_sdk.quic.webtransport.control import OPENING, CriticalStreams
+from laps_sdk.quic.webtransport.early import EarlyArrivals, EarlyLimits
+from laps_sdk.quic.webtransport.fields import FieldCoder
+from laps_sdk.quic.webtransport.records import (
+    CAPSULES,
+    REQUEST_FRAMES,
+    Record,
+    RecordReader,
+    decode_close,
+    encode_close,
+    encode_record,
+)
+from laps_wire.errors import IncompleteError
+from laps_wire.varint import decode_quic, encode_quic
+
+__all__ = ["LINGER", "H3Peer"]
+
+LINGER: Final = 3.0
+"""Seconds that the peer has to end the QUIC connection when the session is over."""
+
+_H3_CODES: Final = frozenset(H3Code)
+_MAX_QUARTER_ID: Final = (1 << 60) - 1
+
+
+class H3Peer(ABC):
+    """A ``Handler`` for a QUIC connection with ALPN ``h3``; server and client derive from it."""
+
+    __slots__ = (
+        "_capsules",
+        "_connect_reader",
+        "_connect_stream",
+        "_critical_in",
+        "_critical_out",
+        "_done",
+        "_early",
+        "_ended",
+        "_ending",
+        "_flowing",
+        "_handler",
+        "_linger",
+        "_listener",
+        "_out",
+        "_own_close",
+        "_prefix",
+        "_session",
+        "_unknown",
+        "coder",
+        "connection",
+    )
+
+    def __init__(
+        self, connection: Connection, listener: Listener, early: EarlyLimits | None = None
+    ) -> None:
+        self.connection = connection
+        self.coder = FieldCoder()
+        self._listener = listener
+        self._critical_in = CriticalStreams(self.coder, from_client=not connection.is_client)
+        self._critical_out: list[OutStream] = []
+        self._unknown: dict[int, bytes] = {}  # the first bytes of streams that say too little yet
+        self._early = EarlyArrivals(early or EarlyLimits())
+        self._session: WebTransportConnection | None = None
+        self._handler: Handler | None = None
+        self._connect_stream: OutStream | None = None
+        self._connect_reader = RecordReader(REQUEST_FRAMES)
+        self._capsules = RecordReader(CAPSULES, H3Code.MESSAGE_ERROR)
+        self._flowing: set[int] = set()  # incoming streams of the session
+        self._prefix: bytes | tuple[()] = ()  # of the session's datagrams: none before and after it
+        self._out: list[Event] = []  # for the session's handler, of this turn
+        self._own_close: Closed | None = None
+        self._ending: Closed | None = None
+        self._ended = False  # the session's handler has had its last event
+        self._done = False  # nothing more is taken but Closed
+        self._linger: asyncio.TimerHandle | None = None
+
+    @property
+    def settings(self) -> dict[int, int] | None:
+        """The peer's SETTINGS, once they are there."""
+        return self._critical_in.settings
+
+    # What server and client add
+
+    @abstractmethod
+    def _connected(self) -> None:
+        """The handshake of QUIC is complete; SETTINGS were sent."""
+
+    @abstractmethod
+    def _settings_arrived(self) -> None:
+        """``settings`` are there."""
+
+    @abstractmethod
+    def _request_data(self, stream_id: int, data: bytes, fin: bool) -> None:
+        """Bytes on a stream of requests and responses."""
+
+    @abstractmethod
+    def _is_request(self, stream_id: int) -> bool:
+        """Whether a bidirectional stream was one of requests and responses."""
+
+    @abstractmethod
+    def _request_reset(self, stream_id: int) -> None:
+        """The peer abandoned its half of such a stream."""
+
+    @abstractmethod
+    def _connection_over(self, event: Closed) -> None:
+        """The QUIC connection is over, with or without a session."""
+
+    @abstractmethod
+    def _streams_available(self) -> None:
+        """More bidirectional streams may be opened; only asked for without a session."""
+
+    # Events
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """See :class:`Handler`."""
+        out, flowing = self._out, self._flowing
+        for event in events:
+            if isinstance(event, StreamData) and event.stream_id in flowing:
+                if event.fin:
+                    flowing.discard(event.stream_id)
+                out.append(event)
+            elif isinstance(event, DatagramReceived) and event.data.startswith(self._prefix):
+                out.append(DatagramReceived(event.data[len(self._prefix) :]))
+            elif isinstance(event, Closed):
+                self._over(event)
+            elif not self._done:
+                try:
+                    self._take(event)
+                except H3Error as error:
+                    self._fail(error)
+        if self._ending is not None and self._session is not None and not self._ended:
+            self._finish(self._session, self._ending)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        out = self._out
+        if not out:
+            return
+        self._out = []
+        if self._own_close is not None:  # after its close a session hears only of the end
+            out = [event for event in out if isinstance(event, Closed)]
+        if self._handler is not None and out:
+            self._handler.handle_events(out)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case StreamData(stream_id, data, fin):
+                self._stream_data(event, stream_id, data, fin)
+            case DatagramReceived(data):
+                self._datagram(data)
+            case StreamReset(stream_id, code):
+                self._stream_reset(stream_id, code)
+            case StopSending(stream_id, code):
+                self._stopped(stream_id, code)
+            case Connected():
+                self._begin()
+            case StreamsAvailable() if self._session is None:
+                self._streams_available()
+            case StreamDropped(stream, reason, lost):
+                if self._session is not None:
+                    above = self._session.stream_above(stream)
+                    self._out.append(StreamDropped(above, reason, lost))
+            case StreamsAvailable() | Writable():
+                if self._session is not None:
+                    self._out.append(event)
+            case Closed():  # handle_events has it
+                raise AssertionError(event)
+
+    def _begin(self) -> None:
+        for data in OPENING:
+            stream = self.connection.open_unidirectional()
+            stream.write(data)
+            self._critical_out.append(stream)
+        self._connected()
+
+    # Streams
+
+    def _stream_data(self, event: StreamData, stream_id: int, data: bytes, fin: bool) -> None:
+        if stream_id in self._critical_in:
+            self._critical_data(stream_id, data, fin)
+        elif stream_id in self._early:
+            self._hold(event)
+        elif self._is_session_stream(stream_id):
+            self._session_data(data, fin)
+        elif not stream_id & 2 and self._is_request(stream_id):
+            self._request_data(stream_id, data, fin)
+        else:
+            self._classify(stream_id, self._unknown.pop(stream_id, b"") + data, fin)
+
+    def _is_session_stream(self, stream_id: int) -> bool:
+        return self._session is not None and self._session.session_id == stream_id
+
+    def _classify(self, stream_id: int, data: bytes, fin: bool) -> None:
+        """A new stream: find out what it is, as soon as its first integers are there."""
+        unidirectional = bool(stream_id & 2)
+        end = len(data)
+        try:
+            kind, pos = decode_quic(data, 0, end)
+            if kind == (StreamType.WT_STREAM if unidirectional else FrameType.WT_STREAM):
+                session_id, pos = decode_quic(data, pos, end)
+                self._session_stream(stream_id, session_id, data[pos:], fin)
+                return
+        except IncompleteError:
+            if not fin:
+                self._unknown[stream_id] = data
+            elif not unidirectional:
+                self._refuse_stream(stream_id, H3Code.REQUEST_INCOMPLETE)
+            return
+        if unidirectional:
+            self._begin_unidirectional(stream_id, kind, data[pos:], fin)
+        elif self.connection.is_client:
+            raise H3Error(H3Code.STREAM_CREATION_ERROR, "a server may not begin a request")
+        else:
+            self._request_data(stream_id, data, fin)
+
+    def _begin_unidirectional(self, stream_id: int, kind: int, data: bytes, fin: bool) -> None:
+        match kind:
+            case StreamType.CONTROL | StreamType.QPACK_ENCODER | StreamType.QPACK_DECODER:
+                self._critical_in.open(stream_id, StreamType(kind))
+                self._critical_data(stream_id, data, fin)
+            case StreamType.PUSH:
+                raise H3Error(
+                    H3Code.ID_ERROR if self.connection.is_client else H3Code.STREAM_CREATION_ERROR,
+                    "a push stream: no push was allowed",
+                )
+            case _:  # unknown types are refused without harm (RFC 9114, 9)
+                if not fin:
+                    self.connection.stop_sending(stream_id, H3Code.STREAM_CREATION_ERROR)
+
+    def _critical_data(self, stream_id: int, data: bytes, fin: bool) -> None:
+        if self._critical_in.feed(stream_id, data, fin):
+            self._settings_arrived()
+
+    def _stream_reset(self, stream_id: int, code: int) -> None:
+        if stream_id in self._flowing:
+            self._flowing.discard(stream_id)
+            self._out.append(StreamReset(stream_id, from_http_code(code)))
+        elif stream_id in self._critical_in:
+            self._critical_in.lost(stream_id)
+        elif stream_id in self._early:
+            self._early.add(StreamReset(stream_id, from_http_code(code)))
+        elif self._is_session_stream(stream_id):
+            self._end(Closed(0, "the peer reset the CONNECT stream", True, True))
+        elif self._unknown.pop(stream_id, None) is None and self._is_request(stream_id):
+            self._request_reset(stream_id)
+
+    def _stopped(self, stream_id: int, code: int) -> None:
+        if any(stream.stream_id == stream_id for stream in self._critical_out):
+            raise H3Error(H3Code.CLOSED_CRITICAL_STREAM, "STOP_SENDING for a critical stream")
+        if self._is_session_stream(stream_id):
+            self._end(Closed(0, "the peer stopped the CONNECT stream", True, True))
+        elif self._session is not None and not self._is_request(stream_id):
+            self._out.append(StopSending(stream_id, from_http_code(code)))
+
+    def _refuse_stream(self, stream_id: int, code: H3Code, fin: bool = False) -> None:
+        """Want nothing of a stream of the peer, in both directions."""
+        if not fin:
+            self.connection.stop_sending(stream_id, code)
+        if not stream_id & 2:
+            self.connection.reply_stream(stream_id).reset(code)
+
+    # The session
+
+    def _session_stream(self, stream_id: int, session_id: int, data: bytes, fin: bool) -> None:
+        if session_id & 3:
+            raise H3Error(H3Code.ID_ERROR, f"{session_id} is no session: not a client's request")
+        if self._session is None:
+            if self._early.open(stream_id, session_id):
+                self._hold(StreamData(stream_id, data, fin))
+            else:
+                self._refuse_stream(stream_id, H3Code.WT_BUFFERED_STREAM_REJECTED, fin)
+        elif session_id != self._session.session_id:
+            self._refuse_stream(stream_id, H3Code.WT_SESSION_GONE, fin)
+        else:
+            if not fin:
+                self._flowing.add(stream_id)
+            if data or fin:
+                self._out.append(StreamData(stream_id, data, fin))
+
+    def _hold(self, event: StreamData) -> None:
+        if (event.data or event.fin) and not self._early.add(event):
+            self._refuse_stream(event.stream_id, H3Code.WT_BUFFERED_STREAM_REJECTED, event.fin)
+
+    def _datagram(self, data: bytes) -> None:
+        try:
+            quarter, pos = decode_quic(data, 0, len(data))
+        except IncompleteError:
+            raise H3Error(H3Code.DATAGRAM_ERROR, "a datagram without its session") from None
+        if quarter > _MAX_QUARTER_ID:
+            raise H3Error(H3Code.DATAGRAM_ERROR, f"quarter stream id {quarter} is too great")
+        if self._session is None:
+            self._early.add_datagram(quarter << 2, data[pos:])
+        elif self._session.session_id == quarter << 2:
+            self._out.append(DatagramReceived(data[pos:]))
+
+    def _establish(
+        self, session: WebTransportConnection, stream: OutStream, reader: RecordReader
+    ) -> None:
+        """The session stands: tell its listener, and what came before it."""
+        self._session, self._connect_stream, self._connect_reader = session, stream, reader
+        self._prefix = encode_quic(session.session_id >> 2)
+        self._handler = self._listener(session)
+        self._out.append(Connected(session.alpn))
+        events, going_on, strangers = self._early.take(session.session_id)
+        self._out += events
+        self._flowing |= going_on
+        for stream_id in strangers:
+            self._refuse_stream(stream_id, H3Code.WT_BUFFERED_STREAM_REJECTED)
+
+    def _session_data(self, data: bytes, fin: bool) -> None:
+        """More of the CONNECT stream."""
+        self._session_records(self._connect_reader.feed(data))
+        if fin:
+            self._connect_reader.finish()
+            self._session_finished()
+
+    def _session_records(self, records: Sequence[Record]) -> None:
+        """Frames of the CONNECT stream behind its HEADERS: only DATA, which holds capsules."""
+        for record in records:
+            if record.type != FrameType.DATA:
+                raise H3Error(H3Code.FRAME_UNEXPECTED, "HEADERS inside a CONNECT stream")
+            for capsule in self._capsules.feed(record.value):
+                code, reason = decode_close(capsule.value)
+                self._end(Closed(code, reason, True, True))
+
+    def _session_finished(self) -> None:
+        """A FIN on the CONNECT stream: a close without code and reason."""
+        self._capsules.finish()
+        self._end(Closed(0, "", True, True))
+
+    def _end(self, closed: Closed) -> None:
+        """The session ends with this turn: what else arrived in it may be older than the end."""
+        if self._ending is None and not self._ended:
+            self._ending = closed
+
+    def _finish(self, session: WebTransportConnection, closed: Closed) -> None:
+        """The session is over: by the peer, or since it answered our own close."""
+        self._ended = self._done = session.closing = True
+        self._flowing.clear()
+        self._prefix = ()
+        self._out.append(self._own_close or closed)
+        if self._connect_stream is not None:
+            self._connect_stream.write(b"", fin=True)  # does nothing behind our own close
+        if self.connection.is_client:
+            self.connection.close(H3Code.NO_ERROR, "the session is over")
+        else:
+            self._linger_on()
+
+    # For the session (SessionOwner)
+
+    @property
+    def takes_datagrams(self) -> bool:
+        """Whether the peer's SETTINGS allow HTTP datagrams (RFC 9297, 2.1.1)."""
+        return (self.settings or {}).get(Setting.H3_DATAGRAM) == 1
+
+    def session_stream_opened(self, stream_id: int) -> None:
+        """What arrives on this bidirectional stream is the session's."""
+        self._flowing.add(stream_id)
+
+    def session_stream_stopped(self, stream_id: int) -> None:
+        """Nothing more is told of this stream."""
+        self._flowing.discard(stream_id)
+
+    def close_session(self, code: int, reason: str) -> None:
+        """End the session from our side; the module says how."""
+        session, stream = self._session, self._connect_stream
+        if session is None or stream is None or session.closed:
+            return
+        session.closing = True
+        self._own_close = Closed(code, reason, False, True)
+        if not self.connection.congested:
+            # Behind what was written before, as on raw QUIC: the peer closes when it reads this.
+            stream.set_priority(BACKGROUND)
+        stream.write(encode_record(FrameType.DATA, encode_close(code, reason)), fin=True)
+        self._linger_on()
+
+    def _linger_on(self) -> None:
+        """Give the peer some time to end the connection."""
+        if self._linger is None:
+            with contextlib.suppress(RuntimeError):  # no loop: somebody drives us by hand
+                loop = asyncio.get_running_loop()
+                self._linger = loop.call_later(LINGER, self.connection.close, H3Code.NO_ERROR)
+
+    # The end of the connection
+
+    def _fail(self, error: H3Error) -> None:
+        self._done = True
+        self.connection.close(error.h3_code, str(error))
+
+    def _over(self, event: Closed) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+        if self._session is not None and not self._ended:
+            self._ended = self._session.closing = True
+            # HTTP/3's codes are none of the session's. Others come from an endpoint of ours that
+            # closes all of its connections.
+            session_code = event.application and event.code not in _H3_CODES
+            self._out.append(self._own_close or event._replace(application=session_code))
+        self._connection_over(event)

@@ -1,1 +1,0 @@
-"""QUIC behind one small interface; see :mod:`laps_sdk.transport.base`."""

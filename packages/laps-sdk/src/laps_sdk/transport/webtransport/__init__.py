@@ -1,1 +1,0 @@
-"""WebTransport over HTTP/3, on any connection of :mod:`laps_sdk.transport.base`."""

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from laps_sdk.quic.base import ConnectionStats, EgressLimits
+from laps_sdk.quic.connection import QuicTransportConnection
+from laps_sdk.quic.events import (
+    Closed,
+    Event,
+    StopSending,
+    StreamData,
+    StreamReset,
+    StreamsAvailable,
+)
+from testkit.fake_connection import Recorder
+from testkit.scripted_engine import ScriptedEngine
+
+
+class StillShell:
+    def __init__(self) -> None:
+        self.woken: list[QuicTransportConnection] = []
+
+    def clock(self) -> float:
+        return 5.0
+
+    def wake(self, connection: QuicTransportConnection) -> None:
+        self.woken.append(connection)
+
+
+class Rig:
+    def __init__(self, *, is_client: bool = False) -> None:
+        self.engine = ScriptedEngine()
+        self.shell = StillShell()
+        self.connection = QuicTransportConnection(
+            self.shell,
+            self.engine,
+            is_client=is_client,
+            limits=EgressLimits(),
+            listener=lambda _: Recorder(),
+            deadline=None,
+        )
+
+
+def test_getters() -> None:
+    rig = Rig(is_client=True)
+    connection = rig.connection
+    assert connection.alpn == "scripted"
+    assert connection.is_client
+    assert not connection.is_webtransport
+    assert connection.peer_address == ("192.0.2.1", 4433)
+    assert connection.authority == "name.example"
+    assert connection.server_key_hash == b""
+    assert connection.path == ""
+    assert not connection.congested
+    assert connection.max_datagram_size == 1200
+    assert connection.rtt == 0.25
+    assert connection.now == 5.0
+    assert connection.unacknowledged() == frozenset()
+    assert not connection.unheard()
+    assert connection.stats() == ConnectionStats(
+        0, 0, 0, 0, 1, 0.25, 0.125, 20_000, 300, 0, 0, 0, 0
+    )
+
+
+def test_streams_and_datagrams_wake_the_endpoint_once() -> None:
+    rig = Rig()
+    rig.connection.open_bidirectional().write(b"one")
+    rig.connection.open_unidirectional(priority=3, droppable=True, drop_code=1).write(b"two")
+    assert rig.connection.send_datagram(b"three")
+    assert [call[0] for call in rig.engine.calls] == ["write", "write", "datagram"]
+    assert rig.shell.woken == [rig.connection]
+
+
+def test_a_reply_stream_is_the_same_each_time_until_both_halves_are_over() -> None:
+    rig = Rig()
+    reply = rig.connection.reply_stream(0)
+    assert rig.connection.reply_stream(0) is reply
+    reply.write(b"done", fin=True)
+    assert rig.connection.reply_stream(0) is reply
+    own = rig.connection.open_bidirectional()
+    assert own.stream_id == 0 or rig.connection.reply_stream(own.stream_id or 0) is own
+
+
+def test_replies_of_streams_that_are_over_do_not_pile_up() -> None:
+    rig = Rig()
+    for number in range(1_000):
+        stream_id = 4 * number
+        reply = rig.connection.reply_stream(stream_id)
+        rig.connection.sift([StreamData(stream_id, b"ask", True)])
+        if number % 100:
+            reply.write(b"answer", fin=True)
+        rig.connection.sift([StreamReset(4 * number + 1, 0), StreamReset(stream_id, 0)])
+    assert len(rig.connection._replies) < 100
+    assert len(rig.connection._half_over) < 100
+    assert not rig.connection.reply_stream(0).closed
+
+
+def test_a_stream_that_was_refused_is_heard_no_more() -> None:
+    rig = Rig()
+    rig.connection.stop_sending(2, 9)
+    assert rig.engine.take() == [("stop", 2, 9)]
+    events: list[Event] = [StreamData(2, b"x", False), StreamData(6, b"y", True)]
+    assert rig.connection.sift(events) == events[1:]
+    assert rig.connection.sift([StreamData(2, b"", True)]) == []
+    assert rig.connection.sift([StreamData(2, b"a new life", False)])
+    rig.connection.stop_sending(10, 9)
+    assert rig.connection.sift([StreamReset(10, 3)]) == [StreamReset(10, 3)]
+
+
+def test_stop_sending_is_answered_and_credit_is_kept_from_the_handler() -> None:
+    rig = Rig()
+    stream = rig.connection.open_unidirectional()
+    told = rig.connection.sift([StopSending(2, 8), StreamsAvailable()])
+    assert told == [StopSending(2, 8)]
+    assert stream.closed
+    assert rig.engine.take() == [("reset", 2, 8)]
+
+
+def test_reading_is_paused_and_resumed() -> None:
+    rig = Rig()
+    assert rig.connection.pause_reading(2)
+    rig.connection.resume_reading(2)
+    assert rig.engine.take() == [("set_reading", 2, False), ("set_reading", 2, True)]
+
+
+def test_nothing_follows_the_end() -> None:
+    rig = Rig()
+    stream = rig.connection.open_unidirectional()
+    end = Closed(3, "over", True, True)
+    assert rig.connection.sift([end, StreamData(2, b"late", False)]) == [end]
+    assert rig.connection.closed
+    assert stream.closed
+    assert rig.connection.sift([StreamData(2, b"late", False)]) == []
+    rig.connection.close(1)
+    rig.connection.stop_sending(2, 1)
+    rig.connection.resume_reading(2)
+    assert not rig.connection.pause_reading(2)
+    assert not rig.connection.send_datagram(b"x")
+    assert rig.engine.calls == []
+    assert rig.connection.close_request is None

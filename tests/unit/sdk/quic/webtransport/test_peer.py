@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import pytest
+
+from laps_sdk.quic.base import BACKGROUND
+from laps_sdk.quic.events import (
+    Closed,
+    Connected,
+    DatagramReceived,
+    DropReason,
+    Event,
+    StopSending,
+    StreamData,
+    StreamDropped,
+    StreamReset,
+    StreamsAvailable,
+    Writable,
+)
+from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code, to_http_code
+from laps_sdk.quic.webtransport.control import OPENING
+from laps_sdk.quic.webtransport.records import encode_close, encode_record
+from testkit.webtransport import CONNECT, RawPeer, headers
+
+
+def closing(capsule: bytes) -> bytes:
+    return encode_record(FrameType.DATA, capsule)
+
+
+# The critical streams
+
+
+def test_settings_and_qpack_streams_are_opened_first() -> None:
+    peer = RawPeer()
+    assert [peer.written(stream_id) for stream_id in (3, 7, 11)] == list(OPENING)
+
+
+def test_critical_streams_are_read() -> None:
+    peer = RawPeer()
+    for stream_id, data in zip((2, 6, 10), OPENING, strict=True):
+        peer.data(stream_id, data)
+    peer.data(6, b"\x20")
+    peer.data(10, b"\x40")
+    assert not peer.connection.closes
+
+
+@pytest.mark.parametrize(
+    ("events", "code"),
+    [
+        ([StreamData(2, OPENING[0], True)], H3Code.CLOSED_CRITICAL_STREAM),
+        ([StreamData(2, OPENING[1], True)], H3Code.CLOSED_CRITICAL_STREAM),
+        ([StreamData(2, OPENING[0], False), StreamReset(2, 0)], H3Code.CLOSED_CRITICAL_STREAM),
+        ([StopSending(3, 0)], H3Code.CLOSED_CRITICAL_STREAM),
+        (
+            [StreamData(2, OPENING[0], False), StreamData(6, OPENING[0], False)],
+            H3Code.STREAM_CREATION_ERROR,
+        ),
+        ([StreamData(2, b"\x01\x00", False)], H3Code.STREAM_CREATION_ERROR),
+        ([StreamData(2, b"\x00\x07\x01\x00", False)], H3Code.MISSING_SETTINGS),
+        ([StreamData(2, b"\x02\x41a\x01b", False)], H3Code.QPACK_ENCODER_STREAM_ERROR),
+        ([StreamData(2, b"\x03\x01", False)], H3Code.QPACK_DECODER_STREAM_ERROR),
+        ([DatagramReceived(b"")], H3Code.DATAGRAM_ERROR),
+        ([DatagramReceived(b"\xff" * 8)], H3Code.DATAGRAM_ERROR),
+        ([StreamData(2, b"\x40\x54\x01", False)], H3Code.ID_ERROR),
+    ],
+)
+def test_faults_close_the_connection(events: list[Event], code: int) -> None:
+    peer = RawPeer()
+    peer.handler.handle_events(events)
+    assert peer.close_code == code
+    peer.handler.handle_events(events)  # nothing is looked at any more
+    assert len(peer.connection.closes) == 1
+
+
+def test_unknown_streams_are_refused_without_harm() -> None:
+    peer = RawPeer()
+    peer.data(2, b"\x21grease")
+    peer.data(6, b"\x21grease", fin=True)
+    peer.data(10, b"\x40", fin=True)  # too short to say what it is
+    assert peer.connection.stopped == {2: H3Code.STREAM_CREATION_ERROR}
+    assert not peer.connection.closes
+
+
+def test_a_stream_that_is_reset_before_it_says_what_it_is() -> None:
+    peer = RawPeer()
+    peer.data(6, b"\x40")
+    peer.handler.handle_events([StreamReset(6, 0), StreamReset(10, 0)])
+    assert not peer.connection.closes
+
+
+# Streams and datagrams of the session
+
+
+def test_streams_of_the_session_in_all_cuts() -> None:
+    peer = RawPeer()
+    peer.session()
+    for byte in b"\x40\x54\x00ab":
+        peer.data(6, bytes([byte]))
+    peer.data(6, b"", fin=True)
+    peer.data(4, b"\x40\x41\x00xyz", fin=True)
+    assert peer.app.take() == [
+        StreamData(6, b"a", False),
+        StreamData(6, b"b", False),
+        StreamData(6, b"", True),
+        StreamData(4, b"xyz", True),
+    ]
+
+
+def test_datagrams_of_the_session_only() -> None:
+    peer = RawPeer()
+    peer.session(4)
+    peer.handler.handle_events([DatagramReceived(b"\x01abc"), DatagramReceived(b"\x00other")])
+    assert peer.app.take() == [DatagramReceived(b"abc")]
+
+
+def test_resets_and_stops_carry_the_sessions_codes() -> None:
+    peer = RawPeer()
+    session = peer.session()
+    out = session.open_unidirectional()
+    assert out.stream_id is not None
+    peer.data(6, b"\x40\x54\x00a")
+    peer.handler.handle_events(
+        [StreamReset(6, to_http_code(40)), StopSending(out.stream_id, to_http_code(50))]
+    )
+    assert peer.app.take()[1:] == [StreamReset(6, 40), StopSending(out.stream_id, 50)]
+
+
+def test_streams_of_other_sessions_are_refused() -> None:
+    peer = RawPeer()
+    peer.session()
+    peer.data(6, b"\x40\x54\x04a")
+    peer.data(8, b"\x40\x41\x04a")
+    peer.data(10, b"\x40\x54\x04a", fin=True)
+    assert peer.connection.stopped == {6: H3Code.WT_SESSION_GONE, 8: H3Code.WT_SESSION_GONE}
+    assert peer.connection.streams[8].reset_code == H3Code.WT_SESSION_GONE
+    assert peer.app.take() == []
+
+
+def test_a_stopped_stream_is_forgotten() -> None:
+    peer = RawPeer()
+    session = peer.session()
+    peer.data(6, b"\x40\x54\x00a")
+    session.stop_sending(6, 3)
+    assert peer.connection.stopped == {6: to_http_code(3)}
+    assert peer.app.take() == [StreamData(6, b"a", False)]
+    peer.handler.handle_events([StreamReset(6, 0)])
+    assert peer.app.take() == []
+
+
+def test_other_events_are_passed_on() -> None:
+    peer = RawPeer()
+    peer.handler.handle_events([Writable(), StreamsAvailable()])
+    session = peer.session()
+    out = session.open_unidirectional(droppable=True, drop_code=9)
+    peer.handler.handle_events(
+        [
+            Writable(),
+            StreamsAvailable(),
+            StreamDropped(peer.connection.streams[15], DropReason.EXPIRED, 5),
+        ]
+    )
+    assert peer.app.take() == [
+        Writable(),
+        StreamsAvailable(),
+        StreamDropped(out, DropReason.EXPIRED, 5),
+    ]
+
+
+def test_a_drop_without_a_session_is_nobodys() -> None:
+    peer = RawPeer()
+    peer.handler.handle_events([StreamDropped(object(), DropReason.EXPIRED, 5)])
+    assert peer.app.events == []
+
+
+# What comes before the session
+
+
+def test_early_streams_and_datagrams_wait_for_their_session() -> None:
+    peer = RawPeer()
+    peer.handler.handle_events(
+        [
+            DatagramReceived(b"\x00d"),
+            StreamData(6, b"\x40\x54\x00a", False),
+            StreamData(10, b"\x40\x54\x00", False),
+            StreamData(14, b"\x40\x54\x00r", False),
+            StreamData(6, b"b", False),
+            StreamReset(14, to_http_code(1)),
+            StreamData(4, b"\x40\x41\x08x", False),
+            StreamData(0, headers(CONNECT), False),
+            StreamData(6, b"c", True),
+            StreamData(10, b"e", True),
+        ]
+    )
+    assert peer.app.events == [
+        Connected("moqt-18"),
+        StreamData(6, b"a", False),
+        StreamData(6, b"b", False),
+        StreamData(14, b"r", False),
+        StreamReset(14, 1),
+        DatagramReceived(b"d"),
+        StreamData(6, b"c", True),
+        StreamData(10, b"e", True),
+    ]
+    assert peer.connection.stopped == {4: H3Code.WT_BUFFERED_STREAM_REJECTED}
+
+
+def test_too_many_early_streams_are_refused() -> None:
+    peer = RawPeer()
+    for number in range(65):
+        peer.data(4 * number + 2, b"\x40\x54\x00a")
+    assert peer.connection.stopped == {258: H3Code.WT_BUFFERED_STREAM_REJECTED}
+
+
+def test_too_many_early_bytes_are_refused() -> None:
+    peer = RawPeer()
+    peer.data(6, b"\x40\x54\x00" + bytes(256 * 1024))
+    peer.data(6, b"x")
+    assert peer.connection.stopped == {6: H3Code.WT_BUFFERED_STREAM_REJECTED}
+
+
+# How a session ends
+
+
+@pytest.mark.parametrize(
+    ("event", "closed"),
+    [
+        (StreamData(0, closing(encode_close(9, "why")), False), Closed(9, "why", True, True)),
+        (StreamData(0, b"", True), Closed(0, "", True, True)),
+        (StreamReset(0, 1), Closed(0, "the peer reset the CONNECT stream", True, True)),
+        (StopSending(0, 1), Closed(0, "the peer stopped the CONNECT stream", True, True)),
+    ],
+)
+def test_the_peer_ends_the_session(event: Event, closed: Closed) -> None:
+    peer = RawPeer()
+    session = peer.session()
+    peer.handler.handle_events([event, StreamData(0, closing(encode_close(1, "again")), True)])
+    assert peer.app.take() == [closed]
+    assert session.closed
+    assert peer.connection.streams[0].closed  # answered by FIN; the client ends the connection
+    assert not peer.connection.closes
+    session.close(5)
+    peer.data(6, b"\x40\x54\x00late")
+    peer.handler.handle_events(
+        [Closed(H3Code.NO_ERROR, "", by_peer=False, application=True)]  # that of the connection
+    )
+    assert peer.app.take() == []
+
+
+def test_what_arrives_in_the_same_turn_as_the_end_comes_before_it() -> None:
+    peer = RawPeer()
+    peer.session()
+    peer.handler.handle_events(
+        [
+            StreamData(0, closing(encode_close(9, "why")), True),
+            StreamData(6, b"\x40\x54\x00last words", True),
+        ]
+    )
+    assert peer.app.take() == [StreamData(6, b"last words", True), Closed(9, "why", True, True)]
+
+
+def test_greased_and_drain_capsules_are_skipped() -> None:
+    peer = RawPeer()
+    session = peer.session()
+    grease = encode_record(0x17 + 0x29 * 5, b"anything") + encode_record(0x78AE, b"")
+    data = closing(grease) + encode_record(0x21, b"a greased frame")
+    for byte in data:
+        peer.data(0, bytes([byte]))
+    assert not session.closed
+    peer.data(0, closing(encode_close(3, "")))
+    assert peer.app.take() == [Closed(3, "", True, True)]
+
+
+@pytest.mark.parametrize(
+    ("data", "fin", "code"),
+    [
+        (headers(CONNECT), False, H3Code.FRAME_UNEXPECTED),
+        (closing(encode_record(0x2843, b"ab")), False, H3Code.MESSAGE_ERROR),
+        (closing(encode_record(0x2843, bytes(2000))), False, H3Code.MESSAGE_ERROR),
+        (closing(b"\x68"), True, H3Code.MESSAGE_ERROR),
+        (b"\x00\x05abc", True, H3Code.FRAME_ERROR),
+    ],
+)
+def test_garbage_on_the_connect_stream(data: bytes, fin: bool, code: int) -> None:
+    peer = RawPeer()
+    peer.session()
+    peer.data(0, data, fin)
+    assert peer.close_code == code
+    peer.handler.handle_events(peer.connection.take_inbox())
+    (closed,) = peer.app.take()
+    assert isinstance(closed, Closed)
+    assert (closed.code, closed.by_peer, closed.application) == (code, False, False)
+
+
+def test_our_close_waits_for_the_peers_answer() -> None:
+    peer = RawPeer()
+    session = peer.session()
+    before = len(peer.written(0))
+    session.close(0x3, "bad")
+    session.close(0x4, "again")
+    assert session.closed
+    assert peer.written(0)[before:] == closing(encode_close(3, "bad"))
+    assert peer.connection.streams[0].closed
+    assert not peer.connection.closes
+    peer.data(6, b"\x40\x54\x00late")
+    assert peer.app.take() == []
+    peer.data(0, b"", fin=True)
+    assert peer.app.take() == [Closed(3, "bad", False, True)]
+    assert not peer.connection.closes
+
+
+def test_a_close_goes_behind_what_was_written_unless_much_waits() -> None:
+    for congested in (False, True):
+        peer = RawPeer()
+        session = peer.session()
+        peer.connection.is_congested = congested
+        session.close()
+        assert peer.connection.streams[0].priority == (None if congested else BACKGROUND)
+
+
+def test_our_close_answered_by_the_end_of_the_connection() -> None:
+    peer = RawPeer()
+    session = peer.session()
+    session.close(3, "bad")
+    lost = Closed(H3Code.NO_ERROR, "", by_peer=True, application=True)
+    peer.handler.handle_events([StreamData(6, b"\x40\x54\x00late", False), lost])
+    assert peer.app.take() == [Closed(3, "bad", False, True)]
+
+
+@pytest.mark.parametrize(
+    ("event", "application"),
+    [
+        (Closed(0, "idle timeout", by_peer=False, application=False), False),
+        (Closed(H3Code.NO_ERROR, "", by_peer=True, application=True), False),
+        (Closed(0x10, "going away", by_peer=True, application=True), True),
+    ],
+)
+def test_a_connection_that_ends(event: Closed, application: bool) -> None:
+    peer = RawPeer()
+    session = peer.session()
+    peer.handler.handle_events([event])
+    assert peer.app.take() == [event._replace(application=application)]
+    assert session.closed
+
+
+def test_a_connection_that_is_lost_without_a_session() -> None:
+    peer = RawPeer()
+    peer.handler.handle_events([Closed(0, "idle timeout", by_peer=False, application=False)])
+    assert peer.app.events == []
