@@ -14,14 +14,18 @@ from itertools import count
 from typing import TypeVar
 
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.guests import GuestFactory
-from laps_relay.network.interfaces import Answer, Dial, Identity, NetworkSettings, Order, Policy
-from laps_relay.network.nodes.selection import default_order
+from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.peering.dialling import Contact
+from laps_relay.peering.events import Dial
+from laps_relay.peering.foreign_peers import GuestFactory
 from laps_relay.peering.peers import PeerAuthenticator
+from laps_relay.peering.settings import Identity
 from laps_relay.policy import OPEN_POLICY
+from laps_relay.policy.interface import Policy
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName

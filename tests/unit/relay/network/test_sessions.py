@@ -14,13 +14,12 @@ from laps_relay.network.events import (
     PeerTurnedDown,
     SetGone,
 )
-from laps_relay.network.guests import GuestWire
-from laps_relay.network.interfaces import Refusal
 from laps_relay.network.nodes.plausibility import ESTIMATED
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.peering.dialling import Contact
+from laps_relay.peering.events import NOT_NOW, Refusal
+from laps_relay.peering.foreign_peers import GuestWire
 from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peer_events import NOT_NOW
 from laps_relay.peering.peers import PeerUp
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream

@@ -20,7 +20,7 @@ from laps_wire.peering.errors import (
 )
 from laps_wire.peering.laps2 import Direction, Evidence, Mode, NodeInfo, NodeSelf, RelayType, Stamp
 from laps_wire.peering.session import AuthenticationRequired, AuthenticationStep, Role
-from testkit.peer_nodes import OpenPolicy, ToyAuthenticator
+from testkit.peer_nodes import ToyAuthenticator, banning
 
 ME = NodeId(10)
 STUB = NodeId(0)
@@ -29,9 +29,7 @@ STUB = NodeId(0)
 def admission(
     *banned: int, max_sessions: int = 8, kept: dict[NodeId, bytes] | None = None
 ) -> Admission:
-    return Admission(
-        ToyAuthenticator(10), OpenPolicy(*banned), max_sessions=max_sessions, kept=kept
-    )
+    return Admission(ToyAuthenticator(10), banning(*banned), max_sessions=max_sessions, kept=kept)
 
 
 def key_of(number: int) -> bytes:

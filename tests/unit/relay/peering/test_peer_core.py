@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from laps_relay.network.interfaces import Dial, NetworkSettings, Refusal
+from laps_relay.peering.events import NOT_NOW, Dial, Refusal
 from laps_relay.peering.peer_core import REOPEN_INTERVAL
-from laps_relay.peering.peer_events import NOT_NOW
 from laps_relay.peering.peers import NodeIdConflict, NodeUnproved, PeerDown, PeerRefused, PeerUp
+from laps_relay.peering.settings import PeeringSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp, laps2
 from laps_wire.peering.errors import CloseCode
@@ -26,7 +26,7 @@ from laps_wire.peering.laps2 import (
     Stamp,
 )
 from laps_wire.peering.session import CPP_16, ControlStreamLost, NodesAdvertised, Role
-from testkit.peer_nodes import Net, Node, OpenPolicy, ToyAuthenticator
+from testkit.peer_nodes import Net, Node, ToyAuthenticator, banning
 
 A, B = NodeId(10), NodeId(20)
 
@@ -104,7 +104,7 @@ def test_both_sides_sign_over_the_same_tls_key() -> None:
 
 def test_policy_says_who_may_peer() -> None:
     net = Net()
-    a, b = net.node(10), net.node(20, policy=OpenPolicy(10))
+    a, b = net.node(10), net.node(20, may_peer=banning(10))
     net.connect(a, b)
     net.run()
     assert codes(a) == codes(b) == [CloseCode.POLICY]
@@ -310,7 +310,7 @@ def test_a_control_server_does_not_speak_with_cpp_relays() -> None:
 
 
 def test_words_that_a_node_did_not_sign_end_the_session_where_that_was_agreed() -> None:
-    settings = NetworkSettings(signed_nodes=True)
+    settings = PeeringSettings(signed_nodes=True)
     net = Net()
     a, b = net.node(10, settings=settings), net.node(20, settings=settings)
     ours, _ = net.connect(a, b)
@@ -330,7 +330,7 @@ def test_words_that_a_node_did_not_sign_end_the_session_where_that_was_agreed() 
 
 def test_who_does_not_agree_to_that_is_refused_where_it_must_be() -> None:
     net = Net()
-    a = net.node(10, settings=NetworkSettings(signed_nodes=True))
+    a = net.node(10, settings=PeeringSettings(signed_nodes=True))
     b = net.node(20)
     for dialler, listener in ((a, b), (b, a)):
         net.connect(dialler, listener)
@@ -340,7 +340,7 @@ def test_who_does_not_agree_to_that_is_refused_where_it_must_be() -> None:
 
 
 def test_a_node_whose_certificate_has_ended_is_left_out() -> None:
-    settings = NetworkSettings(signed_nodes=True)
+    settings = PeeringSettings(signed_nodes=True)
     net = Net()
     a, b = net.node(10, settings=settings), net.node(20, settings=settings)
     ours, _ = net.connect(a, b)

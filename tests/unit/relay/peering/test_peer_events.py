@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from laps_relay.peering import peer_events
-from laps_relay.peering.peer_events import NodeIdConflict, PeerRefused
+from laps_relay.peering import events
+from laps_relay.peering.events import NodeIdConflict, PeerRefused
 from laps_wire.nodeid import NodeId
 
 
@@ -26,4 +26,4 @@ def test_a_conflict_names_both_keys() -> None:
 
 
 def test_all_is_complete() -> None:
-    assert all(hasattr(peer_events, name) for name in peer_events.__all__)
+    assert all(hasattr(events, name) for name in events.__all__)

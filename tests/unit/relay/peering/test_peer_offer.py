@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.network.interfaces import NetworkSettings
-from laps_relay.peering.peer_offer import features_of, settings_of
+from laps_relay.peering.settings import PeeringSettings, features_of, settings_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType
 from laps_wire.peering.session import Role
@@ -11,7 +10,7 @@ from laps_wire.peering.session import Role
 
 def test_settings_say_what_we_hold() -> None:
     offered = settings_of(
-        NetworkSettings(
+        PeeringSettings(
             hold=12.5,
             batch=0.05,
             unknown_time=0.25,
@@ -36,17 +35,17 @@ def test_settings_say_what_we_hold() -> None:
 
 
 def test_what_is_out_of_range_is_brought_into_it() -> None:
-    wild = NetworkSettings(hold=1e9, batch=1e9, unknown_time=1e9, max_message=1 << 30)
+    wild = PeeringSettings(hold=1e9, batch=1e9, unknown_time=1e9, max_message=1 << 30)
     offered = settings_of(wild, hash_check=None)
     assert (offered.hold_ms, offered.batch_ms) == (86_400_000, 10_000)
     assert (offered.unknown_sns_ms, offered.max_message_size) == (60_000, 1_048_576)
-    small = settings_of(NetworkSettings(hold=-1.0, max_message=1), hash_check=None)
+    small = settings_of(PeeringSettings(hold=-1.0, max_message=1), hash_check=None)
     assert (small.hold_ms, small.max_message_size) == (0, 65_536)
 
 
 def test_features_ascend_and_follow_the_settings() -> None:
-    plain = NetworkSettings(plaintext_names=False, signed_nodes=False)
-    full = NetworkSettings(plaintext_names=True, signed_nodes=True)
+    plain = PeeringSettings(plaintext_names=False, signed_nodes=False)
+    full = PeeringSettings(plaintext_names=True, signed_nodes=True)
     assert features_of(plain, Role.LISTENER, RelayType.EDGE) == (
         Feature.DATAGRAMS,
         Feature.PROBES,
@@ -65,7 +64,7 @@ def test_features_ascend_and_follow_the_settings() -> None:
 
 def test_shards_are_a_listening_control_servers() -> None:
     sharded = Feature.SHARDED_SUBSCRIBES
-    settings = NetworkSettings()
+    settings = PeeringSettings()
     assert sharded in features_of(settings, Role.LISTENER, RelayType.CONTROL)
     assert sharded not in features_of(settings, Role.LISTENER, RelayType.EDGE)
     assert sharded in features_of(settings, Role.DIALLER, RelayType.EDGE)

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laps_relay.network.interfaces import Dial
-from laps_relay.peering.peer_events import NodeIdConflict
+from laps_relay.peering.events import Dial, NodeIdConflict
 from laps_relay.peering.peers import PeerDown, PeerRefused, PeerUp
-from laps_relay.policy.facts import stranger
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -19,7 +17,9 @@ from laps_wire.peering.laps2 import (
     Mode,
     NodeAdvertise,
     NodeInfo,
+    NodeSelf,
     RelayType,
+    Stamp,
 )
 from laps_wire.peering.session import (
     ControlStreamLost,
@@ -30,7 +30,7 @@ from laps_wire.peering.session import (
     Staying,
     SyncRequested,
 )
-from testkit.peer_nodes import Net, Node, OpenPolicy
+from testkit.peer_nodes import Net, Node, banning
 from testkit.properties import examples
 
 A, B = NodeId(10), NodeId(20)
@@ -297,10 +297,12 @@ def test_another_policy_ends_what_it_forbids() -> None:
     net.connect(c, a)
     net.run()
     # What is known by now counts more than what was said in the handshake.
-    a.peers.set_policy(net.now, OpenPolicy(20), lambda _: stranger(NodeId(21)))
+    a.peers.set_policy(
+        net.now, banning(20), lambda _: NodeSelf(NodeId(21), RelayType.EDGE, Stamp(1, 0))
+    )
     net.run()
     assert b.of(PeerDown) == []
-    a.peers.set_policy(net.now, OpenPolicy(20), lambda _: None)
+    a.peers.set_policy(net.now, banning(20), lambda _: None)
     net.run()
     (down,) = b.of(PeerDown)
     assert down.code == CloseCode.POLICY

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import NetworkSettings, Refusal
-from laps_relay.peering.peer_events import NOT_NOW, NodeUnproved
+from laps_relay.peering.events import NOT_NOW, NodeUnproved, Refusal
+from laps_relay.peering.settings import PeeringSettings
 from laps_relay.peering.signed_nodes import Judgement, check_peer, judge_nodes
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import NotAuthorizedError
@@ -58,8 +58,8 @@ def question(
     )
 
 
-WANTED = NetworkSettings(signed_nodes=True)
-PLAIN = NetworkSettings()
+WANTED = PeeringSettings(signed_nodes=True)
+PLAIN = PeeringSettings()
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ PLAIN = NetworkSettings()
         (PLAIN, question(words(1, signature=b"")), ""),
         # Stubs say nothing of others, and C++ relays know no proofs.
         (WANTED, question(words(0, STUB)), ""),
-        (NetworkSettings(relay_type=STUB, signed_nodes=True), question(words(1)), ""),
+        (PeeringSettings(relay_type=STUB, signed_nodes=True), question(words(1)), ""),
         (WANTED, question(words(1), transcript=b""), ""),
         (WANTED, question(None), ""),
     ],
 )
 def test_who_could_say_anything_of_others_is_refused(
-    settings: NetworkSettings, asked: AuthenticationRequired, reason: str
+    settings: PeeringSettings, asked: AuthenticationRequired, reason: str
 ) -> None:
     if reason:
         with pytest.raises(NotAuthorizedError, match=reason):

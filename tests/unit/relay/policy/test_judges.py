@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import Refusal
+from laps_relay.peering.events import Refusal
 from laps_relay.policy import judges
 from laps_relay.policy.facts import Facts
 from laps_relay.policy.judges import (

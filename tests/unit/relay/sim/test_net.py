@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from laps_relay.network.interfaces import Dial
+from laps_relay.peering.events import Dial
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.net import End, Network
 from laps_relay.sim.wires import Chunk, SimOutStream, Wire

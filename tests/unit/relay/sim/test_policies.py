@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from laps_relay.network.interfaces import Refusal
+from laps_relay.peering.events import Refusal
 from laps_relay.policy.facts import scope_of
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_relay.policy.rule_policy import RulePolicy

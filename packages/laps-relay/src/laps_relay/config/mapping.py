@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from laps_relay.config.model import RelayConfig
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.peering.dialling import Contact
 from laps_sdk.edge.reports import ReportLimits
 from laps_sdk.edge.settings import EdgeSettings

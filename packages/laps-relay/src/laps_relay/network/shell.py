@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from laps_relay.network.interfaces import Dial
+from laps_relay.peering.events import Dial
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_wire.peering.session import Role, Transmit
 

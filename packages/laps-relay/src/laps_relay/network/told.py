@@ -20,11 +20,11 @@ from typing import Final
 from laps_relay.network import events
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Verdict
-from laps_relay.network.interfaces import Refusal
 from laps_relay.network.nodes.node_records import Fault
 from laps_relay.network.nodes.probing import BadAnswer
 from laps_relay.network.parts import Due, NetworkParts
 from laps_relay.peering.early import Chunk, EarlyData
+from laps_relay.peering.events import Refusal
 from laps_relay.peering.links import Link
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.nodeid import NodeId

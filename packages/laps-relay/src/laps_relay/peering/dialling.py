@@ -28,7 +28,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from laps_relay.network.interfaces import Dial
 from laps_relay.peering.dial_slots import (
     HOPELESS,
     MAX_REDIRECTS,
@@ -42,7 +41,7 @@ from laps_relay.peering.dial_slots import (
     SlotTable,
     Target,
 )
-from laps_relay.peering.peer_events import PeerDown, PeerEvent, PeerRefused, PeerUp
+from laps_relay.peering.events import Dial, PeerDown, PeerEvent, PeerRefused, PeerUp
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Mode, RelayType

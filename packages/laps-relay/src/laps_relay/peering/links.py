@@ -13,9 +13,9 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from laps_relay.network.flood.mixing import mixed
-from laps_relay.network.interfaces import Dial
 from laps_relay.peering.early import EarlyData
+from laps_relay.peering.events import Dial
+from laps_relay.peering.rendezvous import mixed
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType

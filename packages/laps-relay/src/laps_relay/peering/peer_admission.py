@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from laps_relay.network.interfaces import Policy
-from laps_relay.peering.peer_events import PeerAuthenticator
+from laps_relay.peering.events import PeerAuthenticator, PeerFilter
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import (
     NodeIdConflictError,
@@ -82,19 +81,19 @@ class Admission:
         "_max_sessions",
         "_nodes",
         "_of_session",
-        "policy",
+        "may_peer",
     )
 
     def __init__(
         self,
         authenticator: PeerAuthenticator,
-        policy: Policy,
+        may_peer: PeerFilter,
         *,
         max_sessions: int,
         kept: Mapping[NodeId, bytes] | None = None,
     ) -> None:
         """``kept``: what :meth:`poll_keys` told a former life."""
-        self.policy = policy
+        self.may_peer = may_peer
         self._authenticator = authenticator
         self._max_sessions = max_sessions
         self._nodes: dict[NodeId, _Node] = {}
@@ -128,7 +127,7 @@ class Admission:
         if info is None:
             raise NotAuthorizedError("the peer says nothing of itself")
         fingerprint = self._proved(question, info)
-        if refusal := self.policy.peer(info.node):
+        if refusal := self.may_peer(info.node):
             raise PolicyError(f"{refusal.reason} ({refusal.rule})")
         if question.peer == 0:  # a Stub
             return Ruling(question.mode, fingerprint, ())

@@ -17,18 +17,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from laps_relay.network.interfaces import Dial, Identity, NetworkSettings, Policy
-from laps_relay.peering.peer_admission import Admission, KeyConflictError
-from laps_relay.peering.peer_events import (
+from laps_relay.peering.events import (
+    Dial,
     NodeIdConflict,
     PeerAuthenticator,
     PeerDown,
     PeerEvent,
+    PeerFilter,
     PeerRefused,
     PeerUp,
 )
-from laps_relay.peering.peer_offer import features_of, settings_of
+from laps_relay.peering.peer_admission import Admission, KeyConflictError
 from laps_relay.peering.peer_records import STREAM_STEP, PeerRecord
+from laps_relay.peering.settings import Identity, PeeringSettings, features_of, settings_of
 from laps_relay.peering.signed_nodes import check_peer, judge_nodes
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
@@ -115,12 +116,12 @@ class PeerCore:
     def __init__(
         self,
         identity: Identity,
-        settings: NetworkSettings,
+        settings: PeeringSettings,
         authenticator: PeerAuthenticator,
         *,
         challenge: Callable[[], bytes],
         hash_check: int | None,
-        policy: Policy,
+        may_peer: PeerFilter,
         node_info: Callable[[], NodeInfo],
         implementation: str = "",
         max_handshakes: int = MAX_HANDSHAKES,
@@ -140,7 +141,7 @@ class PeerCore:
         self._max_handshakes = max_handshakes
         self._handshake_seconds = handshake_seconds
         self._admission = Admission(
-            authenticator, policy, max_sessions=max_sessions_per_node, kept=known_keys
+            authenticator, may_peer, max_sessions=max_sessions_per_node, kept=known_keys
         )
         self._peers: dict[int, PeerRecord] = {}
         self._greeting: dict[int, None] = {}

@@ -23,17 +23,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from laps_relay.network.interfaces import Dial, Policy
-from laps_relay.peering.peer_core import DIALECTS, MAX_REASON, PeerCore
-from laps_relay.peering.peer_events import (
+from laps_relay.peering.events import (
+    Dial,
     NodeIdConflict,
     NodeUnproved,
     PeerAuthenticator,
     PeerDown,
     PeerEvent,
+    PeerFilter,
     PeerRefused,
     PeerUp,
 )
+from laps_relay.peering.peer_core import DIALECTS, MAX_REASON, PeerCore
 from laps_relay.peering.peer_records import PeerRecord
 from laps_wire.errors import RemoteError, StateError
 from laps_wire.nodeid import NodeId
@@ -191,18 +192,18 @@ class Peers(PeerCore):
         return peer is not None and peer.parted
 
     def set_policy(
-        self, now: float, policy: Policy, known: Callable[[NodeId], NodeSelf | None]
+        self, now: float, may_peer: PeerFilter, known: Callable[[NodeId], NodeSelf | None]
     ) -> None:
         """Another policy is in force, or a peer is elsewhere: who may not peer any more is told so.
 
         ``known`` gives what is known of a node by now.
         """
-        self._admission.policy = policy
+        self._admission.may_peer = may_peer
         for session, peer in list(self._peers.items()):
             if peer.up is None:
                 continue
             said = peer.up.node.node
-            if refusal := policy.peer(known(said.node_id) or said):
+            if refusal := may_peer(known(said.node_id) or said):
                 self.close(now, session, CloseCode.POLICY, f"{refusal.reason} ({refusal.rule})")
 
     def forget_key(self, node: NodeId) -> bool:

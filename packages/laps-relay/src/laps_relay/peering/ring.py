@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from laps_relay.network.interfaces import Refusal
+from laps_relay.peering.events import NOT_NOW, Refusal
 from laps_relay.peering.keys import (
     NetworkKey,
     NodeKey,
@@ -45,7 +45,6 @@ from laps_relay.peering.keys import (
     read_network_key,
     read_node_key,
 )
-from laps_relay.peering.peer_events import NOT_NOW
 from laps_sdk.quic.tls import key_hash
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

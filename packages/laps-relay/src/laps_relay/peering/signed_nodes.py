@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from laps_relay.network.interfaces import NetworkSettings
-from laps_relay.peering.peer_events import NOT_NOW, NodeUnproved, PeerAuthenticator
+from laps_relay.peering.events import NOT_NOW, NodeUnproved, PeerAuthenticator
+from laps_relay.peering.settings import PeeringSettings
 from laps_wire.peering.errors import NotAuthorizedError
 from laps_wire.peering.laps2 import Feature, NodeInfo, RelayType
 from laps_wire.peering.session import AuthenticationRequired
@@ -36,7 +36,7 @@ class Judgement(NamedTuple):
 
 
 def check_peer(
-    authenticator: PeerAuthenticator, settings: NetworkSettings, question: AuthenticationRequired
+    authenticator: PeerAuthenticator, settings: PeeringSettings, question: AuthenticationRequired
 ) -> None:
     """Raise ``NotAuthorizedError`` if a peer could say anything of others."""
     info = question.peer_info

@@ -5,8 +5,8 @@ from __future__ import annotations
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
-from laps_relay.network.guests import GuestWire
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.peering.foreign_peers import GuestWire
 from laps_relay.peering.links import Link
 from laps_relay.server.edge_server import EdgeServer
 from laps_relay.upstream.directory import Directory

@@ -19,8 +19,8 @@ from typing import Final, Protocol
 
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_peer import CppPeer
-from laps_relay.network.guests import GuestWire
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.peering.foreign_peers import GuestWire
 from laps_relay.peering.links import Guest, Link
 from laps_relay.peering.peers import PeerUp
 from laps_relay.server.cpp_guests import CppGuests

@@ -26,12 +26,13 @@ from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.control_server.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.network.departure import Departure, Standing
 from laps_relay.network.events import NetworkEvent, PeerAdded
-from laps_relay.network.interfaces import Identity, Policy
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peering import PeerKeyRing
 from laps_relay.peering.contacts import show_contact
+from laps_relay.peering.settings import Identity
+from laps_relay.policy.interface import Policy
 from laps_relay.server.certificates import Certificate
 from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.epochs import next_epoch

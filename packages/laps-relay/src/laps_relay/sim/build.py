@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from laps_relay.network.interfaces import Identity
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peering.dialling import Contact
+from laps_relay.peering.settings import Identity
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.tables import RelayTables

@@ -15,8 +15,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from laps_relay.network.guests import GuestWire
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.peering.foreign_peers import GuestWire
 from laps_relay.peering.links import Guest, Link
 from laps_relay.peering.peers import PeerUp
 from laps_relay.sim.ledger import BreakError, Object

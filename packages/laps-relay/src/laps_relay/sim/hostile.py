@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.network.interfaces import Dial
+from laps_relay.peering.events import Dial
 from laps_relay.peering.peer_core import DIALECTS
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.net import End

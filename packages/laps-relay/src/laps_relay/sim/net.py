@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from laps_relay.network.interfaces import Dial
+from laps_relay.peering.events import Dial
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.digest import WireDigest
 from laps_relay.sim.queues import QUEUE_BYTES

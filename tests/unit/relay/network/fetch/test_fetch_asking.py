@@ -6,7 +6,7 @@ import pytest
 
 from laps_relay.network.fetch.fetch_asking import MAX_ASKED, FetchAsking
 from laps_relay.network.fetch.fetch_host import FetchRefusal
-from laps_relay.network.interfaces import Refusal
+from laps_relay.peering.events import Refusal
 from laps_relay.policy import OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from laps_relay.network.fetch.fetch_host import FetchRefusal
 from laps_relay.network.fetch.fetch_serving import MAX_FETCHES, MAX_SERVED, FetchServing
-from laps_relay.network.interfaces import Refusal
+from laps_relay.peering.events import Refusal
 from laps_relay.policy import OpenPolicy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

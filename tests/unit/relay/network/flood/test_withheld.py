@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from laps_relay.network.flood.withheld import Withheld
-from laps_relay.network.interfaces import Refusal
+from laps_relay.peering.events import Refusal
 from laps_relay.policy import OpenPolicy
 from laps_relay.policy.facts import stranger
 from laps_wire.nodeid import NodeId

@@ -10,26 +10,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from laps_relay.network.interfaces import Dial, Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Direction, Evidence, Mode, NodeInfo, NodeSelf, Settings
 from laps_wire.peering.session import Event, Role
 
 __all__ = [
     "NOT_NOW",
+    "Dial",
     "NodeIdConflict",
     "NodeUnproved",
     "PeerAuthenticator",
     "PeerDown",
     "PeerEvent",
+    "PeerFilter",
     "PeerRefused",
     "PeerUp",
+    "Refusal",
 ]
 
 NOT_NOW: Final = "validity"
 """The rule of a refusal that is about time alone: it was proved once, and nobody has lied."""
+
+
+class Refusal(NamedTuple):
+    """Why something is not allowed: for the one who asked, for logs, and for ``policy explain``."""
+
+    rule: str
+    """Which rule of the policy says so."""
+    reason: str
+
+
+class Dial(NamedTuple):
+    """Connect to a relay."""
+
+    number: int
+    """Given back with the outcome."""
+    contact: str
+    """``host``, ``host:port`` or ``[IPv6]:port``."""
+    node: NodeId | None = None
+    """Who must be there; None: whoever it is."""
+    mode: Mode = Mode.BOTH
+    dynamic: bool = False
+    """Dialled on demand; closed when nobody needs it any more."""
+    direction: Direction = Direction.BIDIRECTIONAL
+    """The most to ask for; control goes both ways in any case."""
+    alpn: str = ""
+    """The protocol to speak; none: whatever the peer port has in common with the other one."""
+
+
+PeerFilter: TypeAlias = "Callable[[NodeSelf], Refusal | None]"
+"""Returns why a node may not peer with this relay; None: it may."""
 
 
 class PeerAuthenticator(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laps_relay.network.guests import GuestWire
+from laps_relay.peering.foreign_peers import GuestWire
 from laps_relay.peering.links import Guest, Link
 from laps_relay.peering.peers import PeerUp
 from laps_sdk.forwarding.interfaces import OutStream

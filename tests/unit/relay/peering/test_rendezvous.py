@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from laps_relay.network.flood.mixing import mixed
+from laps_relay.peering.rendezvous import mixed
 
 
 def test_bits_are_spread() -> None:
