@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from laps_relay.peering.events import Dial, PeerFilter, Refusal
-from laps_relay.peering.peers import PeerEvent, Peers
-from laps_relay.peering.settings import Identity, PeeringSettings
+from laps_sdk.peering.events import Dial, PeerFilter, Refusal
+from laps_sdk.peering.peers import PeerEvent, Peers
+from laps_sdk.peering.settings import Identity, PeeringSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Evidence,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from laps_relay.network.events import Dialled, PeerFaulted, PeerGone
-from laps_relay.peering.dialling import Contact
-from laps_relay.peering.events import Refusal
-from laps_relay.peering.foreign_peers import GuestWire
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_relay.policy import OpenPolicy
 from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.foreign_peers import GuestWire
+from laps_sdk.peering.links import Guest, Link
+from laps_sdk.peering.peers import PeerUp
 from laps_wire.errors import ProtocolViolation
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

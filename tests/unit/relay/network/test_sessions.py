@@ -16,13 +16,13 @@ from laps_relay.network.events import (
 )
 from laps_relay.network.nodes.plausibility import ESTIMATED
 from laps_relay.network.nodes.probing import Prober
-from laps_relay.peering.dialling import Contact
-from laps_relay.peering.events import NOT_NOW, Refusal
-from laps_relay.peering.foreign_peers import GuestWire
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.events import NOT_NOW, Refusal
+from laps_sdk.peering.foreign_peers import GuestWire
+from laps_sdk.peering.links import Guest, Link
+from laps_sdk.peering.peers import PeerUp
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.peering.events import Refusal
 from laps_relay.policy import rule_policy
 from laps_relay.policy.facts import NodeNote, Region
 from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
+from laps_sdk.peering.events import Refusal
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.peering.laps2 import (

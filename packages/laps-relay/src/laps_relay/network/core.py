@@ -27,9 +27,9 @@ from laps_relay.network.parts import Due
 from laps_relay.network.sessions import NetworkSessions
 from laps_relay.network.told import FLOODED, PROBES
 from laps_relay.peer_forwarding.forwarding import LOCAL, Outdated, SetIdle
-from laps_relay.peering.events import Refusal
-from laps_relay.peering.links import Link
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Link
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode

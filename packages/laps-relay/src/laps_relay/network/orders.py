@@ -13,8 +13,8 @@ from laps_relay.network import events
 from laps_relay.network.parts import Due
 from laps_relay.network.steering.plans import Plan
 from laps_relay.network.tables import NetworkTables
-from laps_relay.peering.dialling import Contact
 from laps_relay.policy.interface import Policy
+from laps_sdk.peering.dialler import Contact
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Load, LoadClass

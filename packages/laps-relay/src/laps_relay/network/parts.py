@@ -39,14 +39,14 @@ from laps_relay.network.subscriptions.passed import PassedResponses
 from laps_relay.network.subscriptions.responses import RecentResponses
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.peering.dial_slots import RandomSource
-from laps_relay.peering.dialling import Dialler
-from laps_relay.peering.foreign_peers import GuestFactory, GuestWire
-from laps_relay.peering.links import Links
-from laps_relay.peering.peers import PeerAuthenticator, Peers
-from laps_relay.peering.settings import Identity
 from laps_relay.policy.interface import Policy
 from laps_relay.upstream.interfaces import Answer, LocalSide
+from laps_sdk.peering.dial_slots import RandomSource
+from laps_sdk.peering.dialler import Dialler
+from laps_sdk.peering.foreign_peers import GuestFactory, GuestWire
+from laps_sdk.peering.links import Links
+from laps_sdk.peering.peers import PeerAuthenticator, Peers
+from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName

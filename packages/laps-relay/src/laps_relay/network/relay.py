@@ -27,11 +27,11 @@ from laps_relay.network.events import NetworkEvent
 from laps_relay.network.fetch.fetch_commands import FetchCommands
 from laps_relay.network.fetch.fetch_host import FetchSide
 from laps_relay.peer_forwarding.forwarding import DataSink
-from laps_relay.peering.events import Dial
-from laps_relay.peering.foreign_peers import GuestFactory
-from laps_relay.peering.links import Link
 from laps_relay.upstream.interfaces import Answer, LocalSide
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering.events import Dial
+from laps_sdk.peering.foreign_peers import GuestFactory
+from laps_sdk.peering.links import Link
 from laps_sdk.timers import earliest, first_of
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName

@@ -19,7 +19,7 @@ from laps_relay.network.parts import Due, GuestWire
 from laps_relay.network.steering.steering import LinkState
 from laps_relay.network.told import PROBES, NetworkTold
 from laps_relay.peer_forwarding.forwarding import HoldData
-from laps_relay.peering.peers import (
+from laps_sdk.peering.peers import (
     NodeIdConflict,
     NodeUnproved,
     PeerDown,

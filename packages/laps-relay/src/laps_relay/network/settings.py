@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laps_relay.peering.settings import PeeringSettings
+from laps_sdk.peering.settings import PeeringSettings
 
 __all__ = ["NetworkSettings"]
 

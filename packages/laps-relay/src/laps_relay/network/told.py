@@ -23,9 +23,9 @@ from laps_relay.network.flood.floods import Verdict
 from laps_relay.network.nodes.node_records import Fault
 from laps_relay.network.nodes.probing import BadAnswer
 from laps_relay.network.parts import Due, NetworkParts
-from laps_relay.peering.early import Chunk, EarlyData
-from laps_relay.peering.events import Refusal
-from laps_relay.peering.links import Link
+from laps_sdk.peering.early import Chunk, EarlyData
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Link
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire

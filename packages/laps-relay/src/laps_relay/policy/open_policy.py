@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from laps_relay.peering.events import Refusal
 from laps_relay.policy.facts import country_label
 from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
+from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
 

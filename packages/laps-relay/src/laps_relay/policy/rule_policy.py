@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from laps_relay.peering.events import Refusal
 from laps_relay.policy.facts import FactBook, Facts, scope_of, stranger
 from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
 from laps_relay.policy.judges import (
@@ -22,6 +21,7 @@ from laps_relay.policy.judges import (
 )
 from laps_relay.policy.open_policy import NO_LIMITS
 from laps_relay.policy.rules import Fence, Rules, TrackRule
+from laps_sdk.peering.events import Refusal
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

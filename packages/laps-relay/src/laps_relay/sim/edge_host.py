@@ -16,9 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering.foreign_peers import GuestWire
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_relay.sim.ledger import BreakError, Object
 from laps_relay.sim.moqt_clients import MoqtClients
 from laps_relay.sim.tracks import HASHER
@@ -30,6 +27,9 @@ from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.plane import Plane
+from laps_sdk.peering.foreign_peers import GuestWire
+from laps_sdk.peering.links import Guest, Link
+from laps_sdk.peering.peers import PeerUp
 from laps_sdk.timers import earliest
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId

@@ -11,10 +11,10 @@ from laps_relay.network.nodes.imports import Imports
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_records import NodeRecord
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.peering.events import Refusal
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.interface import NodeInfoLookup
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf
 from testkit.nib_net import node_info

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from laps_relay.network.nodes.nib import Changes, Fault, Nib
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.peering.events import Refusal
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_relay.policy.interface import NodeInfoLookup
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import Load, LoadClass, NodeInfo, NodeSelf, RelayType

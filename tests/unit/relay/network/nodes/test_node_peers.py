@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.nodes.nib import Changes, Fault
-from laps_relay.peering.events import Refusal
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.interface import NodeInfoLookup
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import first_of
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId

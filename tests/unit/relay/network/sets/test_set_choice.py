@@ -11,7 +11,7 @@ from laps_relay.network.sets.set_records import Block, IngressRecord, OutSet, Un
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
-from laps_relay.peering.events import Refusal
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from testkit.set_world import SetRelay, SetWorld

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.steering.steering import Assignment
-from laps_relay.peering.events import Refusal
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 

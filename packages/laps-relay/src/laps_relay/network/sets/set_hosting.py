@@ -20,9 +20,9 @@ from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment, Steering
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.pulls import Lack
-from laps_relay.peering.events import Refusal
-from laps_relay.peering.links import Links
-from laps_relay.peering.peers import Peers
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Links
+from laps_sdk.peering.peers import Peers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeSelf, SnsRefusal, SubscribeCode

@@ -38,8 +38,8 @@ from laps_relay.network.steering.via_choice import (
     laid_out,
     prefer,
 )
-from laps_relay.peering.events import Refusal
 from laps_relay.policy.interface import ClassLimits, Policy
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import Timers, earliest
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType

@@ -27,7 +27,7 @@ from laps_relay.network.subscriptions.origins import Origins
 from laps_relay.network.subscriptions.pulls import Lack
 from laps_relay.network.subscriptions.responses import way_back
 from laps_relay.network.subscriptions.wants import Wants
-from laps_relay.peering.settings import Identity
+from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName

@@ -45,8 +45,8 @@ from laps_relay.network.subscriptions.want_records import (
     code_of,
 )
 from laps_relay.network.subscriptions.want_serving import Serving
-from laps_relay.peering.settings import Identity
 from laps_relay.upstream.interfaces import Answer
+from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from laps_relay.peering.dial_slots import (
+from laps_sdk.peering.dial_slots import (
     HOPELESS,
     MAX_REDIRECTS,
     SELF_REASON,
@@ -41,7 +41,7 @@ from laps_relay.peering.dial_slots import (
     SlotTable,
     Target,
 )
-from laps_relay.peering.events import Dial, PeerDown, PeerEvent, PeerRefused, PeerUp
+from laps_sdk.peering.events import Dial, PeerDown, PeerEvent, PeerRefused, PeerUp
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Mode, RelayType

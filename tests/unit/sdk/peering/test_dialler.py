@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laps_relay.peering.dialling import Contact, Dialler
-from laps_relay.peering.events import Dial, PeerDown, PeerRefused, PeerUp
+from laps_sdk.peering.dialler import Contact, Dialler
+from laps_sdk.peering.events import Dial, PeerDown, PeerRefused, PeerUp
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (

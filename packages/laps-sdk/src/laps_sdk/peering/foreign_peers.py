@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Protocol
 
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import Peers, PeerUp
+from laps_sdk.peering.links import Guest, Link
+from laps_sdk.peering.peers import Peers, PeerUp
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.peering.events import NOT_NOW, NodeUnproved, Refusal
-from laps_relay.peering.settings import PeeringSettings
-from laps_relay.peering.signed_nodes import Judgement, check_peer, judge_nodes
+from laps_sdk.peering.events import NOT_NOW, NodeUnproved, Refusal
+from laps_sdk.peering.settings import PeeringSettings
+from laps_sdk.peering.signed_nodes import Judgement, check_peer, judge_nodes
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import NotAuthorizedError
 from laps_wire.peering.laps2 import (

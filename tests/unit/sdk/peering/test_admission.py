@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.peering import peer_admission
-from laps_relay.peering.peer_admission import Admission, KeyConflictError, Ruling
+from laps_sdk.peering import admission as module
+from laps_sdk.peering.admission import Admission, KeyConflictError, Ruling
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import (
     NotAuthorizedError,
@@ -213,7 +213,7 @@ def test_a_node_id_belongs_to_the_key_that_had_it_first() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_admission, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     door = admission()
     for session, peer in enumerate((20, 30, 40), start=1):
         listen(door, session, shown(peer))
@@ -298,7 +298,7 @@ def test_who_has_no_key_and_stubs_are_not_kept() -> None:
 
 
 def test_what_was_kept_is_bounded_and_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_admission, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     door = admission(kept=keys(n20=1, n30=1, n40=1))
     assert door.poll_keys() == keys(n30=1, n40=1)
     listen(door, 1, shown(50))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from laps_relay.peering.events import NOT_NOW, Dial, Refusal
-from laps_relay.peering.peer_core import REOPEN_INTERVAL
-from laps_relay.peering.peers import NodeIdConflict, NodeUnproved, PeerDown, PeerRefused, PeerUp
-from laps_relay.peering.settings import PeeringSettings
+from laps_sdk.peering.events import NOT_NOW, Dial, Refusal
+from laps_sdk.peering.peer_core import REOPEN_INTERVAL
+from laps_sdk.peering.peers import NodeIdConflict, NodeUnproved, PeerDown, PeerRefused, PeerUp
+from laps_sdk.peering.settings import PeeringSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp, laps2
 from laps_wire.peering.errors import CloseCode

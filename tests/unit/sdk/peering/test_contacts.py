@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.peering.contacts import ContactError, parse_contact, show_contact
+from laps_sdk.peering.contacts import ContactError, parse_contact, show_contact
 
 
 @pytest.mark.parametrize(

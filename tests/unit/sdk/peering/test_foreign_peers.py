@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laps_relay.peering.foreign_peers import GuestWire
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.foreign_peers import GuestWire
+from laps_sdk.peering.links import Guest, Link
+from laps_sdk.peering.peers import PeerUp
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Probe
 from laps_wire.peering.session import Event, ProbeReceived, SnsAdvertised, SnsWithdrawn

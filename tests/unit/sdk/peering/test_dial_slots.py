@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from laps_relay.peering.dial_slots import Backoff, Phase, Slot, SlotTable, Target
+from laps_sdk.peering.dial_slots import Backoff, Phase, Slot, SlotTable, Target
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Mode
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.peering.early import EARLY_BYTES, Chunk, EarlyData
+from laps_sdk.peering.early import EARLY_BYTES, Chunk, EarlyData
 
 
 def test_pieces_wait_in_order_and_are_taken_once() -> None:

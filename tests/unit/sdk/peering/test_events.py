@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from laps_relay.peering import events
-from laps_relay.peering.events import NodeIdConflict, PeerRefused
+from laps_sdk.peering import events
+from laps_sdk.peering.events import NodeIdConflict, PeerRefused
 from laps_wire.nodeid import NodeId
 
 

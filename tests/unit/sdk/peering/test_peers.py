@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laps_relay.peering.events import Dial, NodeIdConflict
-from laps_relay.peering.peers import PeerDown, PeerRefused, PeerUp
+from laps_sdk.peering.events import Dial, NodeIdConflict
+from laps_sdk.peering.peers import PeerDown, PeerRefused, PeerUp
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode

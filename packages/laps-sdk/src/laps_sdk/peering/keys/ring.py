@@ -34,8 +34,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from laps_relay.peering.events import NOT_NOW, Refusal
-from laps_relay.peering.keys import (
+from laps_sdk.peering.events import NOT_NOW, Refusal
+from laps_sdk.peering.keys.files import (
     NetworkKey,
     NodeKey,
     PeerKeyError,

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from laps_relay.peering.events import NOT_NOW, NodeUnproved, PeerAuthenticator
-from laps_relay.peering.settings import PeeringSettings
+from laps_sdk.peering.events import NOT_NOW, NodeUnproved, PeerAuthenticator
+from laps_sdk.peering.settings import PeeringSettings
 from laps_wire.peering.errors import NotAuthorizedError
 from laps_wire.peering.laps2 import Feature, NodeInfo, RelayType
 from laps_wire.peering.session import AuthenticationRequired

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.peering.events import Dial, PeerUp
+from laps_sdk.peering.events import Dial, PeerUp
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.session import PeeringSession, Refused, Role
 

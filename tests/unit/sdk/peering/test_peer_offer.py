@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.peering.settings import PeeringSettings, features_of, settings_of
+from laps_sdk.peering.settings import PeeringSettings, features_of, settings_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType
 from laps_wire.peering.session import Role

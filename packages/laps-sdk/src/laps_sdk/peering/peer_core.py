@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from laps_relay.peering.events import (
+from laps_sdk.peering.admission import Admission, KeyConflictError
+from laps_sdk.peering.events import (
     Dial,
     NodeIdConflict,
     PeerAuthenticator,
@@ -27,10 +28,9 @@ from laps_relay.peering.events import (
     PeerRefused,
     PeerUp,
 )
-from laps_relay.peering.peer_admission import Admission, KeyConflictError
-from laps_relay.peering.peer_records import STREAM_STEP, PeerRecord
-from laps_relay.peering.settings import Identity, PeeringSettings, features_of, settings_of
-from laps_relay.peering.signed_nodes import check_peer, judge_nodes
+from laps_sdk.peering.peer_records import STREAM_STEP, PeerRecord
+from laps_sdk.peering.settings import Identity, PeeringSettings, features_of, settings_of
+from laps_sdk.peering.signed_nodes import check_peer, judge_nodes
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode, NotAuthorizedError, PeeringError

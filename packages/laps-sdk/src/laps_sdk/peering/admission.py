@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from laps_relay.peering.events import PeerAuthenticator, PeerFilter
+from laps_sdk.peering.events import PeerAuthenticator, PeerFilter
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import (
     NodeIdConflictError,

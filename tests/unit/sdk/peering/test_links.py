@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import cast
 
-from laps_relay.peering.links import Guest, Link, Links
 from laps_sdk.forwarding.interfaces import PeerEgress
+from laps_sdk.peering.links import Guest, Link, Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp
 

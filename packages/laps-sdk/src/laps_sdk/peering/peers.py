@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from laps_relay.peering.events import (
+from laps_sdk.peering.events import (
     Dial,
     NodeIdConflict,
     NodeUnproved,
@@ -34,8 +34,8 @@ from laps_relay.peering.events import (
     PeerRefused,
     PeerUp,
 )
-from laps_relay.peering.peer_core import DIALECTS, MAX_REASON, PeerCore
-from laps_relay.peering.peer_records import PeerRecord
+from laps_sdk.peering.peer_core import DIALECTS, MAX_REASON, PeerCore
+from laps_sdk.peering.peer_records import PeerRecord
 from laps_wire.errors import RemoteError, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode

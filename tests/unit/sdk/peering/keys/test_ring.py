@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from laps_relay.peering import NODE_URN, NetworkKey, NodeKey, PeerKeyError, PeerKeyRing, ring
-from laps_relay.peering.events import NOT_NOW, Refusal
-from laps_relay.peering.ring import open_key_ring
+from laps_sdk.peering.events import NOT_NOW, Refusal
+from laps_sdk.peering.keys import NODE_URN, NetworkKey, NodeKey, PeerKeyError, PeerKeyRing, ring
+from laps_sdk.peering.keys.ring import open_key_ring
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AuthScheme,

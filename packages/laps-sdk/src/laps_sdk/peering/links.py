@@ -13,10 +13,10 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from laps_relay.peering.early import EarlyData
-from laps_relay.peering.events import Dial
-from laps_relay.peering.rendezvous import mixed
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering.early import EarlyData
+from laps_sdk.peering.events import Dial
+from laps_sdk.peering.rendezvous import mixed
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType
 from laps_wire.peering.session import Event

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from laps_relay.peering import keys
-from laps_relay.peering.keys import (
+from laps_sdk.peering.keys import files
+from laps_sdk.peering.keys.files import (
     NETWORK_KEY,
     NODE_CERTIFICATE,
     NODE_KEY,
@@ -184,7 +184,7 @@ def test_a_certificate_beside_the_made_key_is_used(tmp_path: Path) -> None:
 
 
 def test_all_is_complete() -> None:
-    assert all(hasattr(keys, name) for name in keys.__all__)
+    assert all(hasattr(files, name) for name in files.__all__)
 
 
 # Stubs

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.peering.peer_records import STREAM_STEP, PeerRecord
+from laps_sdk.peering.peer_records import STREAM_STEP, PeerRecord
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.session import Role
 from testkit.peer_nodes import Net

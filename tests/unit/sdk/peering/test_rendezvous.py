@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from laps_relay.peering.rendezvous import mixed
+from laps_sdk.peering.rendezvous import mixed
 
 
 def test_bits_are_spread() -> None:
