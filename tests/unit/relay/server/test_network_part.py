@@ -262,7 +262,7 @@ def test_a_relay_that_drains_stays_until_peers_know_and_have_everything(tmp_path
                 assert leaving.in_transit
             # So may words: the set of what a peer has already.
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(type(port.connection), "unheard", lambda _: True)
+                patch.setattr(type(port.connection), "unacknowledged_bidirectional", lambda _: True)
                 assert (leaving.stays, leaving.in_transit) == (True, False)
             await until(lambda: not leaving.stays)
             leaving.drain(0.0)  # said once

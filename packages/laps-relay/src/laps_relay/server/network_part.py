@@ -255,7 +255,9 @@ class NetworkPart(NetworkReadings):
     @property
     def _unheard(self) -> bool:
         """Whether a peer may not have heard all: data that it has may wait for its set."""
-        return any(port.connection.unheard() for port in self.server.ports.values())
+        return any(
+            port.connection.unacknowledged_bidirectional() for port in self.server.ports.values()
+        )
 
     @property
     def stays(self) -> bool:

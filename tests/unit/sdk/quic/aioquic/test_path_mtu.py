@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.quic.path_mtu import BASE_SIZE, PathMtu
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE, PathMtu
 
 
 def search(mtu: PathMtu, path: int) -> list[int]:
