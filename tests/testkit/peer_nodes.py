@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from laps_sdk.peering.events import Dial, PeerFilter, Refusal
-from laps_sdk.peering.peers import PeerEvent, Peers
+from laps_sdk.peering.events import Dial, PeerEvent, PeerFilter, Refusal
+from laps_sdk.peering.peers import Peers
 from laps_sdk.peering.settings import Identity, PeeringSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -23,9 +23,8 @@ from laps_relay.policy.interface import Policy
 from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
-from laps_sdk.peering.events import Dial
-from laps_sdk.peering.foreign_peers import GuestFactory
-from laps_sdk.peering.peers import PeerAuthenticator
+from laps_sdk.peering.events import Dial, PeerAuthenticator
+from laps_sdk.peering.foreign_peers import ForeignPeerFactory
 from laps_sdk.peering.settings import Identity
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -75,7 +74,7 @@ class RelayNet:
         policy: Policy = OPEN_POLICY,
         region: str = "",
         location: Location | None = None,
-        guests: GuestFactory | None = None,
+        guests: ForeignPeerFactory | None = None,
         authenticator: PeerAuthenticator | None = None,
         order: Order = default_order,
         known_keys: Mapping[NodeId, bytes] | None = None,

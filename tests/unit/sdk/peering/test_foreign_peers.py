@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laps_sdk.forwarding.interfaces import OutStream
-from laps_sdk.peering.foreign_peers import GuestWire
-from laps_sdk.peering.links import Guest, Link
-from laps_sdk.peering.peers import PeerUp
+from laps_sdk.peering.events import PeerUp
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
+from laps_sdk.peering.links import ForeignPeer, Link
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Probe
 from laps_wire.peering.session import Event, ProbeReceived, SnsAdvertised, SnsWithdrawn
@@ -18,7 +18,7 @@ from testkit.relay_net import RelayNet
 class Visitor:
     """A guest that only listens."""
 
-    wire: GuestWire
+    wire: ForeignPeerWire
     events: list[Event] = field(default_factory=list)
 
     def event(self, now: float, event: Event) -> None:
@@ -42,7 +42,7 @@ def two_guests() -> tuple[RelayNet, Visitor, Visitor]:
     """Two relays, each the guest of the other."""
     guests: list[Visitor] = []
 
-    def invite(now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+    def invite(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
         guests.append(Visitor(wire))
         return guests[-1]
 

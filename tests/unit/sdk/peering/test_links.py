@@ -1,4 +1,4 @@
-"""Connections by node: control, data, ECMP."""
+"""Connections, and data that arrives before their handshake is over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections import Counter
 from typing import cast
 
 from laps_sdk.forwarding.interfaces import PeerEgress
-from laps_sdk.peering.links import Guest, Link, Links
+from laps_sdk.peering.links import (
+    PRE_HANDSHAKE_BYTES,
+    Chunk,
+    ForeignPeer,
+    Link,
+    Links,
+    PreHandshakeData,
+)
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp
 
@@ -77,7 +84,7 @@ def test_parallel_connections_share_the_tracks_and_a_lost_one_moves_only_its_own
 def test_guests_are_no_part_of_the_network() -> None:
     links = Links()
     made = link(links, 1, A, control=True)
-    made.guest = cast("Guest", object())
+    made.guest = cast("ForeignPeer", object())
     assert links.of(A) == ()
     assert links.nodes() == []
     assert list(links.controls()) == []
@@ -92,3 +99,33 @@ def test_what_is_removed_is_gone() -> None:
     assert links.remove(2) is None
     assert links.nodes() == []
     assert links.get(1) is None
+
+
+def test_pieces_wait_in_order_and_are_taken_once() -> None:
+    early = PreHandshakeData()
+    pieces = [Chunk(2, b"a", False), Chunk(6, b"b", True), Chunk(2, b"c", True)]
+    assert all(early.add(piece) for piece in pieces)
+    assert (early.take(), early.take()) == (pieces, [])
+
+
+def test_a_stream_that_was_abandoned_is_forgotten() -> None:
+    early = PreHandshakeData()
+    early.add(Chunk(2, b"a", False))
+    early.add(Chunk(6, b"b", False))
+    early.forget(2)
+    assert early.take() == [Chunk(6, b"b", False)]
+
+
+def test_a_stream_that_does_not_fit_is_stopped_as_a_whole() -> None:
+    early = PreHandshakeData()
+    early.add(Chunk(2, b"a", False))
+    early.add(Chunk(6, b"b", False))
+    assert not early.add(Chunk(2, bytes(PRE_HANDSHAKE_BYTES), False))
+    assert early.add(Chunk(2, b"more of it", True))
+    assert (early.refused(2), early.refused(6)) == (True, False)
+    assert early.take() == [Chunk(6, b"b", False)]
+
+
+def test_empty_pieces_count_too() -> None:
+    early = PreHandshakeData()
+    assert not all(early.add(Chunk(stream, b"", False)) for stream in range(2, 2_000, 4))

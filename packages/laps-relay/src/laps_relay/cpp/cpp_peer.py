@@ -62,7 +62,7 @@ class _Served:
 
 
 class CppPeer:
-    """One C++ relay; a ``Guest`` of the network core."""
+    """One C++ relay; a ``ForeignPeer`` of the network core."""
 
     __slots__ = (
         "_directory",
@@ -167,7 +167,7 @@ class CppPeer:
             due = now + ALIVE_INTERVAL
         self._timers.set(_ALIVE, due)
 
-    # Guest
+    # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
         """Something of the peering session; raises ``RemoteError`` for the peer's fault."""

@@ -41,11 +41,11 @@ from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_relay.upstream.interfaces import Answer, LocalSide
-from laps_sdk.peering.dial_slots import RandomSource
-from laps_sdk.peering.dialler import Dialler
-from laps_sdk.peering.foreign_peers import GuestFactory, GuestWire
+from laps_sdk.peering.dialler import Dialler, RandomSource
+from laps_sdk.peering.events import PeerAuthenticator
+from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
 from laps_sdk.peering.links import Links
-from laps_sdk.peering.peers import PeerAuthenticator, Peers
+from laps_sdk.peering.peers import Peers
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
 from laps_wire.hashing import KeyedHasher
@@ -65,7 +65,7 @@ from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
 
-__all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
+__all__ = ["Due", "ForeignPeerFactory", "ForeignPeerWire", "NetworkParts"]
 
 
 class Due(Enum):
@@ -146,7 +146,7 @@ class NetworkParts(SetHosting):
         """
         self._settings, self._policy = settings, policy
         self._local: LocalSide | None = None
-        self._guests: GuestFactory | None = None
+        self._guests: ForeignPeerFactory | None = None
         self._contexts, self._hasher = contexts, hasher
         self._own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
         node = self._own.node_id

@@ -10,7 +10,7 @@ from laps_relay.server.edge_server import EdgeServer
 from laps_relay.upstream.directory import Directory
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
-from laps_sdk.peering.foreign_peers import GuestWire
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import Link
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.nodeid import NodeId
@@ -44,7 +44,7 @@ class CppGuests:
         *,
         session: int,
         link: Link,
-        wire: GuestWire,
+        wire: ForeignPeerWire,
     ) -> CppPeer:
         """A guest for a session that was just established."""
         peer = CppPeer(

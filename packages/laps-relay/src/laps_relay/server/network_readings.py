@@ -16,7 +16,7 @@ from laps_relay.policy.words import rules_in_words
 from laps_relay.server.joined_edge import JoinedEdge
 from laps_relay.server.peer_server import PeerServer
 from laps_relay.telemetry.network_sampler import NetworkSample
-from laps_sdk.peering.dial_slots import DialRow, Phase
+from laps_sdk.peering.dialler import DialRow, Phase
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.nodeid import NodeId
 

@@ -15,7 +15,7 @@ from laps_relay.sim.net import End
 from laps_relay.sim.tracks import HASHER
 from laps_relay.sim.wires import Chunk, SimOutStream
 from laps_sdk.peering.events import Dial
-from laps_sdk.peering.peer_core import DIALECTS
+from laps_sdk.peering.peers import DIALECTS
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -56,7 +56,7 @@ def answer_of(code: int) -> Answer:
 
 
 class StubParent:
-    """One Stub; a ``Guest`` of the network core."""
+    """One Stub; a ``ForeignPeer`` of the network core."""
 
     __slots__ = (
         "_contexts",
@@ -125,7 +125,7 @@ class StubParent:
             name, data, _ = self._refused[key]
             self._pull(now, key, name, data)
 
-    # Guest
+    # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
         """Something of the peering session."""

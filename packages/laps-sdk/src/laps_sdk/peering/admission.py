@@ -11,14 +11,28 @@ is the same node after a restart, another key never replaces it. That outlasts a
 where the shell keeps what :meth:`Admission.poll_keys` tells, and gives it to the next life. What
 was only heard of a node does not count here: a liar could lock the node out with it. Stubs share
 node id 0; they have no arbiter and no key of the network.
+
+Node information is signed by the node itself (feature SIGNED_NODES; laps-2, 5.1)
+
+::
+
+    handshake        the peer does not use SIGNED_NODES, and we want it   refused
+                     it does, and its own words are not signed            refused
+    NODE_ADVERTISE   the signature does not hold, or is of another key    a lie: BAD_NODE
+                     the certificate behind it has ended                  left out, and reported
+
+The last one is not the fault of who passes it on: it checked the signature when it was good, and a
+relay must not lose its peers for the certificate of a third one. Stubs say nothing of other nodes,
+and C++ relays sign nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from laps_sdk.peering.events import PeerAuthenticator, PeerFilter
+from laps_sdk.peering.events import NOT_NOW, NodeUnproved, PeerAuthenticator, PeerFilter
+from laps_sdk.peering.settings import PeeringSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import (
     NodeIdConflictError,
@@ -28,10 +42,10 @@ from laps_wire.peering.errors import (
     RedundantControlError,
     StaleEpochError,
 )
-from laps_wire.peering.laps2 import NO_EVIDENCE, Mode, NodeInfo
+from laps_wire.peering.laps2 import NO_EVIDENCE, Feature, Mode, NodeInfo, RelayType
 from laps_wire.peering.session import Arbiter, AuthenticationRequired, Grant, Role
 
-__all__ = ["Admission", "KeyConflictError", "Ruling"]
+__all__ = ["Admission", "Judgement", "KeyConflictError", "Ruling", "check_peer", "judge_nodes"]
 
 MAX_REMEMBERED: Final = 65_536
 """How many nodes without a connection keep their key here; the oldest goes first."""
@@ -275,3 +289,44 @@ class Admission:
     def _hold(self, session: int, peer: NodeId) -> None:
         self._of_session[session] = peer
         self._idle.pop(peer, None)
+
+
+class Judgement(NamedTuple):
+    """What is left of some node information."""
+
+    nodes: tuple[NodeInfo, ...]
+    unproved: tuple[NodeUnproved, ...] = ()
+    lie: str = ""
+    """Not empty: the session ends, and nothing of it counts."""
+
+
+def check_peer(
+    authenticator: PeerAuthenticator, settings: PeeringSettings, question: AuthenticationRequired
+) -> None:
+    """Raise ``NotAuthorizedError`` if a peer could say anything of others."""
+    info = question.peer_info
+    if info is None or not question.transcript:
+        return
+    if RelayType.STUB in (info.node.relay_type, settings.relay_type):
+        return
+    if Feature.SIGNED_NODES not in question.features:
+        if settings.signed_nodes:
+            raise NotAuthorizedError("node information must be signed here (SIGNED_NODES)")
+    elif refusal := authenticator.verify_node(info):
+        # We would have to pass it on, and others would take us for the liar.
+        raise NotAuthorizedError(f"node information: {refusal.reason} ({refusal.rule})")
+
+
+def judge_nodes(authenticator: PeerAuthenticator, nodes: Iterable[NodeInfo]) -> Judgement:
+    """What of it the nodes have said themselves."""
+    kept: list[NodeInfo] = []
+    unproved: list[NodeUnproved] = []
+    for info in nodes:
+        node, refusal = info.node.node_id, authenticator.verify_node(info)
+        if refusal is None:
+            kept.append(info)
+        elif refusal.rule == NOT_NOW:
+            unproved.append(NodeUnproved(node=node, reason=refusal.reason))
+        else:
+            return Judgement((), lie=f"node {node}: {refusal.reason} ({refusal.rule})")
+    return Judgement(tuple(kept), tuple(unproved))

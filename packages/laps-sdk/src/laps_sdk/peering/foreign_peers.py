@@ -5,15 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Protocol
 
-from laps_sdk.peering.links import Guest, Link
-from laps_sdk.peering.peers import Peers, PeerUp
+from laps_sdk.peering.events import PeerUp
+from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.peers import Peers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 
-__all__ = ["GuestFactory", "GuestWire"]
+__all__ = ["ForeignPeerFactory", "ForeignPeerWire"]
 
 
-class GuestWire:
+class ForeignPeerWire:
     """The peering session of a guest, for its commands."""
 
     __slots__ = ("_peers", "session")
@@ -51,8 +52,10 @@ class GuestWire:
         self._peers.close(now, self.session, code, reason)
 
 
-class GuestFactory(Protocol):
+class ForeignPeerFactory(Protocol):
     """Makes a guest of a session that is none of the network's own (Stub, parent, C++ relay)."""
 
-    def __call__(self, now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+    def __call__(
+        self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire
+    ) -> ForeignPeer | None:
         """The guest; None: the peer is a relay like any other."""

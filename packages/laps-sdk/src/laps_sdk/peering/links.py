@@ -11,23 +11,70 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
-from laps_sdk.peering.early import EarlyData
 from laps_sdk.peering.events import Dial
 from laps_sdk.peering.rendezvous import mixed
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType
 from laps_wire.peering.session import Event
 
-__all__ = ["Guest", "Link", "Links"]
+__all__ = ["PRE_HANDSHAKE_BYTES", "Chunk", "ForeignPeer", "Link", "Links", "PreHandshakeData"]
 
 NO_BASES: Final = Bases(0)
 _MIX: Final = 0x9E37_79B9_7F4A_7C15
+PRE_HANDSHAKE_BYTES: Final = 65_536
+"""For one connection: whoever is there has proved nothing yet."""
+_CHUNK_COST: Final = 256
+"""What a chunk counts besides its bytes: empty ones need memory, too."""
 
 
-class Guest(Protocol):
+class Chunk(NamedTuple):
+    """A piece of a stream."""
+
+    stream_id: int
+    data: bytes
+    fin: bool
+
+
+class PreHandshakeData:
+    """What waits on one connection."""
+
+    __slots__ = ("_chunks", "_refused", "_size")
+
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
+        self._refused: set[int] = set()
+        self._size = 0
+
+    def add(self, chunk: Chunk) -> bool:
+        """Keep a piece; False if its stream must be stopped, which is said once."""
+        if chunk.stream_id in self._refused:
+            return True
+        self._size += len(chunk.data) + _CHUNK_COST
+        if self._size <= PRE_HANDSHAKE_BYTES:
+            self._chunks.append(chunk)
+            return True
+        self._refused.add(chunk.stream_id)
+        self.forget(chunk.stream_id)
+        return False
+
+    def forget(self, stream_id: int) -> None:
+        """A stream was abandoned."""
+        self._chunks = [each for each in self._chunks if each.stream_id != stream_id]
+
+    def refused(self, stream_id: int) -> bool:
+        """Whether a stream was stopped: what still comes of it is nothing."""
+        return stream_id in self._refused
+
+    def take(self) -> list[Chunk]:
+        """All pieces, in order; the handshake is over."""
+        taken, self._chunks = self._chunks, []
+        return taken
+
+
+class ForeignPeer(Protocol):
     """A peer that is no part of the network beyond this relay: a Stub, its parent, a C++ relay.
 
     It takes everything that comes over its session in the place of the tables and the FIB.
@@ -73,7 +120,7 @@ class Link:
     loss: float = 0.0
     congested: bool = False
     """More is to be sent than the connection takes, as the transport sees it."""
-    guest: Guest | None = None
+    guest: ForeignPeer | None = None
     leaving: bool = False
     """The peer drains: nothing new goes there."""
     sync: Bases = NO_BASES
@@ -86,7 +133,7 @@ class Link:
     """Bases that it has asked for, until it is time."""
     opened: float = 0.0
     """When the connection was made, and when the session was, as soon as there is one."""
-    early: EarlyData | None = None
+    early: PreHandshakeData | None = None
     """Data that came before the handshake was over."""
 
     @property
