@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.clients import RETRY
 from laps_relay.sim.deed import Deed
@@ -14,6 +13,7 @@ from laps_relay.sim.edge_host import SETTINGS
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.runner import Run, simulate
 from laps_relay.sim.scenario import STEERED, STUBBED, Scenario, scenario
+from laps_relay.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind, RelayType
 
 
