@@ -26,11 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from laps_relay.core.network.control_server import ControlServer
-from laps_relay.core.network.entries import AnnounceEntries, SubscribeEntries
-from laps_relay.core.network.floods import FloodTable
-from laps_relay.core.network.interest_host import AnnounceTable, SubscribeTable
-from laps_relay.core.network.interfaces import NetworkSettings
+from laps_relay.network.control_server.control_server import ControlServer
+from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
+from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe

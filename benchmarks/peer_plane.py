@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 
 from sink import Sink
 
-from laps_relay.core.network.forwarding import LOCAL, EgressSet, Ingress
-from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 from laps_wire.peering.session import SnsStanding
 

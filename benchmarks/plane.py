@@ -20,8 +20,8 @@ from typing import Any
 
 from sink import Sink
 
-from laps_relay.core.interfaces import EgressEntry, Subscription
-from laps_relay.core.plane.plane import Plane
+from laps_sdk.forwarding.interfaces import EgressEntry, Subscription
+from laps_sdk.forwarding.plane import Plane
 from laps_wire.moqt.data import (
     ObjectDatagram,
     StreamKind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.interfaces import OutStream
+from laps_sdk.forwarding.interfaces import OutStream
 
 
 class Sink:

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 from typing import cast
 
-from laps_relay.core.authorization import Action, Decision
-from laps_relay.core.control.relay import EdgeRelay
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.plane.plane import Plane
-from laps_relay.io.collector import rare_collections
-from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
+from laps_relay.server.collector import rare_collections
+from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
+from laps_sdk.edge.authorization import Action, Decision
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_wire.moqt.session import AuthToken

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sink import Sink
 
-from laps_relay.core.interfaces import EgressEntry, Subscription
-from laps_relay.core.plane.plane import Plane
+from laps_sdk.forwarding.interfaces import EgressEntry, Subscription
+from laps_sdk.forwarding.plane import Plane
 from laps_wire.moqt.data import SubgroupHeader, SubgroupWriter
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.versions import Draft

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 import laps_sdk
-from laps_relay.core.authorization import Action, Decision
 from laps_sdk import Location, NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
+from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.quic.moqt import DRAFTS
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.session import AuthToken

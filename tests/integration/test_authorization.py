@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 import laps_sdk
-from laps_relay.auth import AuthSettings, TokenAuthorizer
-from laps_relay.core.control.events import RequestDenied, SubscriberGone
+from laps_relay.server.auth import AuthSettings, TokenAuthorizer
+from laps_sdk.edge.events import RequestDenied, SubscriberGone
 from laps_sdk.tokens import (
     TOKEN_TYPE_CAT,
     Claims,

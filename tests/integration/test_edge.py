@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 import laps_sdk
-from laps_relay.core.control.events import PublisherAdded
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.control.views import TrackRow
+from laps_sdk.edge.events import PublisherAdded
+from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.edge.views import TrackRow
 from laps_sdk.quic.endpoint import Backend
 from laps_wire.moqt.codepoints import FilterType
 from laps_wire.moqt.messages import RequestOk, RequestUpdate, Subscribe, SubscribeOk

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import laps_sdk
-from laps_relay.core.control.events import FetchRelayed, FetchServed
-from laps_relay.core.interfaces import CacheLimits
 from laps_sdk import NamespaceAdded, NamespaceRemoved
+from laps_sdk.edge.events import FetchRelayed, FetchServed
+from laps_sdk.forwarding.interfaces import CacheLimits
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.data import FetchParser, MoqObject, ObjectCollector, decode_fetch_header
 from laps_wire.moqt.messages import (

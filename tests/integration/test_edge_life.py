@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import laps_sdk
-from laps_relay.core.control.events import PublisherGone
-from laps_relay.core.control.settings import EdgeSettings
+from laps_sdk.edge.events import PublisherGone
+from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.quic.events import Closed
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.messages import Goaway

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 import laps_sdk
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.io.edge_server import EdgeServerConfig
+from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.endpoint import QuicEndpoint
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode

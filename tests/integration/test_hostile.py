@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.io.edge_server import EdgeServerConfig
+from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.quic.events import StopSending
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.control import ControlCodec

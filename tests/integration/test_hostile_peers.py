@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from laps_relay.app.known_keys import KeyMemory
-from laps_relay.app.network_part import NetworkPart
-from laps_relay.core.network.suspicions import MAX_LIES
-from laps_relay.core.network.views import FibRow
-from laps_relay.peer_auth import NODE_URN, PeerKeyRing, open_key_ring
-from laps_relay.peer_auth.keys import NETWORK_KEY
+from laps_relay.network.nodes.suspicions import MAX_LIES
+from laps_relay.network.views import FibRow
+from laps_relay.server.known_keys import KeyMemory
+from laps_relay.server.network_part import NetworkPart
+from laps_sdk.peering.keys import NODE_URN, PeerKeyRing, open_key_ring
+from laps_sdk.peering.keys.files import NETWORK_KEY
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2

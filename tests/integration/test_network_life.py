@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from laps_relay.app import StartError
 from laps_relay.config import Loaded, RelayConfig
+from laps_relay.server import StartError
 from testkit.logs import restored_logging
 from testkit.network_show import Listener, Show
 from testkit.network_task import NetworkTask, RunningRelay, network, until
@@ -394,7 +394,7 @@ async def test_a_type_that_cannot_be_had_ends_the_relay(
             raise OSError("no such port")
 
         with monkeypatch.context() as patch:
-            patch.setattr("laps_relay.io.peer_server.PeerServer.start", no)
+            patch.setattr("laps_relay.server.peer_server.PeerServer.start", no)
             again(relay, "edge")
             with pytest.raises(StartError, match="no such port; choose another one"):
                 await relay.app.run()

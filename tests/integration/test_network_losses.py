@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import laps_sdk
-from laps_relay.core.network.sharding import rendezvous
+from laps_relay.network.control_server.sharding import rendezvous
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from testkit.logs import restored_logging

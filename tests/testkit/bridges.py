@@ -20,17 +20,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from laps_relay.core.authorization import Authorizer
-from laps_relay.core.bridge.directory import Directory
-from laps_relay.core.bridge.network import NetworkBridge
-from laps_relay.core.control.events import RelayEvent
-from laps_relay.core.control.relay import EdgeRelay
-from laps_relay.core.control.settings import EdgeSettings, SessionInfo
-from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.fetch_host import FetchHandle, FetchRefusal
-from laps_relay.core.network.forwarding import LOCAL, Ingress
-from laps_relay.core.network.interfaces import Answer
-from laps_relay.core.plane.plane import Plane
+from laps_relay.network.fetch.fetch_host import FetchHandle, FetchRefusal
+from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
+from laps_relay.upstream.directory import Directory
+from laps_relay.upstream.interfaces import Answer
+from laps_relay.upstream.network import NetworkBridge
+from laps_sdk.edge.authorization import Authorizer
+from laps_sdk.edge.events import RelayEvent
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.settings import EdgeSettings, SessionInfo
+from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.forwarding.plane import Plane
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.data import ObjectDatagram, StreamKind, encode_datagram
 from laps_wire.moqt.keyvalue import KeyValues

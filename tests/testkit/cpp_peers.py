@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from laps_relay.core.bridge.cpp_link import CppLimits
-from laps_relay.core.bridge.cpp_peer import CppPeer
+from laps_relay.cpp.cpp_link import CppLimits
+from laps_relay.cpp.cpp_peer import CppPeer
 from laps_wire.hashing import track_hashes
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from laps_relay.core.authorization import Action, Decision
-from laps_relay.core.control.events import RelayEvent
-from laps_relay.core.control.relay import EdgeRelay
-from laps_relay.core.control.settings import EdgeSettings, SessionInfo
-from laps_relay.core.interfaces import ForwardingPlane
-from laps_relay.core.reports import ReportDesk
+from laps_sdk.edge.authorization import Action, Decision
+from laps_sdk.edge.events import RelayEvent
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.settings import EdgeSettings, SessionInfo
+from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.events import Event, RequestReceived, Terminated

@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import laps_sdk
-from laps_relay.core.authorization import Action, Authorizer, Decision
-from laps_relay.core.control.events import RelayEvent
-from laps_relay.core.control.relay import EdgeRelay
-from laps_relay.core.control.settings import EdgeSettings
-from laps_relay.core.interfaces import CacheLimits
-from laps_relay.core.plane.plane import Plane
-from laps_relay.io.edge_server import EdgeServer, EdgeServerConfig
+from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
+from laps_sdk.edge.authorization import Action, Authorizer, Decision
+from laps_sdk.edge.events import RelayEvent
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.forwarding.interfaces import CacheLimits
+from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.moqt import DRAFTS
 from laps_wire.moqt.session import AuthToken

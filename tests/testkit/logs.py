@@ -6,7 +6,7 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from laps_relay.observe.logs import set_level
+from laps_relay.telemetry.logs import set_level
 
 __all__ = ["restored_logging"]
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import laps_sdk
-from laps_relay.app import RelayApp
-from laps_relay.app.network_part import NetworkPart
 from laps_relay.config import Loaded, RelayConfig
-from laps_relay.observe.logs import configure
+from laps_relay.server import RelayApp
+from laps_relay.server.network_part import NetworkPart
+from laps_relay.telemetry.logs import configure
 
 __all__ = ["LIMIT", "NetworkTask", "RunningRelay", "network", "until"]
 

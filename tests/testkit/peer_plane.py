@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.forwarding import EgressSet, Ingress
-from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.peer_forwarding.forwarding import EgressSet, Ingress
+from laps_relay.peer_forwarding.plane import PeerPlane
+from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.peering.laps2 import (
     DataHeader,
     DataKind,

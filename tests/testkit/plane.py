@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from laps_relay.core.interfaces import CacheLimits, EgressEntry, OutStream, Subscription
-from laps_relay.core.plane.limits import PlaneLimits
-from laps_relay.core.plane.plane import Plane
+from laps_sdk.forwarding.interfaces import CacheLimits, EgressEntry, OutStream, Subscription
+from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.plane import Plane
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import (
     FetchParser,

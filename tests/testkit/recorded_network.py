@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from laps_relay.core.network.forwarding import PeerPlaneCounters
+from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_wire.telemetry import Event, load_line
 from testkit.network_show import Show
 from testkit.network_task import RunningRelay, network, until

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import inf
 
-from laps_relay.core.interfaces import (
+from laps_sdk.forwarding.interfaces import (
     CacheLimits,
     Egress,
     EgressEntry,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laps_relay.admin.views import ConfigValue, Info
-from laps_relay.auth import AuthCounters
-from laps_relay.core.control.settings import SessionInfo
-from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
-from laps_relay.core.interfaces import SubscriptionCounters, TrackCounters
-from laps_relay.observe.sampler import Sample
+from laps_relay.server.auth import AuthCounters
+from laps_relay.telemetry.sampler import Sample
+from laps_sdk.edge.settings import SessionInfo
+from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.core.control.settings import SessionInfo
+from laps_sdk.edge.settings import SessionInfo
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.session import RequestReceived, RequestRejected

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]  # no stubs in the test group
 
 from laps_relay.config import load
-from laps_relay.observe.metrics import Metrics
+from laps_relay.telemetry.metrics import Metrics
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 

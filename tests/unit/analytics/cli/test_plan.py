@@ -23,9 +23,7 @@ from laps_analytics.errors import (
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.kept import keep
 from laps_analytics.lake import Lake
-from laps_analytics.plan.core.compose import TRIAL
 from laps_analytics.plan.core.explain import diff
-from laps_analytics.plan.remembered import remembered
 from laps_analytics.plan.signing import check_signature, read_key, read_plan, sign, write_plan
 from laps_analytics.world.backbone import make_world
 from laps_analytics.world.demand import make_demand
@@ -34,7 +32,6 @@ from testkit.plan_lake import (
     add_answers,
     add_experience,
     add_node,
-    add_reports,
     add_traffic,
     make_lake,
     observed_world,
@@ -540,98 +537,6 @@ def test_what_helped_is_not_taken_back_and_files_must_fit(place: Place, moved: P
         place.run(*whole, "--revert-to", place.path("moved.json"))
     with pytest.raises(UsageError, match=r"is laps version 1: .* follow, version 2 or later"):
         place.run(*whole, "--previous", place.path("first.json"))
-
-
-def test_trials_are_marked_and_judged_by_their_own_viewers(place: Place) -> None:
-    plain = place.plan("no-trials.json")
-    assert plain["trials"] == 0
-    facts = place.plan("trials.json", "--explore", "0.3")
-    entries = read_plan(Path(place.path("trials.json"))).plan.entries
-    assert facts["trials"] == sum(1 for item in entries if item.reason.startswith(TRIAL)) > 0
-    first = read_plan(Path(place.path("first.json"))).plan
-    entry = next(item for item in first.entries if item.tracks is not None)
-    rest = [item for item in first.entries if item is not entry]
-    trial = replace(entry, reason=f"{TRIAL}{entry.reason}")
-    plan = replace(first, version=2, entries=(trial, *rest))
-    write_plan(sign(plan, read_key(Path(place.path("key.pem")))), Path(place.path("trial.json")))
-    lake = experienced(place, "trials", after_ms=0)
-    assert entry.tracks is not None
-    add_reports(lake, [f"{track:016x}" for track in entry.tracks], entry.region, after_ms=30)
-    words = ("plan", "measure", place.path("trial.json"), "--lake", str(lake.root))
-    (found,) = place.json(*words)["trials"]
-    assert (found["region"], found["via"]) == (entry.region, str(entry.via))
-    assert found["latency"]["word"] == "worse"
-    assert found["latency"]["change"] == pytest.approx(30, abs=4)
-    assert found["stalls"]["word"] == "unclear"
-    assert f"trial {entry.origin} > {entry.region} over {entry.via} worse" in place.run(*words)
-
-
-def test_what_a_trial_taught_decides_the_next_plan_and_is_told(place: Place) -> None:
-    root = place.root / "taught"
-    shutil.copytree(place.root / "lake", root)
-    (root / "trials.json").unlink(missing_ok=True)
-    (place.root / "free.toml").write_text(
-        "[class.silver]\nslack = 1.4\nextra_ms = 40\nlimit_ms = 250\n"
-        "[class.bronze]\nslack = 1.6\nextra_ms = 60\n",
-        encoding="ascii",
-    )
-    common = (
-        *("--lake", str(root), "--constraints", place.path("free.toml")),
-        *("--dimensions", place.path("d.toml")),
-    )
-
-    def plan(out: str, *more: str) -> Any:
-        key = ("--key", place.path("key.pem"), "--out", place.path(out), *OLD, "--no-simulate")
-        return place.json("plan", *common, *key, *more)
-
-    lake = Lake.open(root)
-    plan("t1.json", "--explore", "0.3")
-    tried = remembered(lake)
-    assert tried
-    assert all((item.first, item.last, item.judged) == (1, 1, None) for item in tried)
-    # The next version goes on with them, and no other begins that the share has no room for.
-    plan("t2.json", "--explore", "0.3", "--previous", place.path("t1.json"))
-    assert {item.way: item.last for item in remembered(lake)} == {item.way: 2 for item in tried}
-    trial = max(tried, key=lambda item: item.against_ms - item.predicted_ms)
-    way = trial.way
-    add_experience(lake, plan="laps", version=1, after_ms=0)
-    # One relay of five lies.
-    keys = [f"{key:016x}" for key in trial.tracks]
-    add_reports(lake, keys, way.region, after_ms=-60, relays=[f"0.1:0.{n}" for n in range(1, 5)])
-    add_reports(lake, keys, way.region, after_ms=+900, relays=("0.1:0.5",))
-    (said,) = (
-        item
-        for item in place.json("plan", "measure", place.path("t1.json"), "--lake", str(root))[
-            "trials"
-        ]
-        if item["kept"]
-    )
-    assert (said["origin"], said["region"], said["via"]) == (way.origin, way.region, way.via)
-    assert (said["latency"]["word"], said["latency"]["witnesses"]) == ("better", 5)
-    untaught, taught = place.plan("u.json"), plan("t3.json")
-    assert (untaught["lessons"], taught["lessons"]) == (0, 2)
-
-    def chosen(name: str) -> dict[int, tuple[str, str]]:
-        entries = read_plan(Path(place.path(name))).plan.entries
-        return {
-            key: (str(entry.via), entry.reason)
-            for entry in entries
-            if (str(entry.origin), entry.region) == (way.origin, way.region)
-            for key in entry.tracks or ()
-            if key in trial.tracks
-        }
-
-    for via, reason in chosen("t3.json").values():
-        assert via == way.via
-        assert "p50 142 ms behind live against 202 ms" in reason
-    assert {via for via, _ in chosen("u.json").values()} == {trial.instead} - {"direct"}
-    group = ("--group", way.region)
-    shown = place.run("explain", place.path("t3.json"), *common, *group)
-    assert "was made from this data" in shown
-    assert f"  {way.via}: tried on " in shown
-    assert "p50 142 ms behind live against 202 ms, counts as " in shown
-    before = place.run("explain", place.path("u.json"), *common, *group)
-    assert "was made from other data" in before
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int = 0) -> Path:

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from laps_relay.app.workers import Worker
 from laps_relay.cli import app
 from laps_relay.cli.systemd import Sockets
+from laps_relay.server.workers import Worker
 from testkit.logs import restored_logging
 
 LIMIT = 90.0

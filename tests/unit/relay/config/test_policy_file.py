@@ -6,7 +6,7 @@ import pytest
 
 from laps_relay.config import ConfigError
 from laps_relay.config.policy_file import load_policy, policy_lines
-from laps_relay.core.policy.rules import Rules
+from laps_relay.policy.rules import Rules
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "deploy" / "policy.example.toml"
 

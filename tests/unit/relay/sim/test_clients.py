@@ -5,9 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.forwarding import Ingress
-from laps_relay.core.network.interfaces import Answer
+from laps_relay.peer_forwarding.forwarding import Ingress
 from laps_relay.sim.clients import NO_DATA, Clients
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
@@ -15,6 +13,8 @@ from laps_relay.sim.ledger import BreakError, GivenUp, Group, Ledger, encode_obj
 from laps_relay.sim.publications import Publication, Style
 from laps_relay.sim.receiving import Left
 from laps_relay.sim.tracks import track
+from laps_relay.upstream.interfaces import Answer
+from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

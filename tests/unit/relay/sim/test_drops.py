@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from laps_relay.core.peer_plane.flow import Fan, Flow
+from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.drops import Seen, identify
 from laps_relay.sim.ledger import encode_object

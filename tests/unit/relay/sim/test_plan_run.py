@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from laps_relay.app.plans import PlanKeeper, read_plan_keys
-from laps_relay.core.network.steering import Steering
+from laps_relay.network.steering.steering import Steering
+from laps_relay.server.plans import PlanKeeper, read_plan_keys
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.plan_run import play_plan

@@ -5,16 +5,16 @@ from itertools import product
 
 import pytest
 
-from laps_relay.core.network.interfaces import Refusal
-from laps_relay.core.policy.facts import scope_of
-from laps_relay.core.policy.open_policy import OpenPolicy
-from laps_relay.core.policy.rule_policy import RulePolicy
+from laps_relay.policy.facts import scope_of
+from laps_relay.policy.open_policy import OpenPolicy
+from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.policies import rule_policy
 from laps_relay.sim.rules import Border, SimPolicy
 from laps_relay.sim.scenario import Scenario, scenario
 from laps_relay.sim.tracks import HASHER, track
 from laps_relay.sim.world import World
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.steering import Steering
+from laps_relay.network.steering.steering import Steering
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.mutants import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
@@ -106,7 +106,7 @@ def worsened(seeds: range, *, loss: bool) -> Scenario:
     )
 
 
-LOSS = (True, pytest.param(False, marks=pytest.mark.untraced))
+LOSS = (True, False)
 """For coverage one of two runs that differ by what is wrong with a link is enough."""
 
 

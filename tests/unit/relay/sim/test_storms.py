@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from laps_relay.core.network.events import SetChanged
+from laps_relay.network.events import SetChanged
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.runner import simulate

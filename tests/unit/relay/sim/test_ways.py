@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.core.network.interfaces import Candidate
-from laps_relay.core.network.ways import Ways
+from laps_relay.network.nodes.selection import Candidate
+from laps_relay.network.nodes.ways import Ways
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.deeds import Deeds
 from laps_relay.sim.ledger import BreakError, Group

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from laps_relay.core.authorization import Action, Decision
 from laps_sdk.cli import bench as bench_module
 from laps_sdk.cli.bench_report import Sample
+from laps_sdk.edge.authorization import Action, Decision
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 from testkit.edge_thread import EdgeThread, edge_thread

@@ -15,9 +15,9 @@ from rich.console import Console
 from laps_relay.admin.app import make_app
 from laps_relay.admin.live import LiveFeed
 from laps_relay.admin.server import AdminServer
-from laps_relay.core.interfaces import TrackCounters
 from laps_sdk.cli import top as top_module
 from laps_sdk.cli.top import Rates, screen
+from laps_sdk.forwarding.interfaces import TrackCounters
 from testkit.edge_thread import LoopThread, loop_thread
 from testkit.laps_command import laps, one_fault
 from testkit.logs import restored_logging

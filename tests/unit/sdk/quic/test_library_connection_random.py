@@ -10,8 +10,6 @@ from laps_sdk.quic.events import Closed, Connected, StopSending, StreamReset
 from testkit.engines import End, Link, connected
 from testkit.properties import examples
 
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
-
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(["open", "write", "finish", "reset", "stop", "datagram", "wait", "rebind"]),

@@ -20,23 +20,19 @@ from laps_analytics.cli.plan_shared import (
     Minutes,
     Simulate,
     assembled_from,
-    lessons_from,
     listed,
     play,
     require_none,
 )
 from laps_analytics.cli.plan_text import tell_again, tell_entries, tell_plan
 from laps_analytics.errors import UsageError
-from laps_analytics.lake import Lake
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make, place, snapshot_hash
 from laps_analytics.plan.core.explain import diff, explain, said_of, unwatched
-from laps_analytics.plan.core.explore import Exploring
 from laps_analytics.plan.core.place import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.core.whatif import Scenario, what_if
-from laps_analytics.plan.remembered import remember
 from laps_analytics.plan.signing import (
     check_signature,
     make_key,
@@ -79,24 +75,15 @@ def make_plan(  # noqa: PLR0917 - typer's options
             help="Region, or region/class, that stays as the plan in force has it; repeat.",
         ),
     ] = None,
-    share: Annotated[
-        float,
-        typer.Option(
-            "--explore",
-            min=0.0,
-            max=0.5,
-            help="Share of the traffic to other regions on which other Vias are tried.",
-        ),
-    ] = 0.0,
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
 
     A red data-quality gate stops it; there is no option to go on. Old data stops it, too. Nothing
-    is written that the verifier or the simulator objects to. What --explore tried before, and what
-    `plan measure` said of it, counts for a week. What is given to --hold is not decided
-    again: it stays as the plan in force has it, or without one is left to relays.
+    is written that the verifier or the simulator objects to. What is given to
+    --hold is not decided again: it stays as the plan in force has it, or without one is left to
+    relays.
     """
     if context.invoked_subcommand is not None:
         return
@@ -109,7 +96,6 @@ def make_plan(  # noqa: PLR0917 - typer's options
     assembled = assembled_from(
         lake, settings, dimensions, minutes, max_age=max_age, allow_unknown=allow_unknown
     )
-    lessons = lessons_from(lake, assembled)
     now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
     made = make(
@@ -122,8 +108,6 @@ def make_plan(  # noqa: PLR0917 - typer's options
         lifetime_us=settings.lifetime_us,
         previous=before,
         hold=held,
-        exploring=Exploring(share=share, spread_ms=assembled.spread_ms) if share else None,
-        lessons=lessons,
     )
     faults, silent = check(
         made.plan,
@@ -138,7 +122,6 @@ def make_plan(  # noqa: PLR0917 - typer's options
     signed = sign(made.plan, signer)
     played = play(signed, made, signer, simulate)
     write_plan(signed, out)
-    remember(Lake.open(lake), made.trials, now_us=assembled.until_us)
     tell_plan(made, assembled, played, silent, as_json)
 
 
@@ -196,9 +179,8 @@ def show_explanation(  # noqa: PLR0917 - typer's options
     settings = read_settings(constraints)
     assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
     upon = None if previous is None else read_plan(previous).plan
-    lessons = lessons_from(lake, assembled)
-    made, _ = place(assembled.network, settings.policy, assembled.tracks, upon, lessons=lessons)
-    same = snapshot_hash(assembled.network, made.groups, lessons) == signed.plan.based_on
+    made, _ = place(assembled.network, settings.policy, assembled.tracks, upon)
+    same = snapshot_hash(assembled.network, made.groups) == signed.plan.based_on
     found = [
         (item, said_of(signed.plan, made, number))
         for number in range(len(made.cells))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,15 +28,12 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.explain import diff
-from laps_analytics.plan.core.lessons import Way
 from laps_analytics.plan.core.measure import Verdict
 from laps_analytics.plan.core.revert import Part, gone_back, widest
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.following import Following, following
-from laps_analytics.plan.learning import learn, outcomes_of
 from laps_analytics.plan.measured import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
-from laps_analytics.plan.trials import Outcome
 from laps_wire.plan import Plan
 
 __all__ = ["measure"]
@@ -109,8 +106,6 @@ def measure(  # noqa: PLR0917 - typer's options
     With --out, --key and --constraints the proposal is a plan: the next version, in which the
     regions and classes that got worse are as an earlier plan had them, or left to relays, and
     everything else stays. It is verified, simulated and signed as any plan; relays get it from you.
-
-    What is said of trials is kept in the lake: the next plans count on it for a week.
     """
     document = read_plan(plan).plan
     order = _order(
@@ -135,8 +130,6 @@ def measure(  # noqa: PLR0917 - typer's options
     found = before_and_after(place, at, counts=followed.hour)
     hours = hours_after(place, at)
     counted = sum(map(followed.hour, hours))
-    trials = outcomes_of(place, document, followed if since is None else None)
-    learned = learn(place, document, trials)
     worse = worse_parts(found)
     parts = widest(worse)
     written = None if order is None or not parts else _go_back(order, parts)
@@ -159,13 +152,12 @@ def measure(  # noqa: PLR0917 - typer's options
             "revert": bool(worse),
             "worse": {str(part): metrics for part, metrics in worse.items()},
             "metrics": plain,
-            "trials": [_trial(item, learned) for item in trials],
             "written": written,
         }
         typer.echo(json.dumps(facts))
         return
     typer.echo(_heard(followed, counted, len(hours)))
-    _tell(document, found, trials, {part: worse[part] for part in parts}, order, written)
+    _tell(document, found, {part: worse[part] for part in parts}, order, written)
 
 
 def _order(  # noqa: PLR0917 - typer's options
@@ -271,22 +263,6 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _trial(outcome: Outcome, learned: Collection[Way]) -> dict[str, Any]:
-    way = outcome.way
-    return {
-        "origin": way.origin,
-        "region": way.region,
-        "class": way.scope,
-        "via": way.via,
-        "tracks": len(outcome.tracks),
-        "kept": way in learned,
-        **{
-            metric: {**asdict(verdict), "word": verdict.word} if verdict.pairs else None
-            for metric, verdict in outcome.verdicts.items()
-        },
-    }
-
-
 def _heard(followed: Following, counted: int, hours: int) -> str:
     words = (
         f"followed by {len(followed.accepted)} relays, refused by {len(followed.refused)};"
@@ -304,7 +280,6 @@ def _line(what: str, whom: str, verdict: Verdict) -> str:
 def _tell(
     document: Plan,
     found: Found,
-    trials: Sequence[Outcome],
     worse: Mapping[Part, Sequence[str]],
     order: _Order | None,
     written: Mapping[str, Any] | None,
@@ -312,11 +287,6 @@ def _tell(
     for metric, by_part in found.items():
         for part, verdict in by_part.items():
             typer.echo(_line(metric, str(part), verdict))
-    for outcome in trials:
-        way = outcome.way
-        for metric, verdict in outcome.verdicts.items():
-            whom = f"trial {way.origin} > {way.region} over {way.via}"
-            typer.echo(_line(metric, whom, verdict))
     for line in proposals(document, worse):
         typer.echo(line)
     if written is not None:

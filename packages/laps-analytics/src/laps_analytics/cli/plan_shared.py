@@ -17,7 +17,6 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import Made
-from laps_analytics.plan.core.lessons import Lessons
 from laps_analytics.plan.core.verify import Violation
 from laps_analytics.plan.observed import (
     Observed,
@@ -28,7 +27,6 @@ from laps_analytics.plan.observed import (
     require_fresh,
 )
 from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
-from laps_analytics.plan.remembered import remembered
 from laps_analytics.plan.signing import public_pem
 from laps_wire.plan import SignedPlan
 
@@ -40,7 +38,6 @@ __all__ = [
     "Minutes",
     "Simulate",
     "assembled_from",
-    "lessons_from",
     "listed",
     "play",
     "require_none",
@@ -106,11 +103,6 @@ def assembled_from(
     assembled = assemble(observed, settings, dimensions_for(place, dimensions), aside=aside)
     _require_classes(settings, assembled)
     return assembled
-
-
-def lessons_from(lake: Path, assembled: Assembled) -> Lessons:
-    """What trials have taught, as of the data that a plan is made from."""
-    return Lessons.at(assembled.until_us, remembered(Lake.open(lake)))
 
 
 def listed(words: Sequence[str]) -> str:

@@ -41,8 +41,6 @@ def tell_plan(
         "left_out": dict(Counter(f"{item.constraint}: {item.reason}" for item in silent)),
         "changed": made.changed,
         "no_room": len(made.draft.crowded_out),
-        "trials": len(made.draft.trials),
-        "lessons": len(made.draft.choices.lessons.corrections),
         "legs": legs,
         "legs_declared": declared,
         "by_optimum": _optimality(made.draft),
@@ -150,17 +148,14 @@ def _explained(item: Explanation) -> list[str]:
     what = f"{item.origin} > {item.region} ({item.scope or 'no class'})"
     whom = f"{item.tracks} tracks to {item.targets} relays"
     lines = [f"{what}, {whom}: {item.via}, {cost} an hour (hub and spoke {item.star_cost:.3g})"]
-    if item.tried:
-        lines.append(f"  {item.via}: {item.tried}")
     if item.note:
         lines.append(f"  {item.note}")
     for other in item.alternatives[:8]:
-        tried = other.tried and f"; {other.tried}"
         if other.bound:
-            lines.append(f"  {other.via}: not allowed, {other.bound}{tried}")
+            lines.append(f"  {other.via}: not allowed, {other.bound}")
         else:
             more = "" if other.extra is None else f" ({other.extra:+.1%})"
-            lines.append(f"  {other.via}: {other.cost:.3g}{more}{tried}")
+            lines.append(f"  {other.via}: {other.cost:.3g}{more}")
     return lines
 
 

@@ -14,7 +14,7 @@ from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
 from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
-from laps_analytics.plan.core.robust import believed, liars, middle, settle, settle_loss
+from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
 from laps_analytics.plan.counted import demand_of
 from laps_analytics.plan.observed import NodeRow, Observed
 
@@ -33,8 +33,6 @@ class Assembled:
     """The end of the time that was looked at."""
     network: Network
     tracks: Sequence[Track]
-    spread_ms: Floats
-    """By link: how far round trips were from what is expected, in the last hour; NaN: unknown."""
     suspects: tuple[str, ...]
     """Relays whose measurements were not believed."""
     aside: tuple[str, ...] = ()
@@ -79,7 +77,6 @@ def assemble(
         until_us=observed.at_us,
         network=network,
         tracks=tracks,
-        spread_ms=_spread(series, ahead, len(index)),
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
         aside=tuple(sorted(aside)),
         prediction=judged,
@@ -102,23 +99,6 @@ def _all_series(
         for (a, b), values in measured.items()
         if a in index and b in index and a != b
     }
-
-
-def _spread(
-    series: Mapping[tuple[int, int], Floats], expected: Mapping[tuple[int, int], float], count: int
-) -> Floats:
-    """How far links are usually from what is expected; of two ends the one that says less counts.
-
-    Who claims to be uncertain would be tried more often otherwise.
-    """
-    table = np.full((count, count), np.nan)
-    for (a, b), value in expected.items():
-        recent = series[a, b][-_RECENT:]
-        seen = recent[np.isfinite(recent)]
-        if len(seen):
-            found = 1.4826 * middle(np.abs(seen - value).tolist())
-            table[a, b] = table[b, a] = np.fmin(table[a, b], found)
-    return table
 
 
 def _expected(

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from laps_analytics.lake.table import DataFile, Table
 
-__all__ = ["batches", "between", "by_partition", "micros", "summed"]
+__all__ = ["batches", "between", "micros", "summed"]
 
 _ROWS: Final = 65_536
 """Of one batch."""
@@ -34,25 +34,6 @@ def batches(
     for file in table.snapshot().files.values():
         if where is None or where(file):
             yield from _rows(table, file, columns, times)
-
-
-def by_partition(
-    table: Table,
-    columns: Sequence[str],
-    *,
-    where: Callable[[DataFile], bool] | None = None,
-    times: Sequence[str] = (),
-    chosen: Callable[[pa.Table], pa.Table],
-) -> Iterator[pa.Table]:
-    """The same, with the rows that ``chosen`` leaves of all files of a partition together."""
-    files: dict[tuple[str, ...], list[DataFile]] = {}
-    for file in table.snapshot().files.values():
-        if where is None or where(file):
-            files.setdefault(tuple(file.partition.values()), []).append(file)
-    for part in files.values():
-        found = [chosen(rows) for file in part for rows in _rows(table, file, columns, times)]
-        if found:
-            yield pa.concat_tables(rows.select(columns) for rows in found)
 
 
 def _rows(

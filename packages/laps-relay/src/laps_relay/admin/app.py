@@ -36,7 +36,7 @@ from laps_relay.admin.views import (
     subscription_item,
     track_item,
 )
-from laps_relay.observe.metrics import CONTENT_TYPE
+from laps_relay.telemetry.metrics import CONTENT_TYPE
 from laps_wire.errors import TextFormError
 from laps_wire.names import FullTrackName
 

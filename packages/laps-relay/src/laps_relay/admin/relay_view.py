@@ -11,14 +11,14 @@ from ipaddress import ip_address
 from typing import Final
 
 from laps_relay.admin.views import ConfigValue, Info
-from laps_relay.auth import TokenAuthorizer
-from laps_relay.certificates import Certificate
 from laps_relay.config import Loaded, shown
 from laps_relay.config.mapping import cache_limits
-from laps_relay.core.control.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
-from laps_relay.io.edge_server import EdgeServer
-from laps_relay.observe.metrics import Metrics
-from laps_relay.observe.sampler import Sample
+from laps_relay.server.auth import TokenAuthorizer
+from laps_relay.server.certificates import Certificate
+from laps_relay.server.edge_server import EdgeServer
+from laps_relay.telemetry.metrics import Metrics
+from laps_relay.telemetry.sampler import Sample
+from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 

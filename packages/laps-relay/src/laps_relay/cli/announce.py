@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from laps_relay.app import RelayApp
+from laps_relay.server import RelayApp
 from laps_wire.peering.laps2 import RelayType
 
 __all__ = ["announce", "facts"]

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from laps_relay.app import admin_token, auth_settings
-from laps_relay.certificates import obtain
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
 from laps_relay.config import json_schema, shown
+from laps_relay.server import admin_token, auth_settings
+from laps_relay.server.certificates import obtain
 
 __all__ = ["app"]
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from laps_relay.certificates import DEV_CERTIFICATE, DEV_KEY, obtain
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
+from laps_relay.server.certificates import DEV_CERTIFICATE, DEV_KEY, obtain
 
 __all__ = ["dev_cert"]
 

@@ -11,9 +11,9 @@ from urllib.request import Request, urlopen
 import typer
 
 from laps_relay.admin.relay_view import reachable
-from laps_relay.app import admin_token
 from laps_relay.cli.common import ConfigFile, load_or_exit, one_line_errors
 from laps_relay.config import RelayConfig
+from laps_relay.server import admin_token
 from laps_wire.nodeid import NodeId
 
 __all__ = ["forget_key"]

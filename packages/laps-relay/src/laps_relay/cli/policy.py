@@ -16,11 +16,11 @@ from laps_relay.cli.common import ConfigFile, load_or_exit, one_line_errors
 from laps_relay.config import ConfigError
 from laps_relay.config.policy import namespace_of
 from laps_relay.config.policy_file import load_policy
-from laps_relay.core.policy.explain import Explained, explain
-from laps_relay.core.policy.facts import COUNTRY, stranger
-from laps_relay.core.policy.patterns import NodePattern
-from laps_relay.core.policy.rule_policy import RulePolicy
-from laps_relay.core.policy.rules import Link
+from laps_relay.policy.explain import Explained, explain
+from laps_relay.policy.facts import COUNTRY, stranger
+from laps_relay.policy.patterns import NodePattern
+from laps_relay.policy.rule_policy import RulePolicy
+from laps_relay.policy.rules import Link
 from laps_relay.sim.topology import read_document, topology_of
 from laps_wire.errors import LapsError
 from laps_wire.hashing import KeyedHasher

@@ -13,14 +13,14 @@ from typing import Annotated
 
 import typer
 
-from laps_relay.app import RelayApp, StartError
-from laps_relay.app.workers import Worker, Workers
 from laps_relay.cli.announce import announce, facts
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
 from laps_relay.cli.systemd import inherited, notify, take_sockets
 from laps_relay.config import Loaded, load
-from laps_relay.io.collector import rare_collections
-from laps_relay.observe.logs import configure
+from laps_relay.server import RelayApp, StartError
+from laps_relay.server.collector import rare_collections
+from laps_relay.server.workers import Worker, Workers
+from laps_relay.telemetry.logs import configure
 
 __all__ = ["serve"]
 

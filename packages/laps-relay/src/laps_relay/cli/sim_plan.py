@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from laps_relay.app.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.cli.common import one_line_errors
-from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.network.relay import NetworkRelay
+from laps_relay.server.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.sim.plan_run import play_plan
 from laps_relay.sim.plan_verdict import PlanVerdict
 from laps_relay.sim.stage import Stage, made_up, read_stage, sampled

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from laps_relay.app.workers import Worker
+from laps_relay.server.workers import Worker
 
 __all__ = ["Sockets", "inherited", "notify", "take_sockets"]
 

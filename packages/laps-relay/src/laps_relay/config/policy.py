@@ -22,18 +22,10 @@ from pydantic import (
 
 from laps_relay.config.base import Section, key
 from laps_relay.config.units import Duration
-from laps_relay.core.network.interfaces import ClassLimits
-from laps_relay.core.policy.facts import NodeNote, Region
-from laps_relay.core.policy.patterns import NodePattern
-from laps_relay.core.policy.rules import (
-    Fence,
-    Filter,
-    FilterRule,
-    Link,
-    Rules,
-    ServiceClass,
-    TrackRule,
-)
+from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.policy.interface import ClassLimits
+from laps_relay.policy.patterns import NodePattern
+from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_wire.names import Namespace
 
 __all__ = ["Fault", "Place", "PolicyModel", "compiled", "namespace_of"]

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from laps_relay.config.policy import Fault, Place, PolicyModel, compiled
 from laps_relay.config.policy_rest import strays_beside_faults
 from laps_relay.config.sources import ConfigError, Problem
-from laps_relay.core.policy.rules import Rules
+from laps_relay.policy.rules import Rules
 
 __all__ = ["load_policy", "policy_lines"]
 

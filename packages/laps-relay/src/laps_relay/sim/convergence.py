@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from laps_relay.core.network.events import PeerAdded, PeerGone
+from laps_relay.network.events import PeerAdded, PeerGone
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.oracle import Graph, Oracle
 from laps_relay.sim.process import RelayProcess

@@ -7,20 +7,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from laps_relay.core.network import set_plan, set_switch
-from laps_relay.core.network.adj_out import Exports
-from laps_relay.core.network.core import NetworkCore
-from laps_relay.core.network.flood_telling import Telling
-from laps_relay.core.network.floods import FloodTable
-from laps_relay.core.network.forwarding import SetIdle
-from laps_relay.core.network.nib import Nib
-from laps_relay.core.network.node_table import NodeTable
-from laps_relay.core.network.parts import Due, NetworkParts
-from laps_relay.core.network.set_choice import Chooser
-from laps_relay.core.network.sets import Sets
-from laps_relay.core.network.wants import Wants
-from laps_relay.core.network.ways import Ways
-from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.network.core import NetworkCore
+from laps_relay.network.flood.flood_telling import Telling
+from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.nodes.adj_out import Exports
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.parts import Due, NetworkParts
+from laps_relay.network.sets import set_plan, set_switch
+from laps_relay.network.sets.set_choice import Chooser
+from laps_relay.network.sets.sets import Sets
+from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.peer_forwarding.forwarding import SetIdle
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.sim.stub_mutants import Patching
 from laps_wire.peering.laps2 import Stamp
 from laps_wire.peering.session import SnsStanding

@@ -14,13 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.core.bridge.bodies import DRAFT
-from laps_relay.core.bridge.egress import alias_of
-from laps_relay.core.bridge.virtual import VirtualClient
-from laps_relay.core.control.settings import SessionInfo
-from laps_relay.core.interfaces import OutStream
-from laps_relay.core.network.forwarding import LOCAL, Ingress
-from laps_relay.core.network.interfaces import Answer
+from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.sim.clients import NO_DATA, Clients
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
@@ -28,6 +22,12 @@ from laps_relay.sim.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.publications import Publication
 from laps_relay.sim.receiving import Want
 from laps_relay.sim.tracks import HASHER
+from laps_relay.upstream.bodies import DRAFT
+from laps_relay.upstream.egress import alias_of
+from laps_relay.upstream.interfaces import Answer
+from laps_relay.upstream.virtual import VirtualClient
+from laps_sdk.edge.settings import SessionInfo
+from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.core.peer_plane import flow
-from laps_relay.core.peer_plane.flow import Fan, Flow
+from laps_relay.peer_forwarding import flow
+from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.sim.stub_mutants import Patching
 
 __all__ = ["priority_ignored", "ttl_ignored"]

@@ -8,7 +8,7 @@
                                                   ones, copies, policy      fallbacks   was lost
 
 Relays are the real core, and each loads the plan as a server does: a *keeper* checks signature,
-time, version, Vias and policy (``laps_relay.app.plans``). Objects are counted from the first
+time, version, Vias and policy (``laps_relay.server.plans``). Objects are counted from the first
 subscriber on, through both changes: none may be lost, and none may come twice.
 """
 
@@ -21,8 +21,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
 
-from laps_relay.core.network.interfaces import Answer
-from laps_relay.core.network.relay import NetworkRelay
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
 from laps_relay.sim.deeds import Deeds
@@ -36,6 +35,7 @@ from laps_relay.sim.scenario import SETTINGS, Scenario
 from laps_relay.sim.stage import Demand, PlanHasher, Stage, entry_for
 from laps_relay.sim.steering_kind import settling
 from laps_relay.sim.world import World
+from laps_relay.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind
 from laps_wire.plan import ClassRule, PlanEntry, SignedPlan, dumps
 

@@ -4,7 +4,7 @@ A policy denies transit through relays or through a region, to everything or to 
 the subscribers of a region out of a class; it denies countries that links pass to a class, and has
 filters of announces and subscribes. It may be loaded at any time, also between faults.
 
-In every second seed with a policy relays ask ``RulePolicy`` (:mod:`laps_relay.core.policy`), built
+In every second seed with a policy relays ask ``RulePolicy`` (:mod:`laps_relay.policy`), built
 from rules as an operator's file is, while invariants ask :class:`~laps_relay.sim.rules.SimPolicy`:
 two readings of one text that share no code.
 """
@@ -15,18 +15,10 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.core.network.interfaces import ClassLimits, Policy
-from laps_relay.core.policy.patterns import NodePattern
-from laps_relay.core.policy.rule_policy import RulePolicy
-from laps_relay.core.policy.rules import (
-    Fence,
-    Filter,
-    FilterRule,
-    Link,
-    Rules,
-    ServiceClass,
-    TrackRule,
-)
+from laps_relay.policy.interface import ClassLimits, Policy
+from laps_relay.policy.patterns import NodePattern
+from laps_relay.policy.rule_policy import RulePolicy
+from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.rules import Border, SimPolicy
 from laps_relay.sim.topology import RelaySpec

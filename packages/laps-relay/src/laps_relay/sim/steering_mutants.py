@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.core.network import steering
-from laps_relay.core.network.steering import Steering
-from laps_relay.core.network.via_choice import prefer
+from laps_relay.network.steering import steering
+from laps_relay.network.steering.steering import Steering
+from laps_relay.network.steering.via_choice import prefer
 from laps_relay.sim.stub_mutants import Patching
 
 __all__ = ["drain_ignored", "overload_ignored", "vias_never_left", "vias_not_dialled"]

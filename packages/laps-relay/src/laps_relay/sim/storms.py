@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from laps_relay.core.network.events import SetChanged
+from laps_relay.network.events import SetChanged
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.process import RelayProcess
 from laps_relay.sim.world import World

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.core.peer_plane.plane import PeerPlane
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.sim.stub_mutants import Patching
 
 __all__ = ["continuations_off"]

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from laps_relay.core.bridge.stub_leaving import Leaving
-from laps_relay.core.bridge.stub_parent import StubParent
-from laps_relay.core.network.sessions import NetworkSessions
+from laps_relay.network.sessions import NetworkSessions
+from laps_relay.stub.stub_leaving import Leaving
+from laps_relay.stubs.stub_parent import StubParent
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind, RelayType

@@ -3,9 +3,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
-from laps_analytics.plan.core.measure import Window, matched, witnessed
+from laps_analytics.plan.core.measure import Window, matched
 from laps_analytics.plan.core.network import Floats
 from laps_analytics.plan.core.predict import backtest, forecast
 
@@ -48,35 +47,6 @@ def test_few_hours_tell_nothing_even_if_they_agree() -> None:
     assert (few.runs, few.word) == (5, "unclear")
     assert few.low > 0
     assert matched(before, after[:12], level=0.99).word == "unclear"
-
-
-def test_of_witnesses_each_is_compared_with_itself_and_the_median_counts() -> None:
-    def witness(level: float, shift: float, seed: int) -> tuple[list[Window], list[Window]]:
-        past, now = (
-            [Window(w.start_us, w.demand, w.value + level) for w in part]
-            for part in (
-                windows(100, 14, seed=seed),
-                windows(114, 2, shift=shift, seed=seed + 1),
-            )
-        )
-        return past, now
-
-    honest = [witness(level, -10, seed) for level, seed in ((0, 1), (500, 3), (9, 7), (30, 9))]
-    for lie in (-1e6, 1e6):
-        found = witnessed([*honest, witness(200, lie, 5)])
-        assert (found.word, found.witnesses) == ("better", 5)
-        assert found.change == pytest.approx(-10, abs=4)
-        assert -18 < found.low < found.high < -2
-    # Of three, one that agrees cannot say more than the others, and one that does not stops them.
-    assert -18 < witnessed([*honest[:2], witness(200, -1e6, 5)]).high < -2
-    assert witnessed([*honest[:2], witness(200, 1e6, 5)]).word == "unclear"
-    # Two are no defence; and who has nothing to compare with is none.
-    assert witnessed([honest[0], witness(200, 1e6, 5)]).word == "worse"
-    assert witnessed([honest[0], ([], honest[1][1])]).witnesses == 1
-    assert witnessed([]).word == "unclear"
-    # Hours that one of three tells alone are left out.
-    short = [(past, now[:24]) for past, now in honest[:2]]
-    assert witnessed([*short, witness(200, 1e6, 5)]).pairs == 24
 
 
 def minutes(day: int, dice: np.random.Generator) -> list[Window]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
-from laps_analytics.plan.core.explore import Exploring, explore, still_tried, trials_in
-from laps_analytics.plan.core.lessons import Lessons, Trial
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
 from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
@@ -21,10 +18,7 @@ from laps_analytics.plan.core.rules import Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["TRIAL", "Made", "in_force", "make", "place", "snapshot_hash"]
-
-TRIAL: Final = "trial: "
-"""How the reason of an entry begins that is a trial."""
+__all__ = ["Made", "in_force", "make", "place", "snapshot_hash"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,8 +29,6 @@ class Made:
     draft: Draft
     changed: int
     """Cells that differ from the plan in force."""
-    trials: Sequence[Trial] = ()
-    """What it tries."""
 
 
 def in_force(plan: Plan | None, network: Network) -> InForce:
@@ -59,13 +51,10 @@ def place(
     tracks: Iterable[Track],
     previous: Plan | None = None,
     hold: Collection[Part] = (),
-    exploring: Exploring | None = None,
-    lessons: Lessons | None = None,
 ) -> tuple[Draft, set[int]]:
     """The Vias of all cells, and which cells differ from the plan before.
 
-    What is in a part to ``hold`` stays as the plan before has it. ``lessons`` are what trials have
-    taught.
+    What is in a part to ``hold`` stays as the plan before has it.
     """
     old = in_force(previous, network)
 
@@ -78,21 +67,17 @@ def place(
             for region, other in zip(regions, by_class, strict=True)
         )
 
-    made = draft(network, policy, aggregate(tracks, vias), lessons)
+    made = draft(network, policy, aggregate(tracks, vias))
     budget = None if previous is None else policy.hard.change_budget
     ledger = Ledger(made, old, budget, hold)
     keep_to_budget(made, ledger)
-    if exploring is not None:
-        explore(made, ledger, exploring)
     relieve(made, ledger)
-    still_tried(made)
     return made, ledger.changed
 
 
-def snapshot_hash(network: Network, groups: Sequence[Group], lessons: Lessons | None = None) -> str:
+def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
     """What a plan is based on, as one hash."""
-    parts = [network.digest(), digest(groups), "" if lessons is None else lessons.digest()]
-    return hashlib.sha256(" ".join(filter(None, parts)).encode()).hexdigest()
+    return hashlib.sha256(f"{network.digest()} {digest(groups)}".encode()).hexdigest()
 
 
 def make(
@@ -106,13 +91,9 @@ def make(
     lifetime_us: int,
     previous: Plan | None = None,
     hold: Collection[Part] = (),
-    exploring: Exploring | None = None,
-    lessons: Lessons | None = None,
 ) -> Made:
     """Plan. Time is an argument; the same arguments give the same plan."""
-    upon = None if previous is None else (previous.id, previous.version)
-    trying = None if exploring is None else replace(exploring, upon=upon)
-    made, changed = place(network, policy, tracks, previous, hold, trying, lessons)
+    made, changed = place(network, policy, tracks, previous, hold)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
         (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
@@ -127,12 +108,11 @@ def make(
         version=version,
         made_us=now_us,
         expires_us=now_us + lifetime_us,
-        based_on=snapshot_hash(network, made.groups, lessons),
+        based_on=snapshot_hash(network, made.groups),
         constraints=policy.hard,
         entries=tuple(sorted(entries, key=lambda e: (e.origin, e.region, e.scope, e.tracks or ()))),
     )
-    trials = trials_in(made, (name, version), now_us, made.choices.lessons, upon)
-    return Made(plan=plan, draft=made, changed=len(changed), trials=trials)
+    return Made(plan=plan, draft=made, changed=len(changed))
 
 
 def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
@@ -171,12 +151,7 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
     ]
     if abs(delay_ms) >= 0.5:
         words[0] += f", {abs(delay_ms):.0f} ms {'longer' if delay_ms > 0 else 'shorter'}"
-    if number in made.trials:
-        instead = made.trials[number][1]
-        words[0] = f"{TRIAL}{words[0]}"
-        name = "direct" if instead == DIRECT else made.network.nodes[instead].id
-        words.append(f"{name} is better by prediction")
-    elif number in made.crowded_out:
+    if number in made.crowded_out:
         best = made.network.nodes[made.crowded_out[number]].id
         words.append(f"{best} would be better and has no room")
     elif number in made.held:
@@ -185,7 +160,4 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
         words.append("the budget of changes keeps it")
     elif next_best is not None:
         words.append(f"next best {made.network.nodes[next_best].id}")
-    way, lessons = made.way(number, made.via[number]), made.choices.lessons
-    if number not in made.trials and way in lessons.corrections and way in lessons.trials:
-        words.append(lessons.words(way))
     return "; ".join(words)

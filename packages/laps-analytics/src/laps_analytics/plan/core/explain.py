@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,8 +35,6 @@ class Alternative:
     """How much more that is, as a share of what is paid now."""
     bound: str
     """Which constraint forbids it; empty if none does."""
-    tried: str = ""
-    """What came of a trial of it; empty if there was none lately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +51,6 @@ class Explanation:
     cost: float | None
     star_cost: float
     """What hub and spoke would cost, allowed or not."""
-    tried: str
-    """What came of a trial of this Via; empty if there was none lately."""
     note: str
     """Why the best was not taken, or why there is no choice; empty if neither."""
     alternatives: tuple[Alternative, ...]
@@ -96,8 +92,7 @@ def explain(made: Draft, number: int) -> Explanation:
             if table.lossy[column]
             else "no second way"
         )
-        other = _alternative(names[via], _total(made, number, via, legs), total, bound)
-        found.append(replace(other, tried=made.choices.lessons.words(made.way(number, via))))
+        found.append(_alternative(names[via], _total(made, number, via, legs), total, bound))
     found.sort(key=lambda item: (item.cost is None, item.cost or 0.0, item.via))
     note = made.uncovered.get(number, "")
     if number in made.crowded_out:
@@ -116,7 +111,6 @@ def explain(made: Draft, number: int) -> Explanation:
         via="direct" if here == DIRECT else names[here],
         cost=total if np.isfinite(total) else None,
         star_cost=made.choices.star(group, cell),
-        tried="" if here == DIRECT else made.choices.lessons.words(made.way(number, here)),
         note=note,
         alternatives=tuple(found),
     )

@@ -6,31 +6,25 @@ measured in the next, so minutes are no independent witnesses: the differences o
 count as one. The change is the median of the means of any two of them (Hodges and Lehmann), and its
 interval is that of the signed-rank test, which is exact for few and does not ask for normal noise.
 A plan is worse only if the whole interval is, and there are runs enough that it cannot be chance.
-
-Where relays are the witnesses, each is compared with itself, and of each hour the median over the
-relays counts. The interval reaches to what those say who stand beside the median: whichever one of
-them lies, what the median would be without the lie is between them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
-__all__ = ["WITNESSES", "Verdict", "Window", "matched", "witnessed"]
+__all__ = ["Verdict", "Window", "matched"]
 
 _NEAR: Final = 3
 """How many windows before each one after is compared with."""
 _DEMAND: Final = 0.3
 """How much demand of a pair may differ, as a share."""
 _HOUR_US: Final = 3_600_000_000
-WITNESSES: Final = 3
-"""Of fewer than so many the median is no defence against one that lies."""
 _EXACT: Final = 60
 """With more runs than this the sum of ranks is as good as normal."""
 
@@ -69,8 +63,6 @@ class Verdict:
     high: float
     level: float = 0.95
     """... and how sure that is."""
-    witnesses: int = 0
-    """Relays that were compared, each with itself; 0: what they say was put together."""
 
     @property
     def enough(self) -> bool:
@@ -110,40 +102,6 @@ def matched(
     number if nobody says.
     """
     return _verdict(_differences(before, after, block_us), level, run)
-
-
-def witnessed(
-    witnesses: Sequence[tuple[Sequence[Window], Sequence[Window]]], *, level: float = 0.95
-) -> Verdict:
-    """Compare the hours of each witness with its own before; of each hour the median counts.
-
-    The interval is as wide as one that lies could make it: of three or four witnesses one can keep
-    the others from teaching anything, of five it cannot even that. Hours of which fewer than
-    :data:`WITNESSES` say something are left out if there are as many.
-    """
-    by_hour: dict[int, list[float]] = {}
-    told = 0
-    for before, after in witnesses:
-        blocks = _differences(before, after, _HOUR_US)
-        told += bool(blocks)
-        for at, values in blocks.items():
-            by_hour.setdefault(at, []).append(float(np.median(values)))
-    least = min(told, WITNESSES)
-    hours = {at: sorted(values) for at, values in by_hour.items() if len(values) >= least}
-    middle = _verdict(hours, level, None)
-    if told < WITNESSES:
-        return replace(middle, pairs=len(hours), witnesses=told)
-    below = {at: [values[max(0, (len(values) - 1) // 2 - 1)]] for at, values in hours.items()}
-    above = {
-        at: [values[min(len(values) - 1, len(values) // 2 + 1)]] for at, values in hours.items()
-    }
-    return replace(
-        middle,
-        pairs=len(hours),
-        low=_verdict(below, level, None).low,
-        high=_verdict(above, level, None).high,
-        witnesses=told,
-    )
 
 
 def _differences(

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from laps_analytics.plan.core.demand import Cell, Group, cells
-from laps_analytics.plan.core.lessons import Lessons, Way
 from laps_analytics.plan.core.network import Floats, Network
 from laps_analytics.plan.core.rules import HOP_MS, UNSERVED, CellTable, Choices, Policy
 
@@ -50,9 +49,6 @@ class Draft:
     """Cells that the budget of changes left as they are, and the Via that would have been best."""
     held: set[int] = field(default_factory=set)
     """Cells that nobody wants to be changed."""
-
-    trials: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Cells on which a Via is tried: it, and what would be best by prediction."""
     second: dict[int, int] = field(default_factory=dict)
     """Cells and the Via that takes them over if theirs fails: it has room for that."""
     full: set[int] = field(default_factory=set)
@@ -82,11 +78,6 @@ class Draft:
         found = self.cells[cell]
         group = self.groups[found.group]
         return np.array([group.viewers[member] for member in found.members], dtype=float)
-
-    def way(self, cell: int, via: int) -> Way:
-        """A choice for a cell, as trials name it."""
-        found = self.cells[cell]
-        return self.choices.way(self.groups[found.group], found.region, via)
 
     def members(self, cell: int) -> int:
         """How many targets."""
@@ -118,11 +109,9 @@ class Draft:
         return self.choices.star(self.groups[cell.group], cell)
 
 
-def draft(
-    network: Network, policy: Policy, groups: Sequence[Group], lessons: Lessons | None = None
-) -> Draft:
+def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
     """The best that each group could have if it were alone."""
-    choices = Choices(network, policy, lessons)
+    choices = Choices(network, policy)
     every = cells(network, groups)
     tables = [choices.cell(groups[cell.group], cell) for cell in every]
     via = [DIRECT] * len(every)

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from laps_analytics.plan.core.demand import Cell, Group
-from laps_analytics.plan.core.lessons import DIRECTLY, NOTHING, Correction, Lessons, Way
 from laps_analytics.plan.core.network import Bools, Floats, Network
 from laps_wire.plan import ClassRule, HardConstraints
 
@@ -89,10 +88,9 @@ class CellTable(NamedTuple):
 class Choices:
     """Costs and permissions of all candidates, for one network and policy."""
 
-    def __init__(self, network: Network, policy: Policy, lessons: Lessons | None = None) -> None:
+    def __init__(self, network: Network, policy: Policy) -> None:
         self.network = network
         self.policy = policy
-        self.lessons = lessons or Lessons(now_us=0)
         kinds = {"via", "edge"} if policy.edges_as_vias else {"via"}
         self.candidates = np.array(
             [i for i, node in enumerate(network.nodes) if node.usable and node.kind in kinds],
@@ -102,18 +100,6 @@ class Choices:
         self.columns = {int(row): column for column, row in enumerate(self.candidates)}
         """Row to its position among the candidates."""
         self._closed: dict[str, tuple[Bools, Bools]] = {}
-        self._learned: dict[tuple[str, str, str], dict[int | None, Correction]] = {}
-        """By origin, region and class: what trials have taught of Vias, by column, or directly."""
-        for way, correction in self.lessons.corrections.items():
-            column = self.columns.get(network.index.get(way.via, -1))
-            if column is not None or way.via == DIRECTLY:
-                ways = self._learned.setdefault((way.origin, way.region, way.scope), {})
-                ways[column] = correction
-
-    def way(self, group: Group, region: str, via: int) -> Way:
-        """A choice by the names that trials are kept under."""
-        nodes = self.network.nodes
-        return Way(nodes[group.origin].id, region, group.scope, nodes[via].id)
 
     def closed(self, scope: str) -> tuple[Bools, Bools]:
         """For a class: links whose path passes what it must not, and relays that stand there."""
@@ -178,14 +164,7 @@ class Choices:
         links, nodes = self.closed(group.scope)
         banned = nodes[vias] | links[origin, vias] | links[np.ix_(vias, targets)].any(axis=1)
         price = hourly_cost(group.rate_bps, network.price[np.ix_(vias, targets)].sum(axis=1))
-        # What was tried is worth what was measured; what is allowed is a matter of prediction.
-        more, stalled = np.zeros(len(vias)), np.zeros(len(vias))
-        learned = self._learned.get((network.nodes[origin].id, cell.region, group.scope), {})
-        for column, correction in learned.items():
-            if column is not None:
-                more[column], stalled[column] = correction
-        cost = price + _quality(over + more[:, None], way_loss, viewers, rule, weights)
-        cost += stalled * viewers.sum() * weights.poor_price
+        cost = price + _quality(over, way_loss, viewers, rule, weights)
         cost = np.where(unknown | slow | lossy | banned, np.inf, cost)
         if rule.disjoint and np.isfinite(cost).sum() < 2:
             # Without a second way there is no first one.
@@ -193,11 +172,9 @@ class Choices:
         plain = float("inf")
         known = np.isfinite(direct).all() and not links[origin, targets].any()
         if known and len(targets) <= policy.hard.max_fanout:
-            off, still = learned.get(None, NOTHING)
             plain = float(
                 hourly_cost(group.rate_bps, network.price[origin, targets].sum())
-                + _quality(direct[None, :] + off, plain_loss[None, :], viewers, rule, weights)[0]
-                + still * viewers.sum() * weights.poor_price
+                + _quality(direct[None, :], plain_loss[None, :], viewers, rule, weights)[0]
             )
         return CellTable(cost, plain, slow, lossy, banned, unknown)
 

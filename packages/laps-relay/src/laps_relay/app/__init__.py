@@ -1,6 +1,0 @@
-"""The composition root: a relay put together from its configuration."""
-
-from laps_relay.app.parts import StartError, admin_token, auth_settings
-from laps_relay.app.relay_app import RelayApp
-
-__all__ = ["RelayApp", "StartError", "admin_token", "auth_settings"]

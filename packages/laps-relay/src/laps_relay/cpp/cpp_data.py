@@ -1,0 +1,118 @@
+"""Data between us and a C++ relay: its own headers, and objects of draft 16 behind them.
+
+::
+
+    | 19, 2, SNS id, hash of the track, priority, ttl | subgroup stream
+    | 14, 0, SNS id, hash of the track                | object datagram
+
+:class:`CppFeed` writes it, :class:`CppStreams` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from laps_relay.cpp.cpp_words import CPP_DRAFT
+from laps_relay.peer_forwarding.forwarding import DataSink
+from laps_relay.stub.direct_feed import DirectFeed
+from laps_relay.stub.stub_data import TrackStreams
+from laps_sdk.forwarding.interfaces import Egress
+from laps_wire.errors import IncompleteError, ProtocolViolation
+from laps_wire.peering.cpp import (
+    DatagramHeader,
+    StreamHeader,
+    decode_datagram_header,
+    decode_stream_header,
+    encode_datagram_header,
+    encode_stream_header,
+)
+from laps_wire.peering.errors import StreamCode
+from laps_wire.peering.laps2 import DataHeader, DataKind
+
+__all__ = ["DEFAULT_TTL_MS", "CppFeed", "CppStreams"]
+
+DEFAULT_TTL_MS: Final = 5000
+"""What a C++ relay writes if nobody says otherwise; it takes 0 for no time at all."""
+_NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
+_CONTEXT: Final = 1
+"""There are no data contexts here, and nobody behind the sink looks at them."""
+
+
+class CppFeed(DirectFeed):
+    """A feed to a C++ relay."""
+
+    __slots__ = ("_sns_id",)
+
+    def __init__(self, egress: Egress, key: int, sns_id: int) -> None:
+        super().__init__(egress, key)
+        self._sns_id = sns_id
+
+    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:  # noqa: ARG002 - no room there
+        told = ttl_ms or DEFAULT_TTL_MS
+        return encode_stream_header(StreamHeader(self._sns_id, self._key, priority, told))
+
+    def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:  # noqa: ARG002 - no room there
+        return encode_datagram_header(DatagramHeader(self._sns_id, self._key))
+
+
+class CppStreams(TrackStreams):
+    """The data streams of a C++ relay, into a sink that knows them by numbers of ours."""
+
+    __slots__ = ("_takes", "not_for_us")
+
+    def __init__(
+        self,
+        egress: Egress,
+        sink: DataSink,
+        numbers: Iterator[int],
+        takes: Callable[[int], bool],
+    ) -> None:
+        """``takes`` says whether data with an SNS id is for us."""
+        super().__init__(egress, sink, numbers)
+        self._takes = takes
+        self.not_for_us = 0
+        """Streams and datagrams of sets that do not name us."""
+
+    def _begin(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
+        try:
+            header, start = decode_stream_header(data)
+        except IncompleteError:
+            if fin:
+                raise ProtocolViolation("a stream ends inside its header") from None
+            self._waiting[stream_id] = data
+            return
+        if not self._takes(header.sns_id):
+            self.not_for_us += 1
+            if not fin:
+                self._open[stream_id] = None
+                self._egress.stop_sending(stream_id, _NO_SUBSCRIBERS)
+            return
+        number = next(self._numbers)
+        if not fin:
+            self._began(stream_id, number, header.track_hash)
+        whole = DataHeader(
+            DataKind.STREAM,
+            header.sns_id,
+            header.track_hash,
+            _CONTEXT,
+            header.priority,
+            header.ttl_ms,
+            CPP_DRAFT.value,
+        )
+        self._sink.stream_opened(now, number, whole, data[start:], fin)
+
+    def datagram(self, now: float, data: bytes) -> None:
+        """A datagram. Raises ``RemoteError`` if the peer broke the protocol."""
+        header, start = decode_datagram_header(data)
+        if not self._takes(header.sns_id):
+            self.not_for_us += 1
+            return
+        whole = DataHeader(
+            DataKind.DATAGRAM,
+            header.sns_id,
+            header.track_hash,
+            _CONTEXT,
+            payload_format=CPP_DRAFT.value,
+        )
+        self._sink.datagram(now, whole, data[start:])

@@ -1,1 +1,0 @@
-"""The shell around the relay's core: connections in, clocks in, nothing decided."""

@@ -1,0 +1,1 @@
+"""Control servers, and the sharding of entries over them."""

@@ -1,0 +1,306 @@
+"""A control server: knows all announces and a part of all subscribes, and brings them together.
+
+::
+
+    Edge --announces--> every control server --NAMESPACE announces--> every Edge (discovery)
+    Edge --a subscribe--> two of them --------> the Edges whose announces match, and nobody else
+                              |
+                              '--> nothing matches: NO_PUBLISHER at once; and the subscribe is kept,
+                                   for an announce that comes later
+
+Both directions are looked up: a new subscribe in the announces, a new announce in the subscribes. A
+TRACK announce is not told to Edges: they are as many as tracks. Control servers tell each other
+node information only.
+
+An Edge that has no session with us may have its entries told by another one. Then what its
+announces match goes to that one.
+
+An Edge that drains must know who else has the tracks of its clients (:mod:`.redirect`). It is told
+subscribes of others with the keys that it subscribes to itself, as they are at that moment, and of
+a track that the whole world receives those of some near Edges only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from heapq import nsmallest
+from typing import Final, Protocol
+
+from laps_relay.network.control_server.redirect import takes_clients
+from laps_relay.network.flood.floods import Change
+from laps_relay.network.flood.subscribe_index import SubscribeIndex
+from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.network.subscriptions.responses import way_back
+from laps_sdk.peering.rendezvous import mixed
+from laps_wire.matching import Announce, AnnounceIndex, Subscribe
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    LoadClass,
+    NodeSelf,
+    RelayType,
+    SubscribeCode,
+    SubscribeInfo,
+    SubscribeResponse,
+)
+from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
+
+__all__ = ["MAX_SHARED", "ControlHost", "ControlServer"]
+
+MAX_SHARED: Final = 16
+"""Of so many other Edges that have a track one that drains is told."""
+
+
+class ControlHost(Protocol):
+    """The relay around it; a part of ``InterestsHost``."""
+
+    @property
+    def announces(self) -> AnnounceTable:
+        """All announces; exports by :meth:`ControlServer.exports_announce`."""
+
+    @property
+    def subscribes(self) -> SubscribeTable:
+        """All subscribes; exports and audience as :class:`ControlServer` has them."""
+
+    def node(self, node: NodeId) -> NodeSelf | None:
+        """What a node says of itself; None if the NIB does not have it."""
+
+    def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """Send a response over a session, at once."""
+
+
+class ControlServer:
+    """What a control server passes to whom."""
+
+    __slots__ = (
+        "_announced",
+        "_edges",
+        "_host",
+        "_index",
+        "_leavers",
+        "_local",
+        "_nodes",
+        "_proxies",
+        "_subscribes",
+    )
+
+    def __init__(self, local: NodeId, host: ControlHost) -> None:
+        self._local = local
+        self._host = host
+        self._index: AnnounceIndex[int, NodeId] = AnnounceIndex()
+        self._announced: dict[NodeId, dict[AnnounceIdentity, AnnounceInfo]] = {}
+        self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
+        self._edges: dict[int, NodeId] = {}
+        self._nodes: dict[NodeId, int] = {}
+        self._proxies: dict[NodeId, int | None] = {}
+        """Edges without a session that have announced something: over which one it came."""
+        self._leavers: dict[NodeId, dict[int, frozenset[NodeId]]] = {}
+        """Edges with a session that drain: by key, whose subscribes they are told."""
+
+    # Sessions
+
+    def add_session(self, session: int, node: NodeId, relay_type: RelayType) -> None:
+        """A control session is up, and is in both tables."""
+        if relay_type is not RelayType.EDGE:
+            return
+        self._edges[session] = node
+        self._nodes[node] = session
+        before = self._proxies.pop(node, None)
+        self._offer(node, before, session)
+        self._leavers.pop(node, None)
+        self.node_changed(node)
+
+    def remove_session(self, session: int) -> None:
+        """It has ended."""
+        node = self._edges.pop(session, None)
+        if node is not None and self._nodes.get(node) == session:
+            del self._nodes[node]
+            self._leavers.pop(node, None)
+            if node in self._announced:
+                self._proxies[node] = None
+
+    def settle(self) -> None:
+        """Somebody else may speak now for an Edge that has no session with us."""
+        for node, before in self._proxies.items():
+            session = self._host.announces.heard_on(next(iter(self._announced[node])))
+            if session != before:
+                self._proxies[node] = session
+                self._offer(node, before, session)
+
+    def _offer(self, node: NodeId, *sessions: int | None) -> None:
+        """What an Edge's announces match goes over other sessions now."""
+        for session in sessions:
+            if session is not None and session in self._edges:
+                for entry in self._announced.get(node, {}).values():
+                    self._host.subscribes.offer(session, self.waiting(entry))
+
+    def _session_of(self, node: NodeId) -> int | None:
+        """The session over which an Edge hears of subscribes."""
+        session = self._nodes.get(node)
+        return self._proxies.get(node) if session is None else session
+
+    # Edges that drain
+
+    def node_changed(self, node: NodeId) -> None:
+        """Node information says something else of a node: perhaps that it drains."""
+        info, session = self._host.node(node), self._nodes.get(node)
+        drains = info is not None and info.load.load_class is LoadClass.DRAINING
+        if session is None or drains == (node in self._leavers):
+            return
+        if drains:
+            entries = self._host.subscribes.of_source(node)
+            shared = {entry.full_name_hash: self._sharing(node, entry) for entry in entries}
+            self._leavers[node] = shared
+        else:
+            shared = self._leavers.pop(node)
+        for key, sources in shared.items():
+            self._host.subscribes.offer(session, ((source, key) for source in sources))
+
+    def _sharing(self, node: NodeId, entry: SubscribeInfo) -> frozenset[NodeId]:
+        """Who else has a track and takes clients: those of the same region first.
+
+        Of equals the same ones for all tracks of an Edge, and others for another Edge.
+        """
+        leaver = self._host.node(node)
+        region = "" if leaver is None else leaver.region
+        ranks: list[tuple[bool, bool, int, NodeId]] = []
+        for source in self._subscribes.track(entry.element_hashes, entry.full_name_hash):
+            info = self._host.node(source)
+            if source != node and info is not None and takes_clients(info):
+                busy = info.load.load_class is not LoadClass.NORMAL
+                ranks.append((info.region != region, busy, mixed(source ^ node), source))
+        return frozenset(source for *_, source in nsmallest(MAX_SHARED, ranks))
+
+    def _leaver_changed(self, entry: SubscribeInfo, *, over: bool) -> None:
+        """An Edge that drains subscribes to one more track, or to one less."""
+        shared, session = self._leavers[entry.source], self._nodes[entry.source]
+        key = entry.full_name_hash
+        sources = shared.pop(key, frozenset())
+        if not over:
+            shared[key] = self._sharing(entry.source, entry)
+            sources |= shared[key]
+        self._host.subscribes.offer(session, ((source, key) for source in sources))
+
+    # Rules of the tables
+
+    def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
+        """Edges hear of namespaces."""
+        return entry.kind is AnnounceKind.NAMESPACE and session in self._edges
+
+    def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+        """Edges hear of subscribes that their announces match; see also those that drain."""
+        return session in self._edges and (
+            any(self._session_of(node) == session for node in self._announcers(entry))
+            or session in self._leaving(entry)
+        )
+
+    def audience(self, entry: SubscribeInfo) -> Iterator[int]:
+        """The sessions over which a subscribe may go."""
+        yield from self.answering(entry)
+        yield from self._leaving(entry)
+
+    def _leaving(self, entry: SubscribeInfo) -> Iterator[int]:
+        """The sessions with Edges that drain and have the same track."""
+        for node, shared in self._leavers.items():
+            if entry.source in shared.get(entry.full_name_hash, ()):
+                yield self._nodes[node]
+
+    def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
+        """The Edges whose announces match."""
+        return self._announcers(entry)
+
+    def answering(self, entry: SubscribeInfo) -> Iterator[int]:
+        """The sessions with Edges whose announces match."""
+        for node in self._announcers(entry):
+            session = self._session_of(node)
+            if session is not None:
+                yield session
+
+    def _announcers(self, entry: SubscribeInfo) -> list[NodeId]:
+        return self._index.match(Subscribe(entry.element_hashes, entry.name_hash))
+
+    # Changes
+
+    def announces_changed(
+        self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
+    ) -> None:
+        """What ``take_changes`` of the announces gave."""
+        del now
+        for change in changes:
+            node = change.identity[0]
+            touched: list[AnnounceInfo] = []
+            mine = self._announced.setdefault(node, {})
+            if change.previous is not None:
+                mine.pop(change.identity, None)
+                self._index.remove(_announce(change.previous), node)
+                touched.append(change.previous)
+            if change.entry is not None:
+                mine[change.identity] = change.entry
+                self._index.add(_announce(change.entry), node)
+                touched.append(change.entry)
+            session = self._session_of(node)
+            if not mine:
+                del self._announced[node]
+                self._proxies.pop(node, None)
+            elif node not in self._nodes:
+                self._proxies.setdefault(node, None)
+            if session is not None and session in self._edges:
+                for entry in touched:
+                    self._host.subscribes.offer(session, self.waiting(entry))
+
+    def waiting(self, entry: AnnounceInfo) -> Iterator[SubscribeIdentity]:
+        """The subscribes that an announce matches."""
+        if entry.name_hash is None:
+            for key, source in self._subscribes.below(entry.element_hashes):
+                yield source, key
+        else:
+            key = entry.full_name_hash
+            for source in self._subscribes.track(entry.element_hashes, key):
+                yield source, key
+
+    def subscribes_changed(
+        self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
+    ) -> None:
+        """What ``take_changes`` of the subscribes gave."""
+        for change in changes:
+            source, key = change.identity
+            if change.previous is not None:
+                self._subscribes.remove(change.previous.element_hashes, key, source)
+                if change.entry is None and source in self._leavers:
+                    self._leaver_changed(change.previous, over=True)
+            if change.entry is not None:
+                self._subscribes.add(change.entry.element_hashes, key, source)
+                if source in self._leavers:
+                    self._leaver_changed(change.entry, over=False)
+                if not any(node != source for node in self._announcers(change.entry)):
+                    self._no_publisher(now, change.entry)
+
+    def _no_publisher(self, now: float, entry: SubscribeInfo) -> None:
+        session = self._host.subscribes.heard_on(entry.identity)
+        if session is not None:
+            response = SubscribeResponse(
+                entry.source,
+                entry.full_name_hash,
+                entry.stamp,
+                self._local,
+                SubscribeCode.NO_PUBLISHER,
+                "nobody has announced it",
+            )
+            self._host.respond(now, session, response)
+
+    def response(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """An answer to a subscribe is on its way to its s-relay."""
+        back = way_back(self._host.subscribes, session, response)
+        if back is not None:
+            parameters = response.parameters.carried()
+            self._host.respond(now, back, replace(response, parameters=parameters))
+
+    def __len__(self) -> int:
+        """How many subscribes are indexed."""
+        return len(self._subscribes)
+
+
+def _announce(entry: AnnounceInfo) -> Announce[int]:
+    return Announce(entry.element_hashes, entry.name_hash)

@@ -1,0 +1,1 @@
+"""FETCH across the network."""

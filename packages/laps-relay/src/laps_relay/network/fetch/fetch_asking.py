@@ -1,0 +1,173 @@
+"""The s-relay: FETCHes of our own clients that other relays answer.
+
+::
+
+    ask() --> FETCH_REQUEST to the nearest who may have it --no--> to the next one --no--> refused
+                  |  yes                      (gone: as no)
+                  v
+              accepted --> its stream ends: over()
+                  |
+                  '--> who serves it is gone: refused
+    cancel() --> FETCH_CANCEL
+
+An ID is random and lives as long as its FETCH: who does not know it can not answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from laps_relay.network.fetch.fetch_host import (
+    FetchHost,
+    FetchRefusal,
+    FetchSide,
+    TrackHashes,
+    entry_of,
+)
+from laps_relay.policy.facts import scope_of
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    FetchCancel,
+    FetchRequest,
+    FetchResponse,
+    ParameterId,
+    SubscribeCode,
+    SubscribeData,
+)
+
+__all__ = ["MAX_ASKED", "FetchAsking"]
+
+MAX_ASKED: Final = 4
+"""So many relays are asked for one FETCH, one after the other."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    name: FullTrackName
+    request: FetchRequest
+    """As it was last sent."""
+    rest: list[NodeId]
+    """Who else may be asked."""
+    accepted: bool = False
+
+
+class FetchAsking:
+    """All that are under way, by ID."""
+
+    __slots__ = ("_asked", "_hasher", "_host", "_local", "_side", "dropped")
+
+    def __init__(self, local: NodeId, host: FetchHost, hasher: KeyedHasher) -> None:
+        self._local = local
+        self._host = host
+        self._hasher = hasher
+        self._side: FetchSide | None = None
+        self._asked: dict[int, _Asked] = {}
+        self.dropped = 0
+        """Answers that nobody asked for."""
+
+    def attach(self, side: FetchSide) -> None:
+        """Who hears of answers."""
+        self._side = side
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    # Our clients
+
+    def ask(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
+        """Ask for a range of a track; gives its ID, or why nobody can be asked."""
+        host, own = self._host, self._host.node(self._local)
+        refusal = None if own is None else host.policy.want(name, own)
+        if refusal is not None:
+            return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
+        track = self._hashes(name)
+        holders = host.holders(track)[:MAX_ASKED]
+        if not holders:
+            return FetchRefusal(SubscribeCode.NO_PUBLISHER, "nobody has announced it")
+        fetch_id = host.draw()
+        while fetch_id in self._asked:
+            fetch_id = host.draw()
+        scope = scope_of("" if own is None else own.region)
+        request = FetchRequest(
+            self._local, holders[0], fetch_id, 0, track.elements, track.name, track.key, scope, data
+        )
+        asked = _Asked(name, request, holders)
+        refused = self._next(now, asked)
+        if refused is None:
+            self._asked[fetch_id] = asked
+        return fetch_id if refused is None else refused
+
+    def _hashes(self, name: FullTrackName) -> TrackHashes:
+        fields, hasher = name.namespace.fields, self._hasher
+        return TrackHashes(
+            hasher.elements(fields), hasher.name(name.name), hasher.full_name(fields, name.name)
+        )
+
+    def _next(self, now: float, asked: _Asked) -> FetchRefusal | None:
+        """Ask the next one; why not, if there is none that can be asked."""
+        host = self._host
+        no = FetchRefusal(SubscribeCode.UNREACHABLE, "no relay that passes fetches on leads there")
+        while asked.rest:
+            request = asked.request = replace(asked.request, target=asked.rest.pop(0))
+            entry = entry_of(request)
+            for session in host.ways(request.target):
+                peer = host.peer(session)
+                refusal = None if peer is None else host.policy.export_subscribe(entry, peer)
+                if refusal is not None:
+                    no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
+                elif host.send(now, session, request):
+                    return None
+        return no
+
+    def cancel(self, now: float, fetch_id: int) -> None:
+        """Nobody waits for it any more."""
+        asked = self._asked.pop(fetch_id, None)
+        if asked is not None:
+            target = asked.request.target
+            message = FetchCancel(self._local, target, fetch_id, 0)
+            _ = any(self._host.send(now, session, message) for session in self._host.ways(target))
+
+    def over(self, fetch_id: int) -> None:
+        """Its stream has ended."""
+        self._asked.pop(fetch_id, None)
+
+    # Others
+
+    def response(self, now: float, response: FetchResponse) -> None:
+        """An answer to a FETCH of ours."""
+        asked = self._asked.get(response.fetch_id)
+        if asked is None or (asked.accepted and response.code == SubscribeCode.ACCEPTED):
+            self.dropped += 1
+            return
+        if response.code != SubscribeCode.ACCEPTED:
+            no = FetchRefusal(response.code, response.reason, response.data)
+            self._refused(now, asked, no)
+            return
+        fields, name = asked.name.namespace.fields, asked.name.name
+        digest = response.parameters.get(ParameterId.FULL_NAME_DIGEST)
+        if digest != self._hasher.end_check(fields, name):
+            reason = "the publisher's relay means another name"
+            self._refused(now, asked, FetchRefusal(SubscribeCode.HASH_COLLISION, reason))
+            return
+        asked.accepted = True
+        # A control server may have sent it on.
+        asked.request = replace(asked.request, target=response.responder)
+        if self._side is not None:
+            self._side.fetch_answered(now, response.fetch_id, 0, response.reason, response.data)
+
+    def _refused(self, now: float, asked: _Asked, no: FetchRefusal) -> None:
+        if not asked.accepted and self._next(now, asked) is None:
+            return
+        fetch_id = asked.request.fetch_id
+        del self._asked[fetch_id]
+        if self._side is not None:
+            self._side.fetch_answered(now, fetch_id, no.code, no.reason, no.data)
+
+    def node_gone(self, now: float, node: NodeId) -> None:
+        """A node is not reached any more: it does not answer."""
+        no = FetchRefusal(SubscribeCode.UNREACHABLE, "the publisher's relay is out of reach")
+        for asked in [each for each in self._asked.values() if each.request.target == node]:
+            self._refused(now, asked, no)

@@ -1,0 +1,159 @@
+"""The o-relay: FETCHes of other relays that our own clients and our cache answer.
+
+::
+
+    request() --> room? name? policy? a way back? --> serve_fetch() --> fetched() --> stream
+                       |                                    |                            |
+                       '--> FETCH_RESPONSE <-- refused() ---'        served(), cancel() -'--> over
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from laps_relay.network.fetch.fetch_bodies import read_fetch
+from laps_relay.network.fetch.fetch_host import (
+    NO_FETCHES,
+    FetchHandle,
+    FetchHost,
+    FetchRefusal,
+    FetchSide,
+    entry_of,
+)
+from laps_relay.network.subscriptions.bodies import bounded, bounded_reason
+from laps_relay.peer_forwarding.forwarding import Feed
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    NO_PARAMETERS,
+    FetchRequest,
+    FetchResponse,
+    ParameterId,
+    SubscribeCode,
+    SubscribeData,
+)
+
+__all__ = ["MAX_FETCHES", "MAX_SERVED", "FetchServing"]
+
+MAX_FETCHES: Final = 256
+"""Of one source at a time."""
+MAX_SERVED: Final = 2048
+"""Of all of them."""
+_RETRY_MS: Final = 1000
+"""When to ask again whoever has no room now."""
+
+
+@dataclass(slots=True, eq=False)
+class _Served:
+    name: FullTrackName
+    feed: Feed
+
+
+class FetchServing:
+    """All that are served, by who asks and its ID there."""
+
+    __slots__ = ("_counts", "_hasher", "_host", "_local", "_served", "_side")
+
+    def __init__(self, local: NodeId, host: FetchHost, hasher: KeyedHasher) -> None:
+        self._local = local
+        self._host = host
+        self._hasher = hasher
+        self._side: FetchSide | None = None
+        self._served: dict[FetchHandle, _Served] = {}
+        self._counts: Counter[NodeId] = Counter()
+
+    def attach(self, side: FetchSide) -> None:
+        """Who answers."""
+        self._side = side
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    # Others
+
+    def request(self, now: float, request: FetchRequest) -> FetchRefusal | None:
+        """Another relay asks us; why it gets nothing, if that is known at once."""
+        side, source = self._side, request.source
+        handle = source, request.fetch_id
+        if handle in self._served:
+            return None  # it came twice
+        if side is None:
+            return NO_FETCHES
+        if len(self._served) >= MAX_SERVED or self._counts[source] >= MAX_FETCHES:
+            return FetchRefusal(SubscribeCode.LIMIT, "as many fetches as it can have")
+        asked = read_fetch(request.data)
+        name = None if asked is None else asked.target.track
+        if name is None or self._key(name) != request.full_name_hash:
+            return FetchRefusal(SubscribeCode.HASH_COLLISION, "the name has another hash")
+        node, own = self._host.node(source), self._host.node(self._local)
+        if node is None or own is None:
+            return FetchRefusal(SubscribeCode.UNREACHABLE, f"{source} is not known")
+        refusal = self._host.policy.subscribe(name, entry_of(request), node, own)
+        if refusal is not None:
+            return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
+        feed = self._host.open_feed(now, request, name)
+        if feed is None:
+            return FetchRefusal(SubscribeCode.UNREACHABLE, f"no way to {source}")
+        self._served[handle] = _Served(name, feed)
+        self._counts[source] += 1
+        side.serve_fetch(now, handle, name, request.data, feed)
+        return None
+
+    def _key(self, name: FullTrackName) -> int:
+        return self._hasher.full_name(name.namespace.fields, name.name)
+
+    def cancel(self, now: float, handle: FetchHandle) -> None:
+        """Who asked does not want the rest."""
+        if self._remove(now, handle, cut=True) and self._side is not None:
+            self._side.drop_fetch(now, handle)
+
+    def node_gone(self, now: float, node: NodeId) -> None:
+        """A node is not reached any more: it gets nothing."""
+        if node in self._counts:
+            for handle in [each for each in self._served if each[0] == node]:
+                self.cancel(now, handle)
+
+    # Our clients
+
+    def fetched(self, handle: FetchHandle, data: SubscribeData) -> FetchResponse | None:
+        """It is answered; the response, unless nobody waits for it."""
+        served = self._served.get(handle)
+        if served is None:
+            return None
+        digest = self._hasher.end_check(served.name.namespace.fields, served.name.name)
+        parameters = NO_PARAMETERS.with_bytes(ParameterId.FULL_NAME_DIGEST, digest)
+        return FetchResponse(
+            *handle,
+            self._local,
+            0,
+            SubscribeCode.ACCEPTED,
+            data=bounded(data),
+            parameters=parameters,
+        )
+
+    def refused(self, now: float, handle: FetchHandle, no: FetchRefusal) -> FetchResponse | None:
+        """It is not answered; the response, unless nobody waits for it."""
+        return self.response(handle, no) if self._remove(now, handle, cut=True) else None
+
+    def served(self, now: float, handle: FetchHandle) -> None:
+        """Its stream has ended."""
+        self._remove(now, handle, cut=False)
+
+    def response(self, handle: FetchHandle, no: FetchRefusal) -> FetchResponse:
+        """What a relay is told that gets nothing from us, or not through us."""
+        retry = _RETRY_MS if no.code == SubscribeCode.LIMIT else 0
+        reason, data = bounded_reason(no.reason), bounded(no.data)
+        return FetchResponse(*handle, self._local, 0, no.code, reason, retry, data)
+
+    def _remove(self, now: float, handle: FetchHandle, *, cut: bool) -> bool:
+        served = self._served.pop(handle, None)
+        if served is None:
+            return False
+        self._counts[handle[0]] -= 1
+        if not self._counts[handle[0]]:
+            del self._counts[handle[0]]
+        self._host.close_feed(now, served.feed, cut=cut)
+        return True

@@ -1,0 +1,176 @@
+"""FETCHes across the network: what is for us, and what goes on (laps-2, 6.5).
+
+::
+
+    our clients --fetch()--> FetchAsking ---request--> peers --...--> FetchServing --> our clients
+                <-answered--             <--response--       <--...--
+                                          --cancel--->
+
+A message is for one relay. A relay on the way passes it to the best peer that knows fetches, by the
+node information that it has anyway, and remembers nothing: there is no table that a flood could
+fill. What a peer may cause is bounded by a budget of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from laps_relay.network.fetch.fetch_asking import FetchAsking
+from laps_relay.network.fetch.fetch_host import (
+    FetchHandle,
+    FetchHost,
+    FetchMessage,
+    FetchRefusal,
+    FetchSide,
+    entry_of,
+)
+from laps_relay.network.fetch.fetch_serving import FetchServing
+from laps_wire.hashing import KeyedHasher
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    FetchCancel,
+    FetchRequest,
+    FetchResponse,
+    SubscribeCode,
+    SubscribeData,
+)
+from laps_wire.peering.laps2.limits import MAX_HOPS
+
+__all__ = ["BURST", "RATE", "Fetches"]
+
+BURST: Final = 500.0
+"""Messages of one peer at once ..."""
+RATE: Final = 200.0
+"""... and in a second."""
+
+
+class Fetches:
+    """Takes messages about fetches, from peers and from our own clients."""
+
+    __slots__ = ("_budgets", "_host", "_local", "asking", "over_budget", "serving")
+
+    def __init__(self, local: NodeId, host: FetchHost, hasher: KeyedHasher) -> None:
+        self._local = local
+        self._host = host
+        self.asking = FetchAsking(local, host, hasher)
+        self.serving = FetchServing(local, host, hasher)
+        self._budgets: dict[int, tuple[float, float]] = {}
+        """By session: what is left, and when that was."""
+        self.over_budget = 0
+        """Messages that were too many of one peer."""
+
+    def attach(self, side: FetchSide) -> None:
+        """Our own clients."""
+        self.asking.attach(side)
+        self.serving.attach(side)
+
+    # Peers
+
+    def received(self, now: float, session: int, message: FetchMessage) -> None:
+        """A peer sent a message: for us, or for another relay."""
+        within = self._pay(now, session)
+        match message:
+            case FetchRequest():
+                self._request(now, session, message, within=within)
+            case _ if not within:
+                pass
+            case FetchResponse():
+                if message.source == self._local:
+                    self.asking.response(now, message)
+                else:
+                    self._pass(now, session, message, message.source)
+            case FetchCancel():
+                if message.target == self._local:
+                    self.serving.cancel(now, (message.source, message.fetch_id))
+                else:
+                    self._pass(now, session, message, message.target)
+
+    def session_gone(self, session: int) -> None:
+        """A session has ended."""
+        self._budgets.pop(session, None)
+
+    def node_gone(self, now: float, node: NodeId) -> None:
+        """A node is not reached any more."""
+        self.asking.node_gone(now, node)
+        self.serving.node_gone(now, node)
+
+    def _pay(self, now: float, session: int) -> bool:
+        left, when = self._budgets.get(session, (BURST, now))
+        left = min(BURST, left + (now - when) * RATE)
+        within = left >= 1
+        self._budgets[session] = (left - within, now)
+        self.over_budget += not within
+        return within
+
+    def _request(self, now: float, session: int, request: FetchRequest, *, within: bool) -> None:
+        source = request.source
+        if source == self._local:
+            return  # it went round
+        no = self._judge(now, session, request, within=within)
+        if no is not None:
+            handle = source, request.fetch_id
+            self._respond(now, self.serving.response(handle, no), session)
+
+    def _judge(
+        self, now: float, session: int, request: FetchRequest, *, within: bool
+    ) -> FetchRefusal | None:
+        """Do what a request wants; why not, if it cannot be done."""
+        if not within:
+            return FetchRefusal(SubscribeCode.LIMIT, "too many fetches at once")
+        peer = self._host.peer(session)
+        refusal = None
+        if peer is not None:
+            refusal = self._host.policy.import_subscribe(entry_of(request), peer)
+        if refusal is not None:
+            return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
+        if request.target == self._local:
+            announcers = self._host.announcers(request)
+            if announcers is None:
+                return self.serving.request(now, request)
+            others = [node for node in announcers if node != request.source]
+            if not others:
+                return FetchRefusal(SubscribeCode.NO_PUBLISHER, "nobody has announced it")
+            request = replace(request, target=others[0])
+        return self._pass(now, session, request, request.target)
+
+    def _pass(
+        self, now: float, session: int, message: FetchMessage, to: NodeId
+    ) -> FetchRefusal | None:
+        """Send a message on; why not, if it stays here."""
+        no = FetchRefusal(SubscribeCode.UNREACHABLE, f"no way to {to} for a fetch")
+        if message.hops >= MAX_HOPS:
+            return FetchRefusal(SubscribeCode.UNREACHABLE, "it goes round")
+        onward = replace(message, hops=message.hops + 1, parameters=message.parameters.carried())
+        for way in self._host.ways(to):
+            if way == session:
+                continue
+            peer, refusal = self._host.peer(way), None
+            if isinstance(onward, FetchRequest) and peer is not None:
+                refusal = self._host.policy.export_subscribe(entry_of(onward), peer)
+            if refusal is not None:
+                no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
+            elif self._host.send(now, way, onward):
+                return None
+        return no
+
+    def _respond(self, now: float, response: FetchResponse, session: int | None = None) -> None:
+        """Answer a relay: over the session on which it was heard, or any other way."""
+        ways = self._host.ways(response.source)
+        if session is not None:
+            ways.insert(0, session)
+        _ = any(self._host.send(now, way, response) for way in ways)
+
+    # Our own clients
+
+    def fetched(self, now: float, handle: FetchHandle, data: SubscribeData) -> None:
+        """A FETCH of another relay is answered."""
+        response = self.serving.fetched(handle, data)
+        if response is not None:
+            self._respond(now, response)
+
+    def refused(self, now: float, handle: FetchHandle, no: FetchRefusal) -> None:
+        """It is not."""
+        response = self.serving.refused(now, handle, no)
+        if response is not None:
+            self._respond(now, response)

@@ -1,0 +1,1 @@
+"""Announce and subscribe entries, flooded between relays."""

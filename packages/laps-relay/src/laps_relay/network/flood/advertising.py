@@ -1,0 +1,144 @@
+"""Sending what the information bases hold: batches for each peer, and whole synchronisations.
+
+Changes for a peer are collected for the batching time; what is sent is the difference of what it
+should know and what it was told (design: no message is ever forwarded as such). A message that
+would be too long for the peer is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from laps_relay.network.flood.entries import hide_name
+from laps_relay.network.flood.floods import FloodTable
+from laps_sdk.peering.links import NO_BASES, Link
+from laps_wire.errors import EncodeError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceAdvertise,
+    AnnounceWithdraw,
+    Bases,
+    Feature,
+    NodeAdvertise,
+    NodeInfo,
+    NodeWithdraw,
+    SubscribeAdvertise,
+    SubscribeWithdraw,
+    SyncBegin,
+    SyncEnd,
+)
+from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_TARGETS
+
+__all__ = ["Advertiser", "NodeSource", "send_split"]
+
+_MADE: Final[dict[str, Callable[[tuple[Any, ...]], Any]]] = {
+    "nodes": NodeAdvertise,
+    "no nodes": NodeWithdraw,
+    "announces": AnnounceAdvertise,
+    "no announces": AnnounceWithdraw,
+    "subscribes": SubscribeAdvertise,
+    "no subscribes": SubscribeWithdraw,
+}
+
+
+class NodeSource(Protocol):
+    """What is asked of the node information base."""
+
+    def flush(self, now: float, peer: NodeId) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
+        """What the peer must be told, told."""
+
+    def resend(self, peer: NodeId) -> None:
+        """Forget what it was told."""
+
+    def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
+        """Nodes of which one tells the other again, and for how long none did."""
+
+
+def send_split(
+    send: Callable[[Any], object],
+    make: Callable[[tuple[Any, ...]], Any],
+    entries: Sequence[Any],
+    most: int,
+) -> int:
+    """Send entries in as few messages as they fit; how many entries fit in none of them."""
+    lost = 0
+    todo = [tuple(entries[at : at + most]) for at in range(0, len(entries), most)]
+    todo.reverse()
+    while todo:
+        part = todo.pop()
+        try:
+            send(make(part))
+        except EncodeError:
+            if len(part) == 1:
+                lost += 1
+            else:
+                half = len(part) // 2
+                todo += (part[half:], part[:half])
+    return lost
+
+
+class Advertiser:
+    """Sends what is due to one peer."""
+
+    __slots__ = ("_announces", "_nodes", "_subscribes", "unsendable")
+
+    def __init__(
+        self,
+        nodes: NodeSource,
+        announces: FloodTable[Any, Any, Any],
+        subscribes: FloodTable[Any, Any, Any],
+    ) -> None:
+        self._nodes = nodes
+        self._announces = announces
+        self._subscribes = subscribes
+        self.unsendable = 0
+        """Entries that no message to some peer can hold."""
+
+    def flush(self, now: float, link: Link, send: Callable[[Any], object]) -> None:
+        """Send all differences; between SYNC_BEGIN and SYNC_END if the peer must get everything."""
+        bases, link.sync = link.sync, NO_BASES
+        node = link.node
+        if node is None:
+            return
+        if bases:
+            if Bases.NODES in bases:
+                self._nodes.resend(node)
+            if Bases.ANNOUNCES in bases:
+                self._announces.resend(link.session)
+            if Bases.SUBSCRIBES in bases:
+                self._subscribes.resend(link.session)
+            send(SyncBegin(bases))
+        advertise, withdraw = self._nodes.flush(now, node)
+        if advertise:
+            self._put(send, "nodes", advertise)
+        if withdraw:
+            self._put(send, "no nodes", sorted(withdraw), MAX_TARGETS)
+        self.spoken(now, link.session, node)
+        for table, what in ((self._announces, "announces"), (self._subscribes, "subscribes")):
+            entries, withdrawals = table.flush(link.session)
+            if not entries and not withdrawals:
+                continue
+            if table is self._announces and Feature.PLAINTEXT_NAMES not in link.features:
+                entries = tuple(hide_name(entry) for entry in entries)
+            if withdrawals:
+                self._put(send, f"no {what}", withdrawals)
+            if entries:
+                self._put(send, what, entries)
+        if bases:
+            send(SyncEnd(bases))
+
+    def spoken(self, now: float, session: int, peer: NodeId) -> None:
+        """Something was said of nodes: what they said may have to be told again (laps-2, 5.3)."""
+        for node, silence in self._nodes.take_spoken(peer).items():
+            self._announces.spoke(now, session, node, silence)
+            self._subscribes.spoke(now, session, node, silence)
+
+    def _put(
+        self,
+        send: Callable[[Any], object],
+        what: str,
+        entries: Sequence[Any],
+        most: int = MAX_BATCH,
+    ) -> None:
+        self.unsendable += send_split(send, _MADE[what], entries, most)

@@ -1,0 +1,1 @@
+"""The node information base: nodes, paths to them, and what is advertised to peers."""

@@ -1,0 +1,149 @@
+r"""Where a node is, from its round trips to nodes whose places are known.
+
+A round trip bounds a distance: light in fibre goes 200 km in a millisecond, so 10 ms there and back
+are at most 1,000 km. Each located node gives a disc, and the node is where all of them overlap::
+
+        .-------.
+       /  A   .--+----.
+       |     / ##|     \          ##  the region that all discs share:
+        \   |  ##/   B  |             the estimate is its middle,
+         '--+---'       /             the radius reaches its farthest point
+             '---------'
+
+Real cables are longer than the great circle, so discs are too large rather than too small, and the
+estimate is never surer than the nearest located node makes it. If the discs do not overlap, cables
+may have been faster than fibre (radio), so vacuum is tried; if even then they do not, somebody's
+place or time is a lie, and nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import atan2, cos, degrees, pi, sin, sqrt
+from typing import Final, NamedTuple
+
+from laps_relay.network.nodes.plausibility import (
+    EARTH_KM,
+    LIGHT_KM_PER_S,
+    Direction,
+    declared,
+    direction,
+    distance_km,
+)
+from laps_relay.network.nodes.selection import NodeLookup
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Location
+
+__all__ = ["MAX_RADIUS_KM", "MAX_SIGHTINGS", "Estimate", "Sighting", "estimate", "nearest"]
+
+MAX_RADIUS_KM: Final = 2_500.0
+"""What is less sure than this is not known."""
+
+MAX_SIGHTINGS: Final = 16
+"""Nodes farther away than so many others add nothing but work."""
+
+_FIBRE: Final = 2 / 3
+_SAMPLES: Final = 600
+_GOLDEN: Final = pi * (3 - sqrt(5))
+
+
+class Sighting(NamedTuple):
+    """A round trip to a node whose place is known."""
+
+    location: Location
+    rtt_us: int
+
+
+class Estimate(NamedTuple):
+    """Where a node is, more or less."""
+
+    location: Location
+    radius_km: float
+    """It is within this distance."""
+
+
+class _Disc(NamedTuple):
+    centre: Direction
+    radius_km: float
+
+
+def estimate(sightings: Iterable[Sighting]) -> Estimate | None:
+    """Where a node is; None if the round trips do not tell or contradict each other."""
+    seen = [(direction(each.location), each.rtt_us) for each in sightings]
+    for speed in (_FIBRE, 1.0):
+        reach = LIGHT_KM_PER_S * speed / 2e6
+        discs = sorted(
+            (_Disc(centre, max(1.0, rtt_us * reach)) for centre, rtt_us in seen),
+            key=lambda disc: (disc.radius_km, disc.centre),
+        )
+        if not discs or discs[0].radius_km > 2 * MAX_RADIUS_KM:
+            return None
+        found = _overlap(discs)
+        if found is not None:
+            return found if found.radius_km <= MAX_RADIUS_KM else None
+    return None
+
+
+def nearest(round_trips: Mapping[NodeId, int], nodes: NodeLookup) -> list[Sighting]:
+    """Of the nodes that are told where they stand those that say most: the nearest ones."""
+    seen = []
+    for node, rtt_us in sorted(round_trips.items(), key=lambda item: (item[1], item[0])):
+        info = nodes.info(node)
+        place = None if info is None else declared(info.node)
+        if place is not None:
+            seen.append(Sighting(place, rtt_us))
+            if len(seen) == MAX_SIGHTINGS:
+                break
+    return seen
+
+
+def _overlap(discs: list[_Disc]) -> Estimate | None:
+    """The middle of what all discs share, looked for in the smallest one."""
+    smallest = discs[0]
+    # As far as the points of the grid are apart, so that thin overlaps are not missed.
+    spacing = smallest.radius_km * 2 / sqrt(_SAMPLES)
+    points = [
+        point
+        for point in _spread(smallest)
+        if all(distance_km(point, disc.centre) <= disc.radius_km + spacing for disc in discs)
+    ]
+    if not points:
+        return None
+    middle = _middle(points)
+    radius = max(distance_km(middle, point) for point in points) + spacing
+    x, y, z = middle
+    place = Location(degrees(atan2(y, x)), degrees(atan2(z, sqrt(x * x + y * y))))
+    return Estimate(place, radius)
+
+
+def _spread(disc: _Disc) -> Iterator[Direction]:
+    """Points all over a disc, evenly: a sunflower's seeds."""
+    ahead, aside = _axes(disc.centre)
+    for number in range(_SAMPLES):
+        away = disc.radius_km / EARTH_KM * sqrt(number / (_SAMPLES - 1))
+        turn = number * _GOLDEN
+        along, east, north = cos(away), sin(away) * cos(turn), sin(away) * sin(turn)
+        yield Direction(
+            *(
+                along * middle + east * first + north * second
+                for middle, first, second in zip(disc.centre, ahead, aside, strict=True)
+            )
+        )
+
+
+def _axes(centre: Direction) -> tuple[Direction, Direction]:
+    """Two directions that are square to a third and to each other."""
+    x, y, z = centre
+    flat = sqrt(x * x + y * y)
+    if flat < 1e-9:
+        return Direction(1.0, 0.0, 0.0), Direction(0.0, 1.0, 0.0)
+    east = Direction(-y / flat, x / flat, 0.0)
+    north = Direction(-z * x / flat, -z * y / flat, flat)
+    return east, north
+
+
+def _middle(points: list[Direction]) -> Direction:
+    """The mean direction; the points are within one disc that is smaller than a hemisphere."""
+    x, y, z = (sum(axis) for axis in zip(*points, strict=True))
+    length = sqrt(x * x + y * y + z * z)
+    return Direction(x / length, y / length, z / length)

@@ -1,0 +1,287 @@
+"""The best way to every node, kept as ways come, change and go (laps-2, 5.1).
+
+A way that is better than the best one takes its place at once. Where the best one became worse or
+went, the node is *stale*: all its ways are looked at again when somebody asks, once for everything
+that happened until then. So an entry costs the same in a relay with four peers and in a control
+server with a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from laps_relay.network.nodes.node_records import NodeRecord, PeerRecord, Rank
+from laps_relay.network.nodes.selection import (
+    LOAD_WEIGHTS,
+    Candidate,
+    Order,
+    burden,
+    default_order,
+    rank_of,
+)
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodeSelf
+
+__all__ = ["NodeTable"]
+
+
+class NodeTable:
+    """All entries of all peers, and what is best."""
+
+    __slots__ = (
+        "_order",
+        "_plain",
+        "_weights",
+        "news",
+        "nodes",
+        "peers",
+        "records",
+        "routes",
+        "stale",
+        "touched",
+        "ways",
+    )
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._plain = order is default_order
+        self._weights: dict[NodeId, int] = {}
+        """Of the relays that are loaded, usually none."""
+        self.stale: dict[NodeId, bool] = {}
+        """Nodes that :meth:`refresh` looks at; ask for it first.
+
+        With each, whether the entry of the best way was replaced: it may only look the same."""
+        self.peers: dict[NodeId, PeerRecord] = {}
+        self.records: dict[NodeId, NodeRecord] = {}
+        # What others must look at; they empty it.
+        self.touched: dict[NodeId, None] = {}
+        """The best way or the self part is not what it was, or the node is gone."""
+        self.routes: dict[NodeId, None] = {}
+        """The best way that forwards is not what it was."""
+        self.nodes: dict[NodeId, None] = {}
+        """It appeared, is gone, or says something else."""
+        self.news: dict[NodeId, NodeSelf | None] = {}
+        """The same, with what it said before; None if it was not known."""
+        self.ways: dict[NodeId, None] = {}
+        """Some way, the best one or another, came, went, or is worth something else."""
+
+    # Changes
+
+    def put(self, peer: PeerRecord, info: NodeInfo) -> None:
+        """Take an entry of a peer in place of its former one."""
+        node = info.node.node_id
+        record = self.records.get(node)
+        former = peer.entries.get(node)
+        if record is None:
+            record = self.records[node] = NodeRecord(node, info)
+            self._spread(record, None)
+        else:
+            if former is not None and former == info:
+                return
+            info = _shared(record.told, info)
+            if former is not None:
+                info = _shared(former, info)
+        peer.entries[node] = info
+        self.ways[node] = None
+        best = record.best
+        if node in self.stale:
+            if best is peer:
+                self.stale[node] = True
+            return
+        if node not in peer.barred:
+            rank = self._rank(peer, info)
+            if best is None or rank < record.rank or (best is peer and rank == record.rank):
+                self._choose(record, peer, rank)
+            elif best is peer:
+                self.stale[node] = True
+                return
+        told = record.told
+        if info.node is not told.node:
+            if _newer(info.node, told.node):
+                record.told = info
+                self._spread(record, told.node)
+            elif former is not None and former.node is told.node and not self._held(record):
+                self.stale[node] = False
+
+    def drop(self, peer: PeerRecord, node: NodeId) -> None:
+        """Forget an entry of a peer."""
+        peer.barred.pop(node, None)
+        if peer.entries.pop(node, None) is None:
+            return
+        self.ways[node] = None
+        if node not in self.stale:
+            record = self.records[node]
+            if record.best is peer or not self._held(record):
+                self.stale[node] = False
+
+    def bar(self, peer: PeerRecord, node: NodeId, barred: bool) -> None:
+        """Say whether policy keeps us from using what a peer says, or is about to say, of a node.
+
+        What the node says of itself counts all the same: policy must see it when it judges others.
+        """
+        if barred is (node in peer.barred):
+            return
+        if barred:
+            peer.barred[node] = None
+        else:
+            del peer.barred[node]
+        if node in peer.entries:
+            self.stale[node] = True
+            self.ways[node] = None
+
+    def worn(self, nodes: Iterable[NodeId]) -> None:
+        """Something that ranks of ways to these nodes depend on is not what it was."""
+        for node in nodes:
+            self.stale.setdefault(node, False)
+            self.ways[node] = None
+
+    def weigh(self, node: NodeId) -> None:
+        """Look at the load of a relay: it counts on every way that passes it."""
+        peer = self.peers.get(node)
+        record = self.records.get(node)
+        load = LoadClass.NORMAL if record is None else record.told.node.load.load_class
+        if peer is not None and peer.draining:
+            load = LoadClass.DRAINING
+        weight = LOAD_WEIGHTS[load]
+        if weight == self._weights.get(node, 0):
+            return
+        if weight:
+            self._weights[node] = weight
+        else:
+            del self._weights[node]
+        self.worn(target for _, target in self.through(node))
+
+    def through(self, relay: NodeId) -> Iterator[tuple[PeerRecord, NodeId]]:
+        """The entries, also barred ones, whose paths pass a relay."""
+        for peer in self.peers.values():
+            for node, info in peer.entries.items():
+                for item in info.path:
+                    if item.node_id == relay:
+                        yield peer, node
+                        break
+
+    # Questions
+
+    def refresh(self) -> None:
+        """Look again at everything that may have become worse."""
+        while self.stale:
+            stale, self.stale = self.stale, {}
+            for node, replaced in stale.items():
+                self._rescan(node, replaced)
+
+    def candidate(self, peer: PeerRecord, info: NodeInfo) -> Candidate:
+        """An entry as a way.
+
+        Over a session that is about to end a peer is reached only if it is not reached otherwise;
+        where the peer itself goes away, there is nothing to be gained.
+        """
+        load = 0
+        if not self._weights:
+            pass
+        elif info.path:
+            load = burden((item.node_id for item in info.path), self._weights)
+        elif peer.draining and info.node.load.load_class is not LoadClass.DRAINING:
+            load = LOAD_WEIGHTS[LoadClass.DRAINING]
+        return Candidate(info.node.node_id, peer.node, info, peer.srtt_us, peer.carries, load)
+
+    def candidates(self, node: NodeId) -> list[Candidate]:
+        """All ways of the latest epoch, the best first: first those that forward."""
+        ways = []
+        for peer in self.peers.values():
+            info = peer.entries.get(node)
+            if info is not None and node not in peer.barred:
+                ways.append((self._rank(peer, info), peer.node, self.candidate(peer, info)))
+        ways.sort()
+        latest: dict[int, int] = {}
+        for rank, _, _ in ways:
+            latest.setdefault(rank[0], rank[1])
+        return [candidate for rank, _, candidate in ways if latest[rank[0]] == rank[1]]
+
+    # Inside
+
+    def _rank(self, peer: PeerRecord, info: NodeInfo) -> Rank:
+        if self._plain and not self._weights:
+            # Of every entry that comes: the same without a candidate.
+            order = rank_of(info.path, peer.srtt_us, 0, peer.node)
+        else:
+            order = self._order(self.candidate(peer, info))
+        return (0 if peer.carries else 1, -info.node.stamp.epoch, *order)
+
+    def _rescan(self, node: NodeId, replaced: bool) -> None:
+        """Find the best way and the newest self part among all entries."""
+        record = self.records.get(node)
+        if record is None:
+            return
+        best: PeerRecord | None = None
+        rank: Rank = ()
+        told: NodeInfo | None = None
+        for peer in self.peers.values():
+            info = peer.entries.get(node)
+            if info is None:
+                continue
+            if node not in peer.barred:
+                its_rank = self._rank(peer, info)
+                if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
+                    best, rank = peer, its_rank
+            if told is None or _newer(info.node, told.node):
+                told = info
+        if replaced or best is not record.best or rank != record.rank:
+            self._choose(record, best, rank)
+        if told is None:
+            del self.records[node]
+            self._spread(record, record.told.node)
+        elif _newer(told.node, record.told.node) or not self._held(record):
+            before, record.told = record.told.node, told
+            self._spread(record, before)
+
+    def _choose(self, record: NodeRecord, best: PeerRecord | None, rank: Rank) -> None:
+        node = record.node
+        self.touched[node] = None
+        if (rank and not rank[0]) or (record.rank and not record.rank[0]):
+            self.routes[node] = None
+        record.best = best
+        record.rank = rank
+
+    def _held(self, record: NodeRecord) -> bool:
+        """Whether anybody still says what we take for the words of the node.
+
+        An epoch or a sequence that somebody invented must go with the last who says so.
+        """
+        node, words = record.node, record.told.node
+        for peer in self.peers.values():
+            info = peer.entries.get(node)
+            if info is not None and info.node is words:
+                return True
+        return False
+
+    def _spread(self, record: NodeRecord, before: NodeSelf | None) -> None:
+        """A node says something else now, appeared, or is gone."""
+        node = record.node
+        self.touched[node] = None
+        self.nodes[node] = None
+        self.news.setdefault(node, before)
+        if node in self._weights or record.told.node.load.load_class:
+            self.weigh(node)
+
+
+def _shared(known: NodeInfo, info: NodeInfo) -> NodeInfo:
+    """The same with the self part that we have, if it is that: every peer sends its own copy of it.
+
+    Only the stamp is not enough: somebody may have said something else with it, and whoever tells
+    the truth must not be taken for one who says that, too.
+    """
+    if (
+        info.node is known.node
+        or info.node.stamp != known.node.stamp
+        or info.node != known.node
+        or info.signature != known.signature
+    ):
+        return info
+    return NodeInfo(known.node, known.signature, info.path, info.parameters)
+
+
+def _newer(a: NodeSelf, b: NodeSelf) -> bool:
+    left, right = a.stamp, b.stamp
+    if left is right:
+        return False
+    return (left.epoch, left.sequence) > (right.epoch, right.sequence)

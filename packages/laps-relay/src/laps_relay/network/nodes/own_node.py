@@ -1,0 +1,122 @@
+"""What this relay says of itself, and the one counter behind all its stamps.
+
+Everything that a node originates (its node information, announces and subscribes) has a stamp from
+one series (laps-2, 5.1), so that of two things it said the later one is known everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from laps_relay.network.nodes.plausibility import ESTIMATED, declared, direction, distance_km
+from laps_sdk.peering.settings import Identity
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    Label,
+    Load,
+    Location,
+    NodeInfo,
+    NodeSelf,
+    Reachable,
+    RelayType,
+    Stamp,
+)
+from laps_wire.peering.laps2.limits import MAX_REACHABLE
+
+__all__ = ["OwnNode"]
+
+_RATIO: Final = 0.10
+_FLOOR_US: Final = 2_000
+_MOVED_KM: Final = 250.0
+"""An estimate that moves by less is the same: round trips are never the same twice."""
+
+
+class OwnNode:
+    """Our own node information; ``info`` is what goes to peers."""
+
+    __slots__ = ("_epoch", "_sequence", "_sign", "info")
+
+    def __init__(
+        self,
+        identity: Identity,
+        relay_type: RelayType,
+        sign: Callable[[NodeSelf], NodeInfo] = NodeInfo,
+    ) -> None:
+        self._epoch = identity.epoch
+        self._sequence = 0
+        self._sign = sign
+        located = identity.longitude is not None and identity.latitude is not None
+        self.info = sign(
+            NodeSelf(
+                # All Stubs have node id 0 (laps-2, 4.5).
+                NodeId(0) if relay_type is RelayType.STUB else identity.node_id,
+                relay_type,
+                self.stamp(),
+                contacts=identity.contacts,
+                location=(
+                    Location(identity.longitude or 0.0, identity.latitude or 0.0)
+                    if located
+                    else None
+                ),
+                region=identity.region,
+                labels=tuple(Label(name, value) for name, value in identity.labels),
+            )
+        )
+
+    @property
+    def node_id(self) -> NodeId:
+        """Who we are."""
+        return self.info.node.node_id
+
+    def stamp(self) -> Stamp:
+        """The next stamp of our series."""
+        self._sequence += 1
+        return Stamp(self._epoch, self._sequence)
+
+    def set_load(self, load: Load) -> bool:
+        """Say how busy we are; whether that is news."""
+        return load != self.info.node.load and self._say(replace(self.info.node, load=load))
+
+    def set_estimate(self, location: Location) -> bool:
+        """Say where we seem to stand, if nobody told us; whether that is news."""
+        node = self.info.node
+        if declared(node) is not None:
+            return False
+        before = node.location
+        if before is not None and distance_km(direction(before), direction(location)) < _MOVED_KM:
+            return False
+        labels = (*(label for label in node.labels if label.key != ESTIMATED.key), ESTIMATED)
+        return self._say(replace(node, location=location, labels=labels))
+
+    def set_contacts(self, contacts: tuple[str, ...]) -> bool:
+        """Say how to dial us; whether that is news."""
+        if contacts == self.info.node.contacts:
+            return False
+        return self._say(replace(self.info.node, contacts=contacts))
+
+    def set_label(self, name: str, value: str) -> bool:
+        """Say something of ourselves, nothing with an empty value; whether that is news."""
+        labels = tuple(label for label in self.info.node.labels if label.key != name)
+        if value:
+            labels += (Label(name, value),)
+        if labels == self.info.node.labels:
+            return False
+        return self._say(replace(self.info.node, labels=labels))
+
+    def set_reachable(self, reachable: tuple[Reachable, ...]) -> bool:
+        """Say whom we reach ourselves; whether that is news (times move all the time)."""
+        reachable = reachable[:MAX_REACHABLE]
+        before = {item.node_id: item.rtt_us for item in self.info.node.reachable}
+        after = {item.node_id: item.rtt_us for item in reachable}
+        if before.keys() == after.keys() and not any(
+            abs(rtt - before[node]) > max(_FLOOR_US, before[node] * _RATIO)
+            for node, rtt in after.items()
+        ):
+            return False
+        return self._say(replace(self.info.node, reachable=reachable))
+
+    def _say(self, node: NodeSelf) -> bool:
+        self.info = self._sign(replace(node, stamp=self.stamp()))
+        return True

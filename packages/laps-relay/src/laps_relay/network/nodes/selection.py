@@ -1,0 +1,157 @@
+"""Which way to a node is best: one total order over candidates (laps-2, 5.1 and 8, load classes).
+
+::
+
+    least of   avoided transit relays, hops, cost, load, node id of the peer
+               |                       |     |     |     '- makes it total
+               |                       |     |     '- busy relays on the way
+               |                       |     '- sum of sRTT and the session's own, microseconds
+               |                       '- items of the path
+               '- OVERLOADED and DRAINING ones: chosen only if nothing else reaches the node
+
+A total order, never "shorter or faster": an OR flips on every update and floods for ever. Every
+part of the key is a sum over the way, so a longer way is never better than what it was made from.
+That is what makes a path vector settle, and settle at the same ways that a global search finds. A
+preference by the next hop alone would not: three relays, each of which avoids its own overloaded
+neighbour by way of the next relay, go round for ever.
+
+A relay's load counts where it is transit. To reach an overloaded relay itself there is no better
+way than to go there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem
+
+__all__ = [
+    "LOAD_WEIGHTS",
+    "ORDERS",
+    "Candidate",
+    "Criterion",
+    "NodeLookup",
+    "Order",
+    "PathRule",
+    "avoided",
+    "burden",
+    "default_order",
+    "make_order",
+    "rank_of",
+]
+
+
+class Candidate(NamedTuple):
+    """One way to a node, as one peer told it."""
+
+    node: NodeId
+    peer: NodeId
+    """The next hop; the node itself if it is a neighbour."""
+    info: NodeInfo
+    link_srtt_us: int
+    """Of our own session with the peer, as we measured it."""
+    forwards: bool
+    """Whether data can go this way: not through a control server, nor against a direction."""
+    load: int = 0
+    """How loaded the transit relays are, all together (``selection.burden``)."""
+
+    @property
+    def hops(self) -> int:
+        """Transit relays on the way."""
+        return len(self.info.path)
+
+    @property
+    def cost_us(self) -> int:
+        """Sum of the path's sRTT and the session's own."""
+        return self.info.sum_srtt_us + self.link_srtt_us
+
+    @property
+    def relays(self) -> tuple[NodeId, ...]:
+        """All nodes from the next hop to the target, in the order in which data passes them."""
+        return (*[item.node_id for item in reversed(self.info.path)], self.node)
+
+
+Order: TypeAlias = "Callable[[Candidate], tuple[int, ...]]"
+"""The key of a total order over candidates for one node: the least is best."""
+
+PathRule: TypeAlias = "Callable[[Candidate], bool]"
+"""Whether a way may be used for something."""
+
+
+class NodeLookup(Protocol):
+    """What others may ask the node information base."""
+
+    def info(self, node: NodeId) -> NodeInfo | None:
+        """What a node says of itself, however it became known; our own too."""
+
+    def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
+        """The best way that forwards and that the rule allows."""
+
+    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+        """The way that one peer tells, whether or not data can go there."""
+
+    def candidates(self, node: NodeId) -> Sequence[Candidate]:
+        """All ways, the best first."""
+
+
+# At most 16 relays are on a way: a sum of one class never reaches the weight of the next one.
+LOAD_WEIGHTS: Final[Mapping[LoadClass, int]] = {
+    LoadClass.NORMAL: 0,
+    LoadClass.BUSY: 1,
+    LoadClass.OVERLOADED: 1 << 8,
+    LoadClass.DRAINING: 1 << 16,
+}
+"""What one transit relay of each class adds to ``Candidate.load``."""
+
+_AVOID_SHIFT: Final = 8
+
+Criterion: TypeAlias = "Callable[[Candidate], int]"
+"""One part of an order. Let it grow along a way, or the network may never settle."""
+
+
+def burden(relays: Iterable[NodeId], weights: Mapping[NodeId, int]) -> int:
+    """The load of all relays on a way together; those without a weight are not loaded."""
+    return sum(weights.get(relay, 0) for relay in relays)
+
+
+def avoided(candidate: Candidate) -> int:
+    """Whether relays are on the way that are chosen only if nothing else is there, and how many."""
+    return candidate.load >> _AVOID_SHIFT
+
+
+def default_order(candidate: Candidate) -> tuple[int, ...]:
+    """The order of laps-2, 5.1."""
+    return rank_of(candidate.info.path, candidate.link_srtt_us, candidate.load, candidate.peer)
+
+
+def rank_of(
+    path: tuple[NodePathItem, ...], link_srtt_us: int, load: int, peer: NodeId
+) -> tuple[int, ...]:
+    """The same for a way that is no candidate yet."""
+    cost = link_srtt_us
+    for item in path:
+        cost += item.srtt_us
+    return load >> _AVOID_SHIFT, len(path), cost, load, peer
+
+
+def make_order(*criteria: Criterion, avoid: bool = True) -> Order:
+    """An order by other criteria, the first one first; the peer's node id decides in the end.
+
+    ``avoid``: overloaded and draining transit relays still come last, whatever the criteria say.
+    ``make_order(lambda way: way.cost_us)`` does not look at hops.
+    """
+    parts: tuple[Criterion, ...] = (avoided, *criteria) if avoid else criteria
+
+    def order(candidate: Candidate) -> tuple[int, ...]:
+        return (*(part(candidate) for part in parts), candidate.peer)
+
+    return order
+
+
+ORDERS: Final[Mapping[str, Order]] = {
+    "hops": default_order,
+    "delay": make_order(lambda way: way.cost_us, lambda way: way.hops, lambda way: way.load),
+}
+"""What ``network.order`` may name; every relay of a network must have the same one."""

@@ -1,0 +1,1 @@
+"""Subscriber-node sets: which peers get a track's data."""

@@ -1,0 +1,136 @@
+"""Our own sets on all sessions: made, changed, retired, ended.
+
+::
+
+    make --> current --> (retire) --> retired --> (SetIdle) --> withdrawn
+                 |                        |
+                 '--- end: cut, emptied and withdrawn at once, because nobody wants it any more,
+                      or policy forbids its way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from laps_relay.network.sets.set_host import SetHost
+from laps_relay.network.sets.set_records import IngressRecord, OutSet
+from laps_relay.network.sets.set_rows import SetsCounters
+from laps_relay.peer_forwarding.forwarding import EgressSet, PeerForwarding
+from laps_wire.errors import StateError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import StreamCode
+
+__all__ = ["EgressSets"]
+
+
+class EgressSets:
+    """The sets that we have advertised and not withdrawn, on every session."""
+
+    __slots__ = ("_host", "_plane", "_sessions", "counters")
+
+    def __init__(self, host: SetHost, plane: PeerForwarding, counters: SetsCounters) -> None:
+        self._host = host
+        self._plane = plane
+        self.counters = counters
+        self._sessions: dict[int, dict[int, OutSet]] = {}
+
+    def get(self, egress: EgressSet) -> OutSet | None:
+        """The set, if it lives."""
+        return self._sessions.get(egress.session, {}).get(egress.sns_id)
+
+    def on(self, session: int) -> int:
+        """How many live on a session, retired ones too."""
+        return len(self._sessions.get(session, ()))
+
+    def __len__(self) -> int:
+        """How many live in all."""
+        return sum(len(sets) for sets in self._sessions.values())
+
+    def make(
+        self, now: float, session: int, targets: frozenset[NodeId], owner: IngressRecord
+    ) -> OutSet | None:
+        """Advertise a set; None if the session does not take it."""
+        try:
+            sns_id = self._host.advertise_sns(
+                now, session, sorted(targets), owner.hops, owner.scope
+            )
+        except StateError:
+            self.counters.over_caps += 1
+            return None
+        made = OutSet(EgressSet(session, sns_id), targets, owner)
+        self._sessions.setdefault(session, {})[sns_id] = made
+        self.counters.made += 1
+        return made
+
+    def update(self, now: float, item: OutSet, targets: frozenset[NodeId]) -> bool:
+        """Change a set in place; False if the session does not take that."""
+        if targets == item.targets:
+            return True
+        try:
+            self._host.update_sns(now, item.egress.session, item.egress.sns_id, sorted(targets))
+        except StateError:
+            self.counters.over_caps += 1
+            return False
+        item.targets = targets
+        return True
+
+    def shrink(self, now: float, item: OutSet, targets: frozenset[NodeId]) -> None:
+        """Take targets out of a set; if its session can not say so any more, it ends soon."""
+        if not self.update(now, item, targets):
+            item.targets = targets
+
+    def retire(self, now: float, item: OutSet) -> None:
+        """Streams that are under way go on; the plane says when there are none left."""
+        item.retired = True
+        self._plane.retire(now, item.egress)
+
+    def end(self, now: float, item: OutSet) -> None:
+        """Nobody wants it any more, or may have it: reset its streams and withdraw it.
+
+        Of a set that is only withdrawn the peer goes on with what it has, and that may wait there
+        for long. So its targets leave it before (laps-2, 6.1). The peer's own policy is not enough:
+        a set that is older than the class of its data does not name that.
+        """
+        self._plane.cut(now, item.egress, StreamCode.NO_SUBSCRIBERS)
+        self.withdraw(now, item, empty=True)
+
+    def enforce(self, now: float, permits: Callable[[str, tuple[NodeId, ...]], bool]) -> None:
+        """There is another policy: it holds for streams, too, whose ingress has ended.
+
+        What has an ingress is looked at with that.
+        """
+        orphans = [
+            item for sets in self._sessions.values() for item in sets.values() if item.owner is None
+        ]
+        for item in orphans:
+            stay = frozenset(
+                node for node in item.targets if permits(item.scope, item.relays.get(node, ()))
+            )
+            if stay:
+                self.shrink(now, item, stay)
+            else:
+                self.end(now, item)
+
+    def withdraw(self, now: float, item: OutSet, *, empty: bool = False) -> None:
+        """No data with its id is under way any more; with ``empty`` none behind the peer either."""
+        # A session that is about to end takes its sets with it.
+        with suppress(StateError):
+            self._host.withdraw_sns(now, *item.egress, empty=empty)
+        self._forget(item)
+        sets = self._sessions[item.egress.session]
+        del sets[item.egress.sns_id]
+        if not sets:
+            del self._sessions[item.egress.session]
+
+    def session_gone(self, session: int) -> list[OutSet]:
+        """The session took its sets with it; gives them, the oldest first."""
+        gone = list(self._sessions.pop(session, {}).values())
+        for item in gone:
+            self._forget(item)
+        return gone
+
+    def _forget(self, item: OutSet) -> None:
+        self.counters.ended += 1
+        if item.owner is not None:
+            item.owner.retired.pop(item.egress, None)

@@ -1,0 +1,1 @@
+"""The choice of Vias and of dynamic peerings."""

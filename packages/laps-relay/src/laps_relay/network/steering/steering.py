@@ -1,0 +1,411 @@
+"""Steering: which peer gets each target of a set, and which relays should be dialled for it.
+
+Transit, and every origin where nothing speaks against it, take the best way under policy. At the
+origin of a track, copies towards one region beyond the maximum, and ways that are not what the
+track's class asks for, make a Via pay (:mod:`.via_choice`). It is injected
+when it has paid for ``via_hold`` without a break, and removed when it has not for as long::
+
+                     another choice is better                via_hold has passed
+      in use: A   ------------------------------>  pending: B  ------------->  in use: B
+                  <------------------------------
+                     it is not any more; or a third one is: then that begins to wait
+
+A Via that drains, is gone, or that policy forbids is left at once: policy is asked again for every
+way in every assignment. For the same inputs an assignment is always the same, and without new ones
+it changes at most once, when something pending has waited long enough.
+
+Only ways that the node information base confirms are used: then the Via reaches the target, and not
+through us. A Via that could be had by dialling is a wish; the assignment stays as it is until the
+Via is a peer and has advertised the target itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from laps_relay.network.nodes.selection import LOAD_WEIGHTS, Candidate
+from laps_relay.network.nodes.ways import LinkState, Ways
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.steering.dial_wishes import Need, NodeDirectory, Shortage, WishBook
+from laps_relay.network.steering.plans import NO_PLAN, Plan
+from laps_relay.network.steering.steering_records import Flow, Group
+from laps_relay.network.steering.via_choice import (
+    Choice,
+    Pick,
+    Situation,
+    figures,
+    laid_out,
+    prefer,
+)
+from laps_relay.policy.interface import ClassLimits, Policy
+from laps_sdk.peering.events import Refusal
+from laps_sdk.timers import Timers, earliest
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import LoadClass, RelayType
+
+__all__ = ["Assignment", "LinkState", "NodeDirectory", "Steering"]
+
+
+class Assignment(NamedTuple):
+    """Which next hop each target gets."""
+
+    next_hop: Mapping[NodeId, NodeId]
+    """Target to peer node."""
+    unreachable: Mapping[NodeId, Refusal]
+    """Targets without a path now, and why."""
+
+
+class Steering:
+    """Decides next hops; remembers what it has chosen for tracks that originate here."""
+
+    __slots__ = (
+        "_dirty",
+        "_flows",
+        "_links",
+        "_local",
+        "_nodes",
+        "_plan",
+        "_scopes",
+        "_settings",
+        "_targets",
+        "_timers",
+        "_ways",
+        "_wishes",
+    )
+
+    def __init__(
+        self,
+        local: NodeId,
+        nodes: NodeDirectory,
+        policy: Policy,
+        settings: NetworkSettings,
+        *,
+        round_trips: Callable[[], Mapping[NodeId, int]] = dict,
+    ) -> None:
+        """``round_trips``: what sessions and probes say of how far nodes are, in microseconds."""
+        self._local = local
+        self._nodes = nodes
+        self._settings = settings
+        self._ways = Ways(local, nodes, policy)
+        self._plan: Plan = NO_PLAN
+        self._links: dict[NodeId, LinkState] = {}
+        self._flows: dict[int, Flow] = {}
+        self._targets: dict[NodeId, dict[int, None]] = {}
+        """By target: the tracks that go there. A way that changes touches only those."""
+        self._timers: Timers[int] = Timers()
+        self._dirty: dict[int, None] = {}
+        self._scopes: dict[str, None] = {}
+        """Classes of the tracks that ever originated here: as many as policy has."""
+        self._wishes = WishBook(self._ways, nodes, settings, round_trips)
+
+    # What changes
+
+    def set_policy(self, policy: Policy) -> None:
+        """Another policy: ask :meth:`reassess` what changes, and assign transit again, too."""
+        self._ways.policy = policy
+        self.look_again()
+
+    def set_plan(self, plan: Plan) -> None:
+        """Another plan; :data:`~laps_relay.network.steering.plans.NO_PLAN` for none."""
+        self._plan = plan
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Something that counts for every track is not what it was, such as our own load."""
+        self._dirty = dict.fromkeys(self._flows)
+        self._wishes.look_again()
+
+    def ways_changed(self, nodes: Iterable[NodeId]) -> None:
+        """Ways to these nodes changed that are not the best ones, or not for everybody.
+
+        That counts for tracks that do not go the best way, and for those that are short of
+        something. For all others only the best way counts, and who sees it change assigns again.
+        """
+        for node in nodes if self._targets else ():
+            keys = self._targets.get(node)
+            if keys is None:
+                continue
+            best = self._nodes.best(node)
+            peer = None if best is None else best.peer
+            for key in keys:
+                if key in self._wishes or self._flows[key].next_hop.get(node) != peer:
+                    self._dirty[key] = None
+
+    def nodes_changed(self) -> None:
+        """Nodes, or ways to them, are not what they were: others may be worth a wish."""
+        self._wishes.look_again()
+
+    def links(self, node: NodeId, state: LinkState | None) -> None:
+        """What is measured on the sessions with a peer; None: there are none any more."""
+        before = self._links.pop(node, LinkState())
+        if state is not None:
+            self._links[node] = state
+        after = state or LinkState()
+        # Measurements come often, tracks are many: only what crosses a limit is worth a look.
+        crossed = {
+            scope
+            for scope in self._scopes
+            if before.congested != after.congested
+            or _is_lossy(before, limits := self._ways.policy.limits(scope))
+            != _is_lossy(after, limits)
+        }
+        if crossed:
+            self._dirty |= {k: None for k, flow in self._flows.items() if flow.scope in crossed}
+
+    def release(self, key: int) -> None:
+        """Nobody wants this track any more."""
+        flow = self._flows.pop(key, None)
+        if flow is not None:
+            self._index(key, flow, ())
+        self._dirty.pop(key, None)
+        self._timers.cancel(key)
+        self._wishes.forget(key)
+
+    # What follows
+
+    def assign(
+        self,
+        now: float,
+        key: int | None,
+        targets: Iterable[NodeId],
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+    ) -> Assignment:
+        """Find the next hop of each target.
+
+        A key means that the track originates here; data that arrived from a peer is transit.
+        """
+        wanted = tuple(sorted(target for target in targets if target != self._local))
+        if key is None or arrived_on is not None:
+            return self._transit(wanted, scope, arrived_on)
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._flows[key] = Flow()
+        if flow.targets != wanted:
+            self._index(key, flow, wanted)
+        flow.scope = scope
+        self._scopes[scope] = None
+        self._dirty.pop(key, None)
+        assignment = self._origin(now, key, flow)
+        flow.next_hop = assignment.next_hop
+        return assignment
+
+    def is_due(self, now: float) -> bool:
+        """Whether :meth:`reassess` may give any."""
+        return bool(self._dirty) or self._timers.is_due(now)
+
+    def reassess(self, now: float) -> list[int]:
+        """Keys whose assignment changes by what has happened or is due; assign them again."""
+        if not self.is_due(now):
+            return []
+        keys = list(self._dirty)
+        self._dirty.clear()
+        while (due := self._timers.pop(now)) is not None:
+            keys.append(due)
+        return [
+            key
+            for key in sorted(set(keys))
+            if (flow := self._flows.get(key)) is not None
+            and self._origin(now, key, flow).next_hop != flow.next_hop
+        ]
+
+    def wishes(self, now: float) -> list[NodeId]:
+        """Nodes with which a data session is wanted, in ascending order; some may be peers."""
+        return self._wishes.nodes(now)
+
+    def wishes_due(self, now: float) -> bool:
+        """Whether :meth:`wishes` may say something else than the last time: it costs a search."""
+        return self._wishes.is_due(now)
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`reassess` and :meth:`wishes` may have something new."""
+        return earliest(self._timers.next(), self._wishes.poll_timeout())
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """The timers of :meth:`reassess`, for who asks several parts together."""
+        return (self._timers,)
+
+    @property
+    def wishes_at(self) -> float | None:
+        """When :meth:`wishes` may have something new, if nothing happens until then."""
+        return self._wishes.poll_timeout()
+
+    def vias(self, key: int) -> dict[str, tuple[NodeId, ...]]:
+        """The Vias in use for a track, by region: for pages and tests."""
+        flow = self._flows.get(key)
+        groups = {} if flow is None else flow.groups
+        return {
+            region: tuple(pick.via for pick in group.choice)
+            for region, group in groups.items()
+            if group.choice
+        }
+
+    def _index(self, key: int, flow: Flow, targets: tuple[NodeId, ...]) -> None:
+        for target in flow.targets:
+            keys = self._targets[target]
+            del keys[key]
+            if not keys:
+                del self._targets[target]
+        for target in targets:
+            self._targets.setdefault(target, {})[key] = None
+        flow.targets = targets
+
+    # Transit
+
+    def _transit(
+        self, targets: tuple[NodeId, ...], scope: str, arrived_on: NodeId | None
+    ) -> Assignment:
+        next_hop: dict[NodeId, NodeId] = {}
+        unreachable: dict[NodeId, Refusal] = {}
+        for target in targets:
+            way = self._ways.best(target, scope, arrived_on)
+            if way is None:
+                unreachable[target] = self._ways.why_none(target, scope, arrived_on)
+            else:
+                next_hop[target] = way.peer
+        return Assignment(next_hop, unreachable)
+
+    # Origin
+
+    def _origin(self, now: float, key: int, flow: Flow) -> Assignment:
+        plain: dict[NodeId, Candidate] = {}
+        unreachable: dict[NodeId, Refusal] = {}
+        regions: dict[str, list[NodeId]] = {}
+        leaving: list[NodeId] = []
+        for target in flow.targets:
+            way = self._ways.best(target, flow.scope)
+            if way is not None and self._will_be_lost(target, flow.scope, way):
+                leaving.append(target)
+            if way is None:
+                unreachable[target] = self._ways.why_none(target, flow.scope)
+            else:
+                plain[target] = way
+                region = self._ways.policy.region(way.info.node)
+                regions.setdefault(region, []).append(target)
+        for region in [region for region in flow.groups if region not in regions]:
+            del flow.groups[region]
+        need = Need(flow.scope, lost=[*unreachable, *leaving])
+        next_hop: dict[NodeId, NodeId] = {}
+        for region, members in regions.items():
+            group = {target: plain[target] for target in members}
+            ways = self._steer(now, key, flow, region, group, need)
+            next_hop |= {target: way.peer for target, way in ways.items()}
+        self._wishes.put(key, need)
+        due = [
+            group.since + self._settings.via_hold
+            for group in flow.groups.values()
+            if group.pending is not None
+        ]
+        if due:
+            self._timers.set(key, min(due))
+        else:
+            self._timers.cancel(key)
+        return Assignment({target: next_hop[target] for target in sorted(next_hop)}, unreachable)
+
+    def _will_be_lost(self, target: NodeId, scope: str, best: Candidate) -> bool:
+        """Whether all ways lead over relays that go away: another one is needed before they do."""
+        draining = LOAD_WEIGHTS[LoadClass.DRAINING]
+        return best.load >= draining and all(
+            way.load >= draining for way in self._ways.allowed(target, scope)
+        )
+
+    def _steer(
+        self,
+        now: float,
+        key: int,
+        flow: Flow,
+        region: str,
+        plain: Mapping[NodeId, Candidate],
+        need: Need,
+    ) -> Mapping[NodeId, Candidate]:
+        """The ways of one region's targets; adds what they are short of."""
+        planned = self._plan.via(key, flow.scope, region)
+        group = flow.groups.get(region)
+        situation = self._situation(flow.scope, region, plain)
+        if not any(figures(situation, plain).faults) and planned is None and group is None:
+            return plain
+        situation = self._with_options(flow.scope, situation)
+        if group is None:
+            group = flow.groups[region] = Group()
+        # What is gone, drains or is forbidden is left at once.
+        group.choice = tuple(pick for pick in group.choice if pick.via in situation.options)
+        aim: Choice
+        if planned is not None and planned in situation.options.keys() - situation.burdened:
+            aim = (Pick(planned),)
+        else:
+            aim = prefer(situation, group.choice)
+            if planned is not None:
+                need.planned.append((planned, tuple(plain)))
+        group.aim_at(now, aim, self._settings.via_hold)
+        if not group.choice and group.pending is None:
+            del flow.groups[region]
+        need.vias += [pick.via for pick in (*group.choice, *(group.pending or ()))]
+        best = laid_out(situation, aim)
+        if any(figures(situation, best).faults):
+            bad = frozenset(target for target, way in best.items() if situation.is_bad(way))
+            need.shortages.append(Shortage(best, bad, situation.max_copies))
+        return laid_out(situation, group.choice)
+
+    def _situation(self, scope: str, region: str, plain: Mapping[NodeId, Candidate]) -> Situation:
+        limits = self._ways.policy.limits(scope)
+        return Situation(
+            plain=plain,
+            options={},
+            vias=frozenset(),
+            burdened=frozenset(),
+            is_bad=lambda way: self._is_bad(limits, way),
+            max_copies=self._max_copies(limits, region),
+        )
+
+    def _max_copies(self, limits: ClassLimits, region: str) -> int | None:
+        """Copies that may leave this region towards that one (network.md, Choosing a Via).
+
+        Within our own region, and to nodes of which nobody says where they are, there is nothing to
+        save, unless we are overloaded ourselves. If we drain there is nothing to save either: what
+        we send ends soon, and should not move before that.
+        """
+        own = self._nodes.info(self._local)
+        if own is not None and own.node.load.load_class is LoadClass.OVERLOADED:
+            return 1
+        if not region or (own is not None and self._ways.policy.region(own.node) == region):
+            return None
+        limit = limits.max_fanout
+        return self._settings.max_fanout if limit is None else limit
+
+    def _is_bad(self, limits: ClassLimits, way: Candidate) -> bool:
+        """Whether a way is not what the class asks for, by what we and others have measured."""
+        link = self._links.get(way.peer)
+        return (limits.max_rtt_us is not None and way.cost_us > limits.max_rtt_us) or (
+            link is not None and (link.congested or _is_lossy(link, limits))
+        )
+
+    def _with_options(self, scope: str, situation: Situation) -> Situation:
+        """Add every other way that the node information base confirms and policy allows."""
+        options: dict[NodeId, dict[NodeId, Candidate]] = {}
+        vias: set[NodeId] = set()
+        burdened: set[NodeId] = set()
+        for target in situation.plain:
+            for way in self._ways.allowed(target, scope):
+                if way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]:
+                    continue  # a relay on it has said so; what it tells others may come later
+                options.setdefault(way.peer, {}).setdefault(target, way)
+        for peer in sorted(options):
+            node = self._ways.self_of(peer)
+            if node.load.load_class is LoadClass.DRAINING:
+                del options[peer]
+            elif node.load.load_class is LoadClass.OVERLOADED:
+                burdened.add(peer)
+            if node.relay_type is RelayType.VIA:
+                vias.add(peer)
+        return situation._replace(
+            options={peer: options[peer] for peer in sorted(options)},
+            vias=frozenset(vias),
+            burdened=frozenset(burdened),
+        )
+
+
+def _is_lossy(link: LinkState, limits: ClassLimits) -> bool:
+    return limits.max_loss is not None and link.loss > limits.max_loss

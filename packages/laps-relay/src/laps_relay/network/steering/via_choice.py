@@ -1,0 +1,166 @@
+"""Choosing Vias for one track towards one region: a pure function of what is known.
+
+Hub-and-spoke is the rule. It is left only where that helps: where more copies would leave towards
+the region than the maximum, or where a way is not what the class of service asks for::
+
+    plain: 4 copies                 one Via: 1 copy              two Vias: 2 copies
+
+    o --> e1                        o --> V --> e1               o --> V --> e1
+    o --> e2                              |---> e2                     |---> e2
+    o --> e3                              |---> e3               o --> W --> e3
+    o --> e4                              '---> e4                     '---> e4
+
+A *pick* is a Via and which targets it gets; a *choice* is a tuple of picks. :func:`laid_out` says
+which way each target gets by a choice, :func:`choose` finds one. It is greedy: the Via that helps
+most, then the next, as long as each one helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from laps_relay.network.nodes.selection import Candidate
+from laps_wire.nodeid import NodeId
+
+__all__ = [
+    "COPY_PRICE_US",
+    "Choice",
+    "Figures",
+    "Pick",
+    "Situation",
+    "choose",
+    "figures",
+    "laid_out",
+    "prefer",
+]
+
+COPY_PRICE_US: Final = 20_000
+"""What a copy costs, as delay of one target: a Via may cost each of five targets 4 ms for it."""
+
+_BETTER: Final = 0.9
+"""Another choice that is no better in kind must cost less than this share, or nothing changes."""
+
+
+class Pick(NamedTuple):
+    """A Via, and which targets go through it."""
+
+    via: NodeId
+    only: frozenset[NodeId] | None = None
+    """None: all that it reaches, also those that come later."""
+
+
+Choice: TypeAlias = "tuple[Pick, ...]"
+
+
+class Situation(NamedTuple):
+    """Everything that counts for one track and one region."""
+
+    plain: Mapping[NodeId, Candidate]
+    """The best way to each target."""
+    options: Mapping[NodeId, Mapping[NodeId, Candidate]]
+    """By next hop: the ways through it that exist and that policy allows, by target."""
+    vias: frozenset[NodeId]
+    """Next hops that may aggregate: Vias. Others only replace a way that is not good enough."""
+    burdened: frozenset[NodeId]
+    """Next hops that should get nothing more: overloaded ones."""
+    is_bad: Callable[[Candidate], bool]
+    """Whether a way is not what the class of service asks for."""
+    max_copies: int | None
+    """Copies that may leave towards this region; None: any number."""
+
+
+class Figures(NamedTuple):
+    """What a layout costs; the lesser is better, the first difference decides."""
+
+    bad: int
+    """Targets whose way is not what their class asks for."""
+    excess: int
+    """Copies above the maximum."""
+    cost_us: int
+    """Sum of the delays, plus the price of the copies."""
+
+    @property
+    def faults(self) -> tuple[int, int]:
+        """What a Via must make less of: money alone is no reason to leave hub-and-spoke."""
+        return self.bad, self.excess
+
+
+def figures(situation: Situation, ways: Mapping[NodeId, Candidate]) -> Figures:
+    """Measure a layout."""
+    copies = len({way.peer for way in ways.values()})
+    limit = copies if situation.max_copies is None else situation.max_copies
+    return Figures(
+        bad=sum(map(situation.is_bad, ways.values())),
+        excess=max(0, copies - limit),
+        cost_us=sum(way.cost_us for way in ways.values()) + COPY_PRICE_US * copies,
+    )
+
+
+def laid_out(situation: Situation, choice: Choice) -> dict[NodeId, Candidate]:
+    """The way of each target by this choice; later picks do not take from earlier ones."""
+    ways = dict(situation.plain)
+    moved: set[NodeId] = set()
+    for pick in choice:
+        for target, way in situation.options.get(pick.via, {}).items():
+            if target not in moved and (pick.only is None or target in pick.only):
+                ways[target] = way
+                moved.add(target)
+    return ways
+
+
+def choose(situation: Situation) -> Choice:
+    """The choice that is best now, whatever was chosen before; () is hub-and-spoke."""
+    choice: Choice = ()
+    ways = laid_out(situation, choice)
+    now = figures(situation, ways)
+    while any(now.faults):
+        trials: list[tuple[Figures, NodeId, int, Choice]] = []
+        for via in situation.options:
+            if via not in situation.burdened and all(pick.via != via for pick in choice):
+                for rank, pick in enumerate(_picks(situation, ways, via, now.excess)):
+                    trial = (*choice, pick)
+                    found = figures(situation, laid_out(situation, trial))
+                    trials.append((found, via, rank, trial))
+        if not trials:
+            break
+        found, _, _, trial = min(trials, key=lambda item: item[:3])
+        if found.faults >= now.faults:
+            break
+        choice, now = trial, found
+        ways = laid_out(situation, choice)
+    return choice
+
+
+def _picks(
+    situation: Situation, ways: Mapping[NodeId, Candidate], via: NodeId, excess: int
+) -> list[Pick]:
+    """What could be done with one next hop."""
+    mend = frozenset(
+        target
+        for target, way in situation.options[via].items()
+        if situation.is_bad(ways[target]) and not situation.is_bad(way)
+    )
+    picks = [Pick(via, mend)] if mend else []
+    # A way that is good enough stays where it is, as long as copies are not too many.
+    if excess and via in situation.vias:
+        picks.append(Pick(via))
+    return picks
+
+
+def prefer(situation: Situation, current: Choice) -> Choice:
+    """The choice to aim at, if ``current`` is in use: it stays unless another is clearly better.
+
+    Whatever is returned stays when it is in use and nothing else has changed.
+    """
+    best = choose(situation)
+    if current == best or any(pick.via in situation.burdened for pick in current):
+        return best
+    kept = figures(situation, laid_out(situation, current))
+    if kept.faults >= figures(situation, situation.plain).faults:
+        return best
+    new = figures(situation, laid_out(situation, best))
+    worth = new.faults < kept.faults or (
+        new.faults == kept.faults and new.cost_us < _BETTER * kept.cost_us
+    )
+    return best if worth else current

@@ -1,0 +1,230 @@
+"""What an Edge publishes and wants: both its roles, beside the tables that everybody shares.
+
+::
+
+    local side                    Interests                          network
+    announce, withdraw  ------->  Origins   (o-relay)  ------------> own announces
+    pulled, ...         ------->      |  <---------- subscribes of others
+    pull, release       <-------------'  ----------> responses, targets(key)
+
+    want, unwant        ------->  Wants     (s-relay)  ------------> own subscribes
+    answered            <-------------'  <---------- responses
+    discovered          <-------  Discovery  <------- announces of others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from laps_relay.network.fetch.fetch_host import TrackHashes
+from laps_relay.network.flood.floods import Change
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.subscriptions.discovery import Discovery
+from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
+from laps_relay.network.subscriptions.origins import Origins
+from laps_relay.network.subscriptions.pulls import Lack
+from laps_relay.network.subscriptions.responses import way_back
+from laps_relay.network.subscriptions.wants import Wants
+from laps_sdk.peering.settings import Identity
+from laps_sdk.timers import Timers, earliest
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    SubscribeCode,
+    SubscribeData,
+    SubscribeInfo,
+    SubscribeResponse,
+)
+from laps_wire.peering.laps2.information import NO_DATA, AnnounceIdentity, SubscribeIdentity
+
+__all__ = ["InterestCounters", "Interests"]
+
+
+class InterestCounters(NamedTuple):
+    """Since the start, and as it is."""
+
+    wants: int
+    pulls: int
+    collisions: int
+    """Hashes that fit names that do not: refused, never delivered."""
+    false_names: int
+    """Announced names that do not fit their hashes."""
+    dropped_responses: int
+    """Answers to subscribes that are not known, or not with that stamp."""
+
+
+class Interests:
+    """What our own clients publish and want."""
+
+    __slots__ = ("_discovery", "_dropped", "_host", "_local", "_origins", "_wants")
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: NetworkSettings,
+        hasher: KeyedHasher,
+        host: InterestsHost,
+    ) -> None:
+        self._local = identity.node_id
+        self._host = host
+        self._discovery = Discovery(identity.node_id, hasher, host)
+        self._wants = Wants(identity, settings, hasher, host, self._discovery)
+        self._origins = Origins(identity, settings, hasher, host)
+        self._dropped = 0
+
+    # The local side
+
+    def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> Denial | None:
+        """Our clients publish a track, or a namespace (then the track name is empty)."""
+        return self._origins.announce(now, kind, name)
+
+    def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """They do not any more."""
+        self._origins.withdraw(now, kind, name)
+
+    def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> Denial | None:
+        """Our clients want a track.
+
+        What becomes of it is said by ``host.answered``. A denial is final: the name has the hash of
+        another one that is wanted, so nothing could be said about it by its key.
+        """
+        return self._wants.want(now, name, data)
+
+    def unwant(self, now: float, name: FullTrackName) -> None:
+        """They do not any more."""
+        self._wants.unwant(now, name)
+
+    def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
+        """A publisher here accepted what was pulled."""
+        self._origins.pulled(now, key, data)
+
+    def pull_refused(
+        self,
+        now: float,
+        key: int,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData = NO_DATA,
+    ) -> None:
+        """It refused."""
+        self._origins.pull_refused(now, key, code, reason, data)
+
+    def pull_ended(self, now: float, key: int, reason: str) -> None:
+        """It ended what it had accepted."""
+        self._origins.pull_ended(now, key, reason)
+
+    # The network
+
+    def announces_changed(
+        self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
+    ) -> None:
+        """What ``take_changes`` of the announces gave."""
+        for entry in self._discovery.changed(now, changes):
+            self._wants.announced(now, entry)
+
+    def subscribes_changed(
+        self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
+    ) -> None:
+        """What ``take_changes`` of the subscribes gave."""
+        self._origins.subscribes_changed(now, changes)
+
+    def led(
+        self, now: float, key: int, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]
+    ) -> None:
+        """Ways were looked for: these are all that should get a track of ours, and those do not."""
+        self._origins.led(now, key, wanted, lacks)
+
+    def response(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """An answer to a subscribe came: for us, or on its way to another relay."""
+        if response.source == self._local:
+            self._wants.response(now, response)
+            return
+        back = way_back(self._host.subscribes, session, response)
+        if back is None:
+            self._dropped += 1
+            return
+        parameters = response.parameters.carried()
+        self._host.respond(now, back, replace(response, parameters=parameters))
+
+    def node_changed(self, now: float, node: NodeId) -> bool:
+        """The node information base has something new about a node; whether policy goes by it."""
+        self._wants.node_changed(now, node)
+        return self._origins.node_changed(now, node)
+
+    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
+        """Ways to these nodes came or went."""
+        self._wants.ways_changed(now, nodes)
+
+    def reconsider(self, now: float) -> None:
+        """Another policy is in force."""
+        self._wants.reconsider(now)
+        self._origins.reconsider(now)
+
+    # Looking
+
+    def waiting(self, entry: AnnounceInfo) -> list[SubscribeIdentity]:
+        """The subscribes, our own too, for what somebody announced."""
+        own = [(self._local, key) for key in self._wants.waiting(entry)]
+        return own + self._origins.waiting(entry)
+
+    def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
+        """Who announced what a subscribe asks for; nobody if we did: we answer it ourselves."""
+        if self._origins.serves(entry):
+            return []
+        return self._discovery.announcers(entry.element_hashes, entry.name_hash)
+
+    def holders(self, track: TrackHashes) -> list[NodeId]:
+        """Who may have what was published: who serves it to us, or announced what covers it."""
+        announcers = self._discovery.announcers(track.elements, track.name)
+        return list(dict.fromkeys((*self._wants.serving(track.key), *announcers)))
+
+    def targets(self, key: int) -> frozenset[NodeId]:
+        """The s-relays that want a track that we publish, and may have it."""
+        return self._origins.targets(key)
+
+    def asks(self, key: int) -> bool:
+        """Whether our clients want a track, or did a moment ago."""
+        return key in self._wants
+
+    def has_lapsed(self, key: int) -> bool:
+        """Whether our clients do not want a track any more, and the network was not told yet."""
+        return self._wants.has_lapsed(key)
+
+    def name(self, key: int) -> FullTrackName | None:
+        """The name of a track that somebody pulls from us."""
+        return self._origins.name(key)
+
+    def pulls(self) -> list[int]:
+        """The tracks that somebody pulls from us."""
+        return self._origins.keys()
+
+    def counters(self) -> InterestCounters:
+        """Figures."""
+        return InterestCounters(
+            len(self._wants),
+            len(self._origins),
+            self._wants.collisions + self._origins.collisions,
+            self._discovery.false_names,
+            self._wants.dropped + self._dropped,
+        )
+
+    # Time
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """Its timers, for who asks several parts together."""
+        return (*self._wants.clocks, *self._origins.clocks)
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return earliest(self._wants.poll_timeout(), self._origins.poll_timeout())
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what waited."""
+        self._wants.handle_timeout(now)
+        self._origins.handle_timeout(now)

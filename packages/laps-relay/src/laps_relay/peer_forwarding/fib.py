@@ -1,0 +1,118 @@
+"""The FIB: which ingress goes to which sets. It is only written here; the hot path reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laps_relay.peer_forwarding.forwarding import LOCAL, DataSink, EgressSet, Ingress, SetIdle
+from laps_relay.peer_forwarding.state import Entry, Session, State, Target
+
+__all__ = ["Fib"]
+
+
+class Fib:
+    """Entries of feeds and of sessions, and the sets that they send to."""
+
+    __slots__ = ("_sessions", "_state", "local")
+
+    def __init__(self, state: State, sessions: dict[int, Session]) -> None:
+        self._state = state
+        self._sessions = sessions
+        self.local: dict[int, Entry] = {}
+        """Of feeds, by their number."""
+
+    def entries(self) -> list[Entry]:
+        """All of them."""
+        found = list(self.local.values())
+        for session in self._sessions.values():
+            found += session.entries.values()
+        return found
+
+    def get(self, ingress: Ingress) -> Entry | None:
+        """One of them."""
+        table = self._table(ingress)
+        return None if table is None else table.get(ingress.set_id)
+
+    def __len__(self) -> int:
+        """How many they are."""
+        return len(self.local) + sum(len(each.entries) for each in self._sessions.values())
+
+    def install(
+        self, now: float, ingress: Ingress, egress: Sequence[EgressSet], sink: DataSink | None
+    ) -> None:
+        """Make or replace an entry; nothing for a session that is gone."""
+        table = self._table(ingress)
+        if table is None:
+            return
+        entry = table.get(ingress.set_id)
+        if entry is None:
+            entry = table[ingress.set_id] = Entry(ingress)
+        before = entry.targets
+        entry.sink = sink
+        entry.egress = tuple(dict.fromkeys(egress))
+        found = (self.target(each) for each in entry.egress)
+        entry.targets = tuple(target for target in found if target is not None)
+        for target in entry.targets:
+            target.entries[entry] = None
+            if target.retired is not None:
+                target.retired = None
+                self._state.timers.cancel(target)
+        self._leave(now, entry, before)
+
+    def remove(self, now: float, ingress: Ingress) -> None:
+        """Forget an entry."""
+        table = self._table(ingress)
+        entry = None if table is None else table.pop(ingress.set_id, None)
+        if entry is not None:
+            before, entry.targets = entry.targets, ()
+            self._leave(now, entry, before)
+
+    def _table(self, ingress: Ingress) -> dict[int, Entry] | None:
+        if ingress.session == LOCAL:
+            return self.local
+        session = self._sessions.get(ingress.session)
+        return None if session is None else session.entries
+
+    def _leave(self, now: float, entry: Entry, before: tuple[Target, ...]) -> None:
+        """Let go of the sets that an entry does not send to any more."""
+        for target in before:
+            if target not in entry.targets:
+                del target.entries[entry]
+                if target.retired is None:
+                    self._state.rest(now, target)
+
+    # Sets
+
+    def target(self, egress: EgressSet) -> Target | None:
+        """One of our sets, new or not; None if its session is gone."""
+        session = self._sessions.get(egress.session)
+        if session is None:
+            return None
+        target = session.targets.get(egress.sns_id)
+        if target is None:
+            target = session.targets[egress.sns_id] = Target(session, egress.sns_id)
+        return target
+
+    def retire(self, now: float, egress: EgressSet) -> None:
+        """Report a set when it is idle; at once if its session is gone."""
+        target = self.target(egress)
+        if target is None:
+            self._state.notices.append(SetIdle(egress))
+            return
+        target.retired = now
+        if not target.open:
+            self._state.rest(now, target)
+
+    def forget(self, now: float, session: Session) -> None:
+        """A session is gone, and with it what came from it and our sets on it."""
+        for target in session.targets.values():
+            self._state.timers.cancel(target)
+            target.retired = None
+            for entry in target.entries:
+                entry.targets = tuple(each for each in entry.targets if each is not target)
+            target.entries.clear()
+        for entry in session.entries.values():
+            before, entry.targets = entry.targets, ()
+            self._leave(now, entry, before)
+        session.targets.clear()
+        session.entries.clear()

@@ -1,0 +1,363 @@
+"""The plane between relays; ``core.network.forwarding.PeerForwarding`` says what each call means.
+
+::
+
+    stream_data --> begin --> Flow ---> legs of other sessions          (arrival, flow)
+                          '-> held      until its set comes
+    datagram -----> forward | held                                      (datagrams)
+    Feed ---------> FeedStream -------> legs                            (feed)
+    install, retire, ... --> Fib                                        (fib, state)
+
+This module only finds the object that a call is about. A chunk of a stream that goes to one peer
+costs two look-ups and the call of that peer's ``write``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from laps_relay.peer_forwarding.arrival import HeldDatagram, HeldStream, begin, hold_datagram
+from laps_relay.peer_forwarding.datagrams import forward
+from laps_relay.peer_forwarding.feed import FeedStream, PlaneFeed
+from laps_relay.peer_forwarding.fib import Fib
+from laps_relay.peer_forwarding.flow import Fan, Flow
+from laps_relay.peer_forwarding.forwarding import (
+    LOCAL,
+    DataSink,
+    EgressSet,
+    Feed,
+    HoldData,
+    Ingress,
+    Outdated,
+    PeerPlaneCounters,
+    SetCounters,
+    SetIdle,
+)
+from laps_relay.peer_forwarding.state import Entry, Finished, Session, State
+from laps_relay.peer_forwarding.traffic import Arrival, Departure, Traffic
+from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.forwarding.samples import Samples
+from laps_sdk.timers import Timers, earliest
+from laps_wire.peering.errors import StreamCode, UnknownKindError
+from laps_wire.peering.laps2 import DataHeader, DataKind, split
+from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
+
+__all__ = ["PeerPlane"]
+
+_NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
+_DATAGRAM: Final = int(DataKind.DATAGRAM)
+
+
+class PeerPlane:
+    """Everything that happens for each chunk between relays."""
+
+    __slots__ = ("_feeds", "_fib", "_sessions", "_sink", "_state")
+
+    def __init__(
+        self, sink: DataSink | None, *, set_linger: float = 1.0, continue_after: float = 0.5
+    ) -> None:
+        self._sink = sink
+        self._state = State(set_linger, continue_after)
+        self._sessions: dict[int, Session] = {}
+        self._fib = Fib(self._state, self._sessions)
+        self._feeds: dict[int, PlaneFeed] = {}
+
+    def attach(self, sink: DataSink) -> None:
+        """Where data for our own clients goes; before any of it comes."""
+        self._sink = sink
+
+    # Sessions
+
+    def add_session(self, session: int, egress: PeerEgress, hold: HoldData) -> None:
+        """Data may come from and go to this session."""
+        self._sessions[session] = Session(session, egress, hold)
+
+    def remove_session(self, now: float, session: int) -> None:
+        """It is gone: its incoming streams end as if reset, its outgoing ones are forgotten."""
+        gone = self._sessions.pop(session, None)
+        if gone is None:
+            return
+        streams, gone.streams = gone.streams, {}
+        for stream in streams.values():
+            # Its sets died with it (laps-2, 6.1).
+            stream.reset(now, _NO_SUBSCRIBERS)
+        for item in tuple(gone.held):
+            item.reset(now, _NO_SUBSCRIBERS)
+        self._state.unsent_streams += gone.unsent()
+        for leg in tuple(gone.legs.values()):
+            leg.fan.leave(now, leg)
+            if isinstance(leg.fan, FeedStream):
+                leg.fan.missed(now)  # of others it is told which targets lose their way
+        self._fib.forget(now, gone)
+
+    # FIB
+
+    def open_feed(
+        self, number: int, key: int, context: int, payload_format: int, flags: int = 0
+    ) -> Feed:
+        """A local publisher's flow; its ingress is ``Ingress(LOCAL, number)``."""
+        header = DataHeader(
+            DataKind.STREAM, 0, key, context, payload_format=payload_format, flags=flags
+        )
+        feed = self._feeds[number] = PlaneFeed(self._state, self._fib.local, number, header)
+        return feed
+
+    def close_feed(self, now: float, number: int) -> None:
+        """Streams under way go on to their end; no new ones."""
+        feed = self._feeds.pop(number, None)
+        if feed is not None:
+            feed.close()
+            self._fib.remove(now, feed.ingress)
+
+    def install(
+        self, now: float, ingress: Ingress, egress: Sequence[EgressSet], *, local: bool
+    ) -> None:
+        """Make or replace a FIB entry.
+
+        A feed is not given back to our own clients, who have its objects already.
+        """
+        own = local and ingress.session != LOCAL
+        self._fib.install(now, ingress, egress, self._sink if own else None)
+
+    def remove(self, now: float, ingress: Ingress) -> None:
+        """No more data with this ingress is expected; streams under way go on."""
+        self._fib.remove(now, ingress)
+
+    def carries(self, ingress: Ingress) -> bool:
+        """Whether streams with this ingress are under way."""
+        entry = self._fib.get(ingress)
+        return entry is not None and entry.open > 0
+
+    def bringing(self, key: int) -> list[Ingress]:
+        """Where streams of a track come from that our own clients get."""
+        found = {
+            stream.entry.ingress: None
+            for session in self._sessions.values()
+            for stream in session.streams.values()
+            if isinstance(stream, Flow) and stream.key == key and stream.sink is not None
+        }
+        return list(found)
+
+    def outdate(self, now: float, ingress: Ingress, *, in_place: bool = False) -> None:
+        """Somebody gets a feed now who did not, or gets it another way."""
+        feed = self._feeds.get(ingress.set_id)
+        if feed is not None:
+            feed.outdate(now, in_place=in_place)
+
+    def cut(self, now: float, egress: EgressSet, code: int) -> None:
+        """Reset all open streams to one of our sets, finished ones too if their bytes wait."""
+        session = self._sessions.get(egress.session)
+        if session is None:
+            return
+        for stream, leg in tuple(session.legs.items()):
+            if leg.target.sns_id == egress.sns_id:
+                stream.reset(code)
+                leg.fan.leave(now, leg)
+        for stream, finished in tuple(session.finished.items()):
+            if finished.sns_id == egress.sns_id:
+                stream.reset(code)
+                del session.finished[stream]
+
+    def retire(self, now: float, egress: EgressSet) -> None:
+        """Report ``SetIdle`` once no stream to this set is open and it has lingered."""
+        self._fib.retire(now, egress)
+
+    def release(self, now: float, session: int, items: Iterable[object]) -> None:  # noqa: ARG002
+        """The set came: forward what was held, in this order."""
+        for item in items:
+            if isinstance(item, HeldStream | HeldDatagram):
+                item.release(now)
+
+    def discard(self, now: float, session: int, items: Iterable[object]) -> None:  # noqa: ARG002
+        """The set did not come: give up what was held, and count it."""
+        for item in items:
+            if isinstance(item, HeldStream | HeldDatagram):
+                item.give_up()
+
+    # Hot path
+
+    def stream_data(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a unidirectional stream of a peer; the first one begins with the header."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        stream = sender.streams.get(stream_id)
+        if stream is None:
+            if stream_id not in sender.stopped:
+                begin(now, self._state, sender, stream_id, data, fin)
+            elif fin:
+                del sender.stopped[stream_id]
+            return
+        direct = stream.direct
+        if direct is None:
+            stream.data(now, data, fin)
+            return
+        stream.size += len(data)
+        direct(data, fin)
+        if fin:
+            stream.finish(now)
+
+    def stream_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned it."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        stream = sender.streams.pop(stream_id, None)
+        if stream is not None:
+            stream.reset(now, code)
+        else:
+            sender.stopped.pop(stream_id, None)
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """A datagram of a peer."""
+        sender = self._sessions.get(session)
+        if sender is None:
+            return
+        size = len(data)
+        if (
+            size < DATA_HEADER_BYTES
+            or not DATA_HEADER_BYTES <= data[0] <= size
+            or data[1] >> 4 != _DATAGRAM
+        ):
+            try:
+                split(data)  # says what is wrong with it
+            except UnknownKindError:
+                self._state.unknown_kinds += 1
+            return
+        sns_id = int.from_bytes(data[4:8], "big")
+        entry = sender.entries.get(sns_id)
+        if entry is not None:
+            forward(now, self._state, entry, data)
+        else:
+            hold_datagram(now, self._state, sender, sns_id, data)
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
+    ) -> None:
+        """An outgoing stream was dropped by the egress, or stopped by the peer."""
+        receiver = self._sessions.get(session)
+        if receiver is None:
+            return
+        leg = receiver.legs.get(stream)
+        if leg is None:
+            finished = receiver.finished.pop(stream, None)
+            if not stopped:
+                self._unsent(session, finished, lost)
+                # Its end was written; perhaps in the very call that was too much for the egress,
+                # and then nothing of it waited afterwards that would have been remembered.
+                self._state.dropped_streams += 1
+                self._state.dropped_bytes += lost
+        else:
+            if stopped:
+                leg.fan.leave(now, leg)
+            else:
+                leg.fan.lost(now, leg, lost)
+            leg.fan.missed(now)
+
+    def _unsent(self, session: int, finished: Finished | None, lost: int) -> None:
+        """A stream was dropped behind its end."""
+        traffic = self._state.traffic
+        if traffic is not None and finished is not None:
+            traffic.sent(finished.key, finished.source, session, -lost, dropped=1)
+
+    # Polls
+
+    @property
+    def has_notices(self) -> bool:
+        """Whether :meth:`poll_notices` gives any."""
+        return bool(self._state.notices)
+
+    def poll_notices(self) -> list[SetIdle | Outdated]:
+        """What the control plane must know; taken once."""
+        notices = self._state.notices
+        if not notices:
+            return []
+        taken = notices[:]
+        notices.clear()
+        return taken
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """The timers of sets, for who asks several parts together."""
+        return (self._state.timers, self._state.outdated)
+
+    @property
+    def samples_at(self) -> float | None:
+        """When samples of traffic are due; None if nobody takes any."""
+        samples = self._state.samples
+        return None if samples is None else samples.poll_timeout()
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        state = self._state
+        return earliest(earliest(state.timers.next(), state.outdated.next()), self.samples_at)
+
+    def handle_timeout(self, now: float) -> None:
+        """Let lingering sets go."""
+        self._state.handle_timeout(now)
+        if self._state.samples is not None:
+            self._state.samples.handle_timeout(now)
+
+    # Figures
+
+    def counters(self) -> PeerPlaneCounters:
+        """Of everything, with what is under way; feeds count as coming in."""
+        settled = self._state.counters()
+        bytes_in = bytes_out = 0
+        for fan, legs in self._under_way().items():
+            bytes_in += fan.size
+            bytes_out += fan.size * legs
+        return settled._replace(
+            bytes_in=settled.bytes_in + bytes_in, bytes_out=settled.bytes_out + bytes_out
+        )
+
+    def entries(self) -> Mapping[Ingress, tuple[tuple[EgressSet, ...], bool, SetCounters]]:
+        """The FIB: egress sets, whether our own clients get it, counters."""
+        more: dict[Entry, tuple[int, int]] = {}
+        for fan, legs in self._under_way().items():
+            size_in, size_out = more.get(fan.entry, (0, 0))
+            more[fan.entry] = size_in + fan.size, size_out + fan.size * legs
+        found = {}
+        for entry in self._fib.entries():
+            streams, datagrams, bytes_in, bytes_out = entry.counters()
+            size_in, size_out = more.get(entry, (0, 0))
+            counters = SetCounters(streams, datagrams, bytes_in + size_in, bytes_out + size_out)
+            found[entry.ingress] = (entry.egress, entry.sink is not None, counters)
+        return found
+
+    def count_traffic(self) -> None:
+        """Count by track and way from now on; somebody must take it with :meth:`take_traffic`."""
+        self._state.traffic = self._state.traffic or Traffic()
+
+    def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
+        """What came and went since the last time, streams under way too."""
+        traffic = self._state.traffic
+        if traffic is None:
+            return [], []
+        for fan in self._under_way():
+            fan.tell(traffic)
+        return traffic.take()
+
+    def time_objects(self, samples: Samples | None) -> None:
+        """Time some of the objects from now on; None: none."""
+        self._state.samples = samples
+
+    def unsent(self) -> int:
+        """How many outgoing streams have not ended, or have bytes that wait."""
+        return sum(session.unsent() for session in self._sessions.values())
+
+    def fib_size(self) -> int:
+        """How many entries the FIB has."""
+        return len(self._fib)
+
+    def _under_way(self) -> dict[Fan, int]:
+        """Everything that has not ended, and how many legs it has."""
+        found: dict[Fan, int] = {}
+        for session in self._sessions.values():
+            for stream in session.streams.values():
+                if isinstance(stream, Flow):
+                    found[stream] = len(stream.legs)
+            for leg in session.legs.values():
+                found[leg.fan] = len(leg.fan.legs)
+        return found

@@ -1,0 +1,265 @@
+"""The policy that an operator wrote, compiled: asked for every entry and every way.
+
+Implements :class:`~laps_relay.policy.interface.Policy`. Its answers depend on the rules and
+on what is asked only; those about ways are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from laps_relay.policy.facts import FactBook, Facts, scope_of, stranger
+from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
+from laps_relay.policy.judges import (
+    Finding,
+    HashedFilter,
+    LinkTable,
+    first_refusal,
+    node_finding,
+    path_findings,
+)
+from laps_relay.policy.open_policy import NO_LIMITS
+from laps_relay.policy.rules import Fence, Rules, TrackRule
+from laps_sdk.peering.events import Refusal
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    NodeInfo,
+    NodeSelf,
+    SubscribeInfo,
+)
+
+__all__ = ["RulePolicy"]
+
+_MEMO: Final = 65_536
+
+
+class RulePolicy:
+    """Rules in use at one relay."""
+
+    __slots__ = (
+        "_book",
+        "_fenced",
+        "_fences",
+        "_filters",
+        "_hasher",
+        "_links",
+        "_local",
+        "_tracks",
+        "_ways",
+        "rules",
+    )
+
+    def __init__(self, rules: Rules, hasher: KeyedHasher, *, local: NodeId) -> None:
+        """Compile; ``hasher`` is the network's, ``local`` is the relay that asks."""
+        self.rules = rules
+        self._local = local
+        self._book = FactBook(rules.regions, rules.notes)
+        self._links = LinkTable(rules.links)
+        self._fenced = not rules.transit.is_open
+        self._ways: dict[tuple[str, tuple[Facts, ...]], Refusal | None] = {}
+        self._fences: dict[str, tuple[tuple[str, Fence], ...]] = {
+            name: (("transit", rules.transit), (f"classes.{name}.transit", service.transit))
+            for name, service in rules.classes.items()
+        }
+        self._tracks: dict[tuple[bytes, ...], list[TrackRule]] = {}
+        for rule in rules.tracks:
+            self._tracks.setdefault(rule.namespace.fields, []).append(rule)
+
+        self._hasher = hasher
+        self._filters = {
+            name: HashedFilter(
+                name,
+                wanted,
+                [
+                    None if rule.namespace is None else hasher.elements(rule.namespace.fields)
+                    for rule in wanted.rules
+                ],
+            )
+            for name, wanted in rules.filters()
+        }
+
+    # Peers and nodes
+
+    def peer(self, node: NodeSelf) -> Refusal | None:
+        """Whether this node may peer with us at all."""
+        return first_refusal(self.explain_peer(node))
+
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
+        """Whether we may use this way to a node: transit for all classes, then the filter."""
+        refusal = self._node("import.node", info, peer)
+        if refusal is not None:
+            return refusal
+        if not self._fenced:
+            return None
+        relays = [self._book.of(self._known(self._local, lookup))]
+        relays += [
+            self._book.of(
+                peer if item.node_id == peer.node_id else self._known(item.node_id, lookup)
+            )
+            for item in reversed(info.path)
+        ]
+        relays.append(self._book.of(info.node))
+        return self._judge("", tuple(relays))
+
+    def _known(self, node: NodeId, lookup: NodeInfoLookup) -> NodeSelf:
+        info = lookup(node)
+        return stranger(node) if info is None else info.node
+
+    def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
+        """Whether the peer may hear of this node from us."""
+        return self._node("export.node", info, peer)
+
+    def _node(self, name: str, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
+        wanted = self._filters[name]
+        if wanted.is_open:
+            return None
+        return wanted.refusal(self._book.of(peer), self._book.of(info.node))
+
+    # Entries
+
+    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        """Whether this may come in."""
+        return self._announce("import.announce", entry, peer)
+
+    def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        """Whether this may go to that peer."""
+        return self._announce("export.announce", entry, peer)
+
+    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        """Whether this may come in."""
+        return self._subscribe("import.subscribe", entry, peer)
+
+    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        """Whether this may go to that peer."""
+        return self._subscribe("export.subscribe", entry, peer)
+
+    def _announce(self, name: str, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        wanted = self._filters[name]
+        if wanted.is_open:
+            return None
+        source = self._book.of_source(entry.source)
+        return wanted.refusal(self._book.of(peer), source, entry.element_hashes)
+
+    def _subscribe(self, name: str, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        wanted = self._filters[name]
+        if wanted.is_open:
+            return None
+        source = self._book.of_source(entry.source, entry.scope)
+        return wanted.refusal(self._book.of(peer), source, entry.element_hashes)
+
+    # Tracks
+
+    def subscribe(
+        self,
+        name: FullTrackName,
+        entry: SubscribeInfo,  # noqa: ARG002 - what it says of its source, the source says itself
+        source: NodeSelf,
+        local: NodeSelf,  # noqa: ARG002 - no rule is about the publisher's place
+    ) -> Refusal | None:
+        """At the o-relay: whether subscribers at ``source`` may have this track."""
+        return first_refusal(self.explain_subscriber(name, source))
+
+    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+        """At the s-relay: whether our own clients may have this track."""
+        return first_refusal(self.explain_subscriber(name, local))
+
+    def scope(self, name: FullTrackName) -> str:
+        """The class of the most specific rule that gives one; the first of equal ones."""
+        found: TrackRule | None = None
+        for rule in self._rules_of(name):
+            if rule.service_class and (found is None or _depth(rule) > _depth(found)):
+                found = rule
+        return "" if found is None else found.service_class
+
+    def _rules_of(self, name: FullTrackName) -> Iterator[TrackRule]:
+        """Rules that match, the least specific namespace first."""
+        fields = name.namespace.fields
+        for length in range(len(fields) + 1):
+            for rule in self._tracks.get(fields[:length], ()):
+                if rule.track in (None, name.name):
+                    yield rule
+
+    # Ways
+
+    def region(self, node: NodeSelf) -> str:
+        """The first region of the policy that the node is in, or what it says itself."""
+        return self._book.of(node).region
+
+    def country(self, node: NodeSelf) -> str:
+        """What our notes say of it, or else the node's own word."""
+        return self._book.of(node).country
+
+    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+        """Whether data of this class may go along these relays, from us to the target."""
+        return self._judge(scope, tuple(map(self._book.of, nodes)))
+
+    def _judge(self, scope: str, relays: tuple[Facts, ...]) -> Refusal | None:
+        key = (scope, relays)
+        try:
+            return self._ways[key]
+        except KeyError:
+            pass
+        if len(self._ways) >= _MEMO:
+            self._ways.clear()
+        found = first_refusal(path_findings(self._fences_of(scope), self._links, relays))
+        self._ways[key] = found
+        return found
+
+    def _fences_of(self, scope: str) -> Sequence[tuple[str, Fence]]:
+        return self._fences.get(scope) or (("transit", self.rules.transit),)
+
+    def limits(self, scope: str) -> ClassLimits:
+        """What the class asks of a way."""
+        service = self.rules.classes.get(scope)
+        return NO_LIMITS if service is None else service.limits
+
+    # Explanations: all findings of what the methods above ask for
+
+    def explain_peer(self, node: NodeSelf) -> Iterator[Finding]:
+        """Of :meth:`peer`."""
+        subject = f"peer {node.node_id}"
+        return node_finding("peers", self.rules.peers, subject, self._book.of(node))
+
+    def explain_path(self, scope: str, nodes: Sequence[NodeSelf]) -> Iterator[Finding]:
+        """Of :meth:`path`."""
+        relays = tuple(map(self._book.of, nodes))
+        return path_findings(self._fences_of(scope), self._links, relays)
+
+    def explain_subscriber(self, name: FullTrackName, node: NodeSelf) -> Iterator[Finding]:
+        """Of :meth:`subscribe` and :meth:`want`."""
+        facts = self._book.of(node)
+        for rule in self._rules_of(name):
+            yield from node_finding(
+                f"track.{rule.name}", rule.subscribers, f"subscribers at {node.node_id}", facts
+            )
+
+    def explain_entry(
+        self, name: str, peer: NodeSelf, source: NodeSelf, track: FullTrackName | None = None
+    ) -> Iterator[Finding]:
+        """Of a filter such as ``import.subscribe``: what happens to what ``source`` says.
+
+        An announce or subscribe has a track. Of its source an announce carries nothing but the ID,
+        and a subscribe the ID and what is in its scope.
+        """
+        wanted = self._filters[name]
+        if not wanted.has_rules:
+            return
+        if track is None:
+            yield wanted.finding(self._book.of(peer), self._book.of(source), None)
+        else:
+            elements = self._hasher.elements(track.namespace.fields)
+            scope = scope_of(source.region) if name.endswith(".subscribe") else ()
+            said = self._book.of_source(source.node_id, scope)
+            yield wanted.finding(self._book.of(peer), said, elements)
+
+    def facts(self, node: NodeSelf) -> Facts:
+        """What the policy knows of a node."""
+        return self._book.of(node)
+
+
+def _depth(rule: TrackRule) -> tuple[int, bool]:
+    return len(rule.namespace.fields), rule.track is not None

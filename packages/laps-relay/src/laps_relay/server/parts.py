@@ -1,0 +1,121 @@
+"""Parts of a relay, made from its configuration."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from laps_relay.config import RelayConfig, mapping
+from laps_relay.config.model import check_admin_token
+from laps_relay.server.auth import AuthSettings, read_keys
+from laps_relay.server.certificates import Certificate
+from laps_relay.server.edge_server import EdgeServerConfig
+from laps_relay.telemetry.mlog import MlogWriter
+from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.tokens import Expectations, parse_scope
+from laps_wire.errors import LocalError
+
+__all__ = [
+    "StartError",
+    "admin_token",
+    "auth_settings",
+    "mlog_writer",
+    "server_config",
+    "telemetry_writer",
+]
+
+
+class StartError(LocalError, RuntimeError):
+    """The relay cannot start; says what to change."""
+
+
+def auth_settings(config: RelayConfig) -> AuthSettings:
+    """How tokens are judged; reads the key files."""
+    auth = config.auth
+    return AuthSettings(
+        keys=read_keys(auth.keys),
+        expected=Expectations(
+            audiences=tuple(auth.audience),
+            issuers=tuple(auth.issuers),
+            leeway=auth.leeway,
+            require_expiry=auth.require_expiry,
+        ),
+        anonymous=tuple(parse_scope(text) for text in auth.anonymous),
+        guests=tuple(parse_scope(text) for text in auth.guests),
+        token_types=frozenset(auth.token_types),
+        setup_required=auth.setup_required,
+        max_tokens=auth.max_tokens,
+        cached_tokens=auth.cached_tokens,
+    )
+
+
+def server_config(config: RelayConfig, certificate: Certificate) -> EdgeServerConfig:
+    """How the QUIC server is made."""
+    listen, observe = config.listen, config.observe
+    return EdgeServerConfig(
+        host=listen.host,
+        port=listen.client_port,
+        backend=listen.transport,
+        drafts=tuple(listen.drafts),
+        engine=EngineOptions(
+            tls=certificate.tls,
+            limits=mapping.connection_limits(config),
+            datagram_size=listen.datagram_size,
+            qlog_dir=None if observe.qlog_dir is None else str(observe.qlog_dir),
+            qlog_sample=observe.trace_sample,
+        ),
+        egress=mapping.egress_limits(config),
+        admission=mapping.admission_limits(config),
+        setup_timeout=listen.setup_timeout,
+    )
+
+
+def admin_token(config: RelayConfig) -> str | None:
+    """The admin's token, from the configuration or its file."""
+    admin = config.admin
+    if admin.token is not None:
+        return admin.token.get_secret_value()
+    if admin.token_file is None:
+        return None
+    try:
+        text = admin.token_file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        raise StartError(f"admin.token_file {admin.token_file}: is not ASCII") from None
+    except OSError as error:
+        raise StartError(
+            f"admin.token_file {admin.token_file}: cannot be read: {error.strerror}"
+        ) from None
+    try:
+        check_admin_token(text)
+    except ValueError as error:
+        raise StartError(f"admin.token_file {admin.token_file}: {error}") from None
+    return text
+
+
+def mlog_writer(directory: Path, sample: float) -> MlogWriter:
+    """What traces MoQT sessions."""
+    try:
+        return MlogWriter(directory, sample, boot=int(time.time()))
+    except OSError as error:
+        raise StartError(
+            f"mlog directory {directory}: {error.strerror}; set observe.mlog_dir"
+        ) from None
+
+
+def telemetry_writer(config: RelayConfig) -> TelemetryWriter | None:
+    """What writes telemetry; None if no directory is set."""
+    observe = config.observe
+    if observe.telemetry_dir is None:
+        return None
+    return TelemetryWriter(
+        TelemetrySettings(
+            directory=observe.telemetry_dir,
+            relay=config.network.node_id or "0:1",
+            boot=int(time.time()),
+            region=config.network.region,
+            file_bytes=observe.telemetry_file_bytes,
+            file_age=observe.telemetry_file_age,
+            queue=observe.telemetry_queue,
+        )
+    )

@@ -1,0 +1,296 @@
+"""One connection to another relay: sorts what it brings, and carries out what its session wants.
+
+::
+
+    bidirectional streams     control   both ways, through the relay's sessions
+    unidirectional streams    data      straight to the forwarding plane
+    datagrams                 data
+
+The streams that a dialler opens are all control streams, so the n-th one has the number that the
+session already uses for it. Messages for the C++ relay leave one by one: the next is written when
+the one before is in a packet, because that relay reads one message from each chunk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Protocol, cast
+
+from laps_relay.network.shell import PeerRelay
+from laps_sdk.errors import StreamLimitError
+from laps_sdk.forwarding.interfaces import OutStream as PlaneStream
+from laps_sdk.peering.events import Dial
+from laps_sdk.quic.base import Connection, ConnectionStats, OutStream
+from laps_sdk.quic.events import (
+    Closed,
+    Connected,
+    DatagramReceived,
+    Event,
+    StopSending,
+    StreamData,
+    StreamDropped,
+    StreamReset,
+    StreamsAvailable,
+)
+from laps_wire.errors import RemoteError
+from laps_wire.peering.errors import CloseCode, UnknownKindError
+from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamEnd, Transmit
+from laps_wire.peering.session import StreamData as ControlData
+
+__all__ = ["PeerPort", "PortOwner"]
+
+ALONE_RETRY: Final = 0.005
+"""Seconds until it is looked again whether a message for the C++ relay has left."""
+
+MAX_ALONE_BYTES: Final = 64 * 1024 * 1024
+"""Messages that wait to leave one by one; who takes them more slowly than they come is let go."""
+
+MAX_REASON: Final = 200
+"""Characters of a reason that go to the peer."""
+MAX_OLD_STREAMS: Final = 16
+"""Control streams that are remembered: an old one may still have to be reset."""
+LASTING: Final = 3
+"""Looks in a row, one a second, after which a queue is more than a burst, or the burst over."""
+LITTLE: Final = 64 * 1024
+"""Bytes that may wait on any connection: not worth a thought."""
+
+
+class PortOwner(Protocol):
+    """What a port needs of its server."""
+
+    relay: PeerRelay
+
+    def settle(self) -> None:
+        """Carry on what a turn began."""
+
+    def forget(self, number: int) -> None:
+        """The connection is over."""
+
+    def call_later(self, delay: float, port: PeerPort) -> None:
+        """Have ``port.send_alone`` called."""
+
+
+class PeerPort:
+    """The ``Handler`` of a connection to another relay."""
+
+    __slots__ = (
+        "_alone",
+        "_alone_bytes",
+        "_blocked",
+        "_congested",
+        "_control",
+        "_looks",
+        "_owner",
+        "_relay",
+        "_seen",
+        "_waiting",
+        "connection",
+        "dial",
+        "number",
+    )
+
+    def __init__(
+        self, owner: PortOwner, number: int, connection: Connection, dial: Dial | None
+    ) -> None:
+        self.number = number
+        self.connection = connection
+        self.dial = dial
+        self._owner = owner
+        self._relay = owner.relay
+        self._control: dict[int, OutStream] = {}
+        self._blocked: list[Transmit] = []
+        self._alone: deque[tuple[OutStream, bytes]] = deque()
+        self._alone_bytes = 0
+        self._waiting = False
+        self._seen: ConnectionStats | None = None
+        """The figures of the last look."""
+        self._congested = False
+        self._looks = 0
+        """Looks in a row that spoke against ``_congested``."""
+
+    def open(self) -> None:
+        """Introduce the connection to the relay; who dialled begins to speak."""
+        connection = self.connection
+        self._relay.connection_opened(
+            connection.now,
+            self.number,
+            connection,
+            role=Role.DIALLER if connection.is_client else Role.LISTENER,
+            alpn=connection.alpn,
+            # Without certificates (in memory) there is nothing to bind a proof to.
+            spki_hash=connection.server_key_hash or bytes(32),
+            dial=self.dial,
+        )
+        self.measure()
+
+    # What the connection brings
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """A turn: everything in order, then what it brought up elsewhere."""
+        try:
+            for event in events:
+                self._handle(event)
+        except RemoteError as error:
+            # The relay closes sessions for faults that it sees; this one it has left to us.
+            self.connection.close(error.code, str(error)[:MAX_REASON])
+        finally:
+            self._owner.settle()
+
+    def _handle(self, event: Event) -> None:
+        relay, number, now = self._relay, self.number, self.connection.now
+        match event:
+            case StreamData(stream_id, data, fin):
+                if stream_id & 2:
+                    try:
+                        relay.data_stream(now, number, stream_id, data, fin)
+                    except UnknownKindError as error:
+                        self.connection.stop_sending(stream_id, error.code)
+                else:
+                    relay.control_data(now, number, stream_id, data, fin)
+            case DatagramReceived(data):
+                with suppress(UnknownKindError):  # a later version may have more of them
+                    relay.datagram(now, number, data)
+            case StreamReset(stream_id, code):
+                if stream_id & 2:
+                    relay.data_reset(now, number, stream_id, code)
+                else:
+                    relay.control_reset(now, number, stream_id, code)
+            case StopSending(stream_id, code, stream):
+                if not stream_id & 2:
+                    relay.control_stopped(now, number, stream_id, code)
+                elif stream is not None:
+                    gone = cast("PlaneStream", stream)
+                    relay.out_stream_gone(now, number, gone, 0, stopped=True)
+            case StreamDropped(stream, _, lost):
+                gone = cast("PlaneStream", stream)
+                relay.out_stream_gone(now, number, gone, lost, stopped=False)
+            case StreamsAvailable():
+                blocked, self._blocked = self._blocked, []
+                self.carry_out(blocked)
+            case Connected():
+                self.measure()
+            case Closed():
+                self._drop_alone()
+                code = event.code
+                if not event.application:
+                    # QUIC has codes of its own; an idle timeout is an end like any other.
+                    code = CloseCode.INTERNAL_ERROR if event.code else CloseCode.NO_ERROR
+                relay.connection_closed(now, number, code, event.reason)
+                self._owner.forget(number)
+
+    # To the connection
+
+    def carry_out(self, items: Sequence[Transmit]) -> None:
+        """Do what the session wants, in order."""
+        for item in items:
+            if isinstance(item, ConnectionClose):
+                self._blocked.clear()
+                self.connection.close(item.code, item.reason)
+            elif self._blocked:
+                self._blocked.append(item)
+            else:
+                try:
+                    self._act(item)
+                except StreamLimitError:
+                    self._blocked.append(item)
+
+    def _act(self, item: ControlData | StreamEnd) -> None:
+        stream_id = item.stream_id
+        if isinstance(item, StreamEnd) and item.ending is Ending.STOP:
+            self.connection.stop_sending(stream_id, item.code)
+            return
+        stream = self._stream(stream_id)
+        if isinstance(item, ControlData):
+            if item.alone:
+                self._queue_alone(stream, item.data)
+            else:
+                stream.write(item.data)
+        elif item.ending is Ending.FINISH:
+            stream.write(b"", fin=True)
+        else:
+            stream.reset(item.code)
+
+    def _queue_alone(self, stream: OutStream, data: bytes) -> None:
+        if self.connection.closed:
+            return
+        self._alone.append((stream, data))
+        self._alone_bytes += len(data)
+        if self._alone_bytes > MAX_ALONE_BYTES:
+            self._drop_alone()
+            words = f"more than {MAX_ALONE_BYTES} bytes of control messages wait for the peer"
+            self.connection.close(CloseCode.OVERLOADED, words)
+        elif not self._waiting:
+            self.send_alone()
+
+    def _drop_alone(self) -> None:
+        self._alone.clear()
+        self._alone_bytes = 0
+
+    def send_alone(self) -> None:
+        """Write the next message for the C++ relay once the one before has left.
+
+        It is written in one turn of the loop and looked after in another: packets are made between
+        the two.
+        """
+        self._waiting = False
+        if not self._alone or self.connection.closed:
+            self._drop_alone()
+            return
+        stream, data = self._alone[0]
+        delay = ALONE_RETRY
+        if not stream.unsent:
+            self._alone.popleft()
+            self._alone_bytes -= len(data)
+            stream.write(data)
+            delay = 0.0
+        self._waiting = True
+        self._owner.call_later(delay, self)
+
+    def _stream(self, stream_id: int) -> OutStream:
+        connection = self.connection
+        if stream_id & 1 == connection.is_client:
+            return connection.reply_stream(stream_id)
+        stream = self._control.get(stream_id)
+        if stream is None:
+            stream = self._control[stream_id] = connection.open_bidirectional()
+            if len(self._control) > MAX_OLD_STREAMS:
+                del self._control[min(self._control)]
+        return stream
+
+    # Figures
+
+    def measure(self) -> None:
+        """Tell the relay how far away the peer is, what is lost, and what does not get through."""
+        stats = self.connection.stats()
+        if stats.rtt is None:
+            return
+        seen, self._seen = self._seen or _NOTHING, stats
+        fresh = stats.packets_sent - seen.packets_sent
+        lost = (stats.packets_lost or 0) - (seen.packets_lost or 0)
+        share = min(1.0, max(0.0, lost / fresh)) if fresh > 0 else 0.0
+        if self._is_strained(seen, stats) is self._congested:
+            self._looks = 0
+        else:
+            self._looks += 1
+            if self._looks >= LASTING:
+                self._congested, self._looks = not self._congested, 0
+        srtt_us = round(stats.rtt * 1_000_000)
+        self._relay.measured(self.connection.now, self.number, srtt_us, share, self._congested)
+
+    def _is_strained(self, seen: ConnectionStats, stats: ConnectionStats) -> bool:
+        """Whether more waits than went out since the last look, or more than may, or some is lost.
+
+        What is dropped for its deadline never makes a long queue.
+        """
+        if self.connection.congested or _dropped(stats) > _dropped(seen):
+            return True
+        return stats.queued_bytes > max(LITTLE, stats.bytes_sent - seen.bytes_sent)
+
+
+_NOTHING: Final = ConnectionStats(0, 0, 0, 0, None, None, None, None, None, 0, 0, 0, 0)
+
+
+def _dropped(stats: ConnectionStats) -> int:
+    return stats.dropped_streams + stats.dropped_datagrams

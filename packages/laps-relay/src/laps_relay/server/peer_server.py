@@ -1,0 +1,215 @@
+"""A relay's peer port: one UDP socket that listens for other relays and dials them.
+
+::
+
+    Endpoint --connection--> PeerServer --PeerPort--> NetworkRelay
+    poll_dials --> a task for each dial --> connection, or dial_failed
+    after each turn: dirty sessions are carried out, dials begun, observers told, the timer set
+    once a second: round trip and loss of every connection
+
+Everything but the dials happens in the loop's own thread without waiting. Which certificate a
+listener shows is proved inside the session (laps-2, 4.2): TLS need not know the network's
+authority, but may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field, replace
+from socket import socket
+from typing import Final
+
+from laps_relay.network.shell import PeerRelay
+from laps_relay.server.peer_port import PeerPort
+from laps_relay.server.turns import Deaf, TurnServer
+from laps_sdk.errors import ConnectError
+from laps_sdk.peering.contacts import ContactError, parse_contact
+from laps_sdk.peering.events import Dial
+from laps_sdk.quic.admission import AdmissionLimits
+from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Endpoint, Handler
+from laps_sdk.quic.endpoint import Backend, open_endpoint
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.memory.network import MemoryNetwork
+from laps_wire.peering.errors import CloseCode
+from laps_wire.peering.session import CPP_16, LAPS2
+
+__all__ = ["PEER_ALPNS", "PeerServer", "PeerServerConfig"]
+
+PEER_ALPNS: Final = (LAPS2.alpn, CPP_16.alpn)
+"""What is spoken on the peer port, the preferred one first."""
+
+_LIMITS: Final = ConnectionLimits(
+    max_streams_bidi=16,
+    max_streams_uni=8_192,
+    max_data=64 * 1024 * 1024,
+    max_stream_data=8 * 1024 * 1024,
+)
+"""One connection carries the tracks of many clients; control streams are few."""
+_EGRESS: Final = EgressLimits(
+    max_bytes=64 * 1024 * 1024,
+    max_control_bytes=256 * 1024 * 1024,
+    high_water=8 * 1024 * 1024,
+    low_water=2 * 1024 * 1024,
+    max_waiting_streams=8_192,
+    max_datagrams=4_096,
+)
+"""A new peer gets everything that is known at once: that may be large, and must not end it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerServerConfig:
+    """Where and how a relay meets others."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    backend: Backend = "aioquic"
+    alpns: tuple[str, ...] = PEER_ALPNS
+    """Leave out ``moqt-16`` where there are no C++ relays."""
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    """Certificate to show and whom to trust; its ``alpn`` and ``limits`` are filled in here."""
+    limits: ConnectionLimits = _LIMITS
+    egress: EgressLimits = _EGRESS
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    dial_timeout: float = 10.0
+    """Seconds until a dial must have led to a connection."""
+    sample_interval: float = 1.0
+    """Seconds between two looks at round trips and losses."""
+
+
+class PeerServer(TurnServer):
+    """A peer port. ``start``, then ``stop``; ``address`` between them."""
+
+    CLOSED = "the peer port is not open"
+
+    def __init__(
+        self, config: PeerServerConfig, relay: PeerRelay, *, network: MemoryNetwork | None = None
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.relay = relay
+        self.ports: dict[int, PeerPort] = {}
+        """Connections by their session's number."""
+        self._network = network
+        self._serial = itertools.count(1)
+        self._sampler: asyncio.TimerHandle | None = None
+        self._dials: set[asyncio.Task[None]] = set()
+
+    # Life
+
+    async def start(self, sock: socket | None = None) -> None:
+        """Bind, listen, and begin to dial. Raises ``OSError`` if the address cannot be had."""
+        config = self.config
+        self._loop = asyncio.get_running_loop()
+        self._endpoint = await open_endpoint(
+            host=config.host,
+            port=config.port,
+            backend=config.backend,
+            options=replace(config.engine, alpn=config.alpns, limits=config.limits),
+            egress=config.egress,
+            admission=config.admission,
+            listener=self._accept,
+            network=self._network,
+            sock=sock,
+            webtransport=False,
+        )
+        self._sampler = self._loop.call_later(config.sample_interval, self._sample)
+        self.settle()
+
+    async def stop(self, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
+        """Close every session, then the socket; dials under way are given up."""
+        self.cancel_timer()
+        if self._sampler is not None:
+            self._sampler.cancel()
+            self._sampler = None
+        endpoint, self._endpoint = self._endpoint, None
+        dials = list(self._dials)
+        for task in dials:
+            task.cancel()
+        await asyncio.gather(*dials, return_exceptions=True)
+        if endpoint is not None:
+            await endpoint.close(code, reason)
+
+    # Connections
+
+    def _accept(self, connection: Connection) -> Handler:
+        return self._port(connection, None)
+
+    def _port(self, connection: Connection, dial: Dial | None) -> Handler:
+        asked = "" if dial is None else dial.alpn
+        if connection.alpn not in ((asked,) if asked else self.config.alpns):
+            connection.close(CloseCode.VERSION_MISMATCH, "no peering protocol in common")
+            return Deaf()
+        number = next(self._serial)
+        port = self.ports[number] = PeerPort(self, number, connection, dial)
+        port.open()
+        return port
+
+    def forget(self, number: int) -> None:
+        """A connection is over."""
+        self.ports.pop(number, None)
+
+    def call_later(self, delay: float, port: PeerPort) -> None:
+        """Let a port go on with what had to wait."""
+        if self._loop is not None:
+            self._loop.call_later(delay, port.send_alone)
+
+    # Dialling
+
+    def _begin(self, dial: Dial) -> None:
+        if self._loop is not None and self._endpoint is not None:
+            task = self._loop.create_task(self._dial(dial, self._endpoint))
+            self._dials.add(task)
+            task.add_done_callback(self._dials.discard)
+
+    async def _dial(self, dial: Dial, endpoint: Endpoint) -> None:
+        try:
+            await endpoint.connect(
+                parse_contact(dial.contact),
+                handler=lambda connection: self._port(connection, dial),
+                alpn=(dial.alpn,) if dial.alpn else self.config.alpns,
+                timeout=self.config.dial_timeout,
+            )
+        except Exception as error:
+            # Whatever it was: who dials waits for an answer, and would not try again without it.
+            if self._endpoint is not None:
+                self.relay.dial_failed(self.now, dial.number, str(error))
+                self.settle()
+            if not isinstance(error, (ConnectError, ContactError, OSError)):
+                raise
+
+    # Turns
+
+    def round(self, now: float) -> None:
+        """Dirty sessions, dials, observers."""
+        relay, ports = self.relay, self.ports
+        while dirty := relay.poll_dirty():
+            for number in dirty:
+                items = relay.poll_transmit(number)
+                port = ports.get(number)
+                if port is not None:
+                    port.carry_out(items)
+        for dial in relay.poll_dials(now):
+            self._begin(dial)
+        # The Edge may have something to say to that: it is a part of the turn.
+        if self.on_turn is not None:
+            self.on_turn(now)
+
+    def turned(self, now: float) -> None:
+        """Everything was observed in its round."""
+
+    def next_due(self) -> float | None:
+        """Of the core."""
+        return self.relay.poll_timeout()
+
+    def due(self, now: float) -> None:
+        """Of the core."""
+        self.relay.handle_timeout(now)
+
+    def _sample(self) -> None:
+        if self._loop is None or self._endpoint is None:
+            return
+        self._sampler = self._loop.call_later(self.config.sample_interval, self._sample)
+        for port in list(self.ports.values()):
+            port.measure()
+        self.settle()

@@ -1,0 +1,464 @@
+"""The composition root: puts a relay together from its configuration, runs it, ends it.
+
+::
+
+    configuration -> certificate, keys -> planes -> QUIC server -> admin
+                                             '-> events -> logs, telemetry, metrics
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Final
+
+from laps_relay.admin.relay_view import EdgeView
+from laps_relay.admin.server import AdminServer
+from laps_relay.config import Loaded, RelayConfig, compare, mapping
+from laps_relay.server.admin_part import start_admin
+from laps_relay.server.auth import TokenAuthorizer
+from laps_relay.server.certificates import Certificate, obtain
+from laps_relay.server.edge_server import EdgeServer
+from laps_relay.server.leaving import Leaving
+from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.network_part import NetworkPart
+from laps_relay.server.parts import (
+    StartError,
+    admin_token,
+    auth_settings,
+    mlog_writer,
+    server_config,
+    telemetry_writer,
+)
+from laps_relay.server.plans import read_plan_keys
+from laps_relay.server.watching import Watching
+from laps_relay.telemetry.logs import Logger, set_level
+from laps_relay.telemetry.metrics import Metrics
+from laps_relay.telemetry.mlog import MlogWriter, TracedRelay
+from laps_relay.telemetry.names import Names
+from laps_sdk.edge.events import RelayEvent
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.errors import TransportError
+from laps_sdk.forwarding.plane import Plane
+from laps_wire.errors import LapsError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+__all__ = ["RelayApp"]
+
+VERSION: Final = version("laps-relay")
+_DAY: Final = 86_400.0
+
+
+class RelayApp:
+    """One relay: ``start``, ``run`` until asked to stop, ``stop``."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        logger: Logger,
+        *,
+        reread: Callable[[], Loaded] | None = None,
+        quic_socket: socket.socket | None = None,
+        admin_socket: socket.socket | None = None,
+        peer_socket: socket.socket | None = None,
+        hidden: bool = False,
+    ) -> None:
+        """``reread`` loads the configuration again, for a reload.
+
+        Sockets that are given are used instead of what the configuration says. ``hidden``: relays
+        on other machines cannot dial this one.
+        """
+        self.loaded = loaded
+        self.logger = logger
+        self.reread = reread
+        self._quic_socket = quic_socket
+        self._admin_socket = admin_socket
+        self._peer_socket = peer_socket
+        self._hidden = hidden
+        self._stopping = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changing: asyncio.Task[None] | None = None
+        self._failure: LapsError | None = None
+        self._admin: AdminServer | None = None
+        self.metrics = Metrics()
+        config = loaded.config
+        observe = config.observe
+        secret = observe.name_key
+        keys = self._keys = key_ring(config) if config.network.active else None
+        names = Names(
+            None if secret is None else secret.get_secret_value().encode(),
+            plain=observe.log_names == "plain",
+            hasher=None if keys is None else name_hasher(keys),
+        )
+        if keys is not None:
+            # The name under which others know us: records of both ends of a link are joined by it.
+            config = same_member(config, node_id_of(config, keys), config.network.port)
+        self.authorizer = TokenAuthorizer(auth_settings(config))
+        self.certificate = obtain(config.tls, config.state_dir)
+        self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
+        self._mlog: MlogWriter | None = None
+        self._desk = ReportDesk(mapping.report_limits(config))
+        self._relay = self._make_edge(config)
+        self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
+        self.view = EdgeView(
+            self.server,
+            self.authorizer,
+            self.metrics,
+            loaded,
+            version=VERSION,
+            before_metrics=lambda: self._watching.sample(telemetry=False),
+        )
+        self._happened: list[RelayEvent] = []
+        self.network: NetworkPart | None = None
+        self._watching = Watching(
+            logger,
+            names,
+            self.metrics,
+            telemetry_writer(config),
+            self._mlog,
+            server=self.server,
+            view=self.view,
+            network=lambda: self.network,
+        )
+        self._watching.record(self._relay, self._plane, observe.delivery_sample, self._desk)
+        self.server.joined = self._joined
+        self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
+        self.view.places = self._leaving.places
+        self.view.tell_peers = self._leaving.tell_peers
+        self.view.keep_peers = self._leaving.keep_peers
+        self.view.patience = self._leaving.patience
+        self._enter(config)
+
+    def _enter(self, config: RelayConfig) -> None:
+        """Make our part of the network, if the relay is one of several."""
+        self.network = None
+        if not config.network.active:
+            return
+        self._keys = self._keys or key_ring(config)
+        self.network = NetworkPart(
+            config,
+            self._keys,
+            self.certificate,
+            version=VERSION,
+            observe=self._watching.network_turn,
+            applied=self._watching.plan_applied,
+            forgets=self._forgets_keys,
+            hidden=self._hidden,
+        )
+        self.view.node_id = str(self.network.relay.node_id)
+        self._watching.attend(self.network)
+        if config.network.takes_clients:
+            self.network.join(self.server, self._relay, self._plane, self.authorizer.guest)
+
+    def _forgets_keys(self, reason: str) -> None:
+        self.logger.warning(
+            "keys of other nodes are not kept: after a restart whoever comes first has a node id",
+            reason=reason,
+            advice="set state_dir",
+        )
+
+    def _make_edge(self, config: RelayConfig) -> EdgeRelay:
+        """The Edge's control plane, traced if that is asked for."""
+        observe, settings = config.observe, mapping.edge_settings(config)
+        if observe.mlog_dir is None:
+            return EdgeRelay(self._plane, self.authorizer, settings, self._desk)
+        self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
+        traced = TracedRelay(self._plane, self.authorizer, settings, self._desk)
+        traced.trace = self._mlog.session_event
+        traced.trace_end = self._mlog.session_over
+        return traced
+
+    # Life
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return self.view.url
+
+    @property
+    def admin_url(self) -> str | None:
+        """Where the admin answers; None if there is none."""
+        return None if self._admin is None else self._admin.url
+
+    async def start(self) -> None:
+        """Bind everything; :class:`StartError` says what is in the way."""
+        config = self.loaded.config
+        try:
+            self._watching.start()
+        except OSError as error:
+            directory = config.observe.telemetry_dir
+            raise StartError(
+                f"telemetry directory {directory}: {error.strerror}; set observe.telemetry_dir"
+            ) from None
+        try:
+            await self._start_servers(config)
+        except BaseException:
+            await self.stop()
+            raise
+        self.server.on_turn = self._turn
+        self._show_certificate(self.certificate)
+        self.metrics.info.labels(VERSION).set(1)
+        self.metrics.start_seconds.set(time.time())
+        self.metrics.ready.set_function(lambda: float(self.view.ready))
+        self.view.taking_clients = True
+        self._tasks = [
+            asyncio.create_task(self._sample_for_ever(), name="laps-sampler"),
+            asyncio.create_task(self._renew_for_ever(), name="laps-certificate"),
+        ]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+        self.logger.info(
+            "relay started",
+            url=self.url,
+            admin=self.admin_url,
+            certificate_sha256=self.certificate.sha256,
+            development_certificate=self.certificate.development,
+            authorization=not self.authorizer.open,
+        )
+
+    async def _start_servers(self, config: RelayConfig) -> None:
+        self.server.attach()
+        await self._start_quic(config)
+        self._admin = await start_admin(
+            config, self.view, lambda: self.network, self._admin_socket, version=VERSION
+        )
+
+    async def _start_quic(self, config: RelayConfig) -> None:
+        """Peers first: the bridge must stand before clients come."""
+        if self.network is not None:
+            try:
+                await self.network.start(_copy(self._peer_socket))
+            except (OSError, TransportError) as error:
+                raise StartError(f"{error}; choose another one with --peer-port") from None
+            if self.network.untold:
+                self.logger.warning(
+                    "other relays are not told how to reach this one",
+                    listens=self.network.contact,
+                    advice="set network.contacts to host:port as others see it, or network.host",
+                )
+            self._show_proof(self.network)
+            if self.network.forgetful is not None:
+                self.logger.warning(
+                    "the boot epoch is not kept: a restart after the clock went back is refused",
+                    reason=self.network.forgetful,
+                    advice="set state_dir",
+                )
+        try:
+            if config.network.takes_clients:
+                await self.server.start(_copy(self._quic_socket))
+        except (OSError, TransportError) as error:
+            raise StartError(f"{error}; choose another one with --host and --port") from None
+        except ImportError:
+            raise StartError(
+                f"transport {config.listen.transport} is not installed:"
+                " pip install 'laps-relay[turbo]'"
+            ) from None
+        if self.network is not None and self.server.running:
+            everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
+            self.network.takes_clients("" if everywhere else self.url)
+
+    def _show_proof(self, network: NetworkPart) -> None:
+        """Say so if other relays will not believe who we are: else only they would."""
+        is_stub = network.relay_type is RelayType.STUB  # which has no node id for others
+        node = NodeId(0) if is_stub else network.node_id
+        flaw = None if self._keys is None or self._hidden else self._keys.own_flaw(node)
+        if self._keys is not None and flaw is not None:
+            self.logger.warning(
+                "other relays will refuse this one",
+                reason=flaw,
+                node=str(node),
+                key_sha256=self._keys.fingerprint.hex(),
+                advice="have the authority of network.ca sign the key for this node id, and put"
+                " node-cert.pem beside node-key.pem into the state directory, or set"
+                " network.node_certificate; or let the others pin the key with network.pins",
+            )
+
+    async def run(self) -> None:
+        """Until :meth:`request_stop`; raises what made it impossible to go on."""
+        await self._stopping.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def request_stop(self) -> None:
+        """End :meth:`run`; a second time: wait for nobody."""
+        if self._stopping.is_set():
+            self._leaving.hurry()
+        self._stopping.set()
+
+    async def stop(self, *, drain: bool = False) -> None:
+        """Close everything; with ``drain`` sessions get GOAWAY and time to leave."""
+        if drain and self.view.taking_clients:
+            await self._leaving.drain(self.loaded.config.listen.drain_timeout)
+        self.view.taking_clients = False
+        tasks = [*self._tasks, *([self._changing] if self._changing is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks = []
+        # Clients first: what they published is withdrawn in good order.
+        await self.server.stop()
+        if self.network is not None:
+            await self.network.stop()
+            self._watching.left()
+        self._watching.record_last()
+        for sock in (self._quic_socket, self._peer_socket):
+            if sock is not None:
+                sock.close()
+        if self._admin is not None:
+            await self._admin.stop()
+            self._admin = None
+        await self._watching.stop()
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.logger.error("a part of the relay failed", part=task.get_name(), exc_info=error)
+
+    # Reload
+
+    def reload(self) -> bool:
+        """Read the configuration again and apply what can be; False: the old one stays."""
+        if not self.view.taking_clients:
+            self.logger.warning("reload refused, the relay is starting or stopping")
+            return False
+        if self._changing is not None and not self._changing.done():
+            self.logger.warning("reload refused, the relay is changing its type")
+            return False
+        try:
+            loaded = self.loaded if self.reread is None else self.reread()
+            settings = auth_settings(loaded.config)
+            certificate = obtain(loaded.config.tls, loaded.config.state_dir)
+            admin_token(loaded.config)
+            file = loaded.config.network.policy
+            policy = None if self.network is None else self.network.read_policy(file)
+            plan_keys = read_plan_keys(loaded.config.plan.keys)
+        except LapsError as error:
+            self.logger.warning("reload refused, the old configuration stays", reason=str(error))
+            return False
+        # Last of what can fail: from here on everything is applied.
+        if not self._reload_certificate(certificate):
+            return False
+        old, config = self.loaded.config, loaded.config
+        changes = compare(old, config)
+        now = self.server.now
+        self.authorizer.replace(settings)
+        self._relay.set_settings(now, mapping.edge_settings(config))
+        self._plane.set_cache_limits(now, mapping.cache_limits(config))
+        self._relay.reauthorize(now)
+        self.server.settle()
+        if self.network is not None and policy is not None:
+            self.network.set_policy(policy, file)
+            self.network.trust_plans(plan_keys)
+            self.network.load_plan(config.plan.file)
+            if old.network.type == config.network.type:  # else it connects anew anyway
+                self.network.set_peers(config)
+        set_level(config.observe.log_level)
+        self.loaded = self.view.loaded = loaded
+        if old.network.type != config.network.type:
+            self._changing = asyncio.create_task(self._change_type(old), name="laps-type")
+            self._changing.add_done_callback(self._task_ended)
+        self.logger.info(
+            "reloaded",
+            changed=[*changes.now, *changes.new_connections],
+            needs_restart=list(changes.restart),
+        )
+        return True
+
+    async def _change_type(self, old: RelayConfig) -> None:
+        """Drain, leave the network, and come back as another type.
+
+        Node id and peer port stay, so peers that dial us find us again; the epoch is higher, so all
+        that we said before is forgotten.
+        """
+        config = self.loaded.config
+        kind = config.network.type
+        self.logger.info("changing the type", old=old.network.type, new=kind)
+        await self._leaving.drain(config.listen.drain_timeout)
+        await self.server.stop()
+        network = self.network
+        if network is not None:
+            config = same_member(config, network.node_id, network.server.address[1])
+            await network.stop()
+        self._watching.record_last()
+        try:
+            self._relay.resume()
+            self._enter(config)
+            await self._start_quic(config)
+        except LapsError as error:
+            self._failure = error
+            self.request_stop()
+            return
+        self.view.draining = self.view.ending = False
+        self._watching.type_changed(old.network.type, kind)
+
+    def _reload_certificate(self, certificate: Certificate) -> bool:
+        if certificate.tls != self.certificate.tls:
+            # The endpoint reads the paths that it was made with.
+            self.logger.warning("other certificate paths need a restart")
+            return True
+        try:
+            if self.server.running:
+                self.server.reload_certificate()
+            if self.network is not None:
+                self.network.server.reload_certificate()
+        except LapsError as error:
+            self.logger.warning("certificate refused, the old one stays", reason=str(error))
+            return False
+        self._show_certificate(certificate)
+        return True
+
+    def _show_certificate(self, certificate: Certificate) -> None:
+        if certificate.exposed:
+            self.logger.warning(
+                "everybody may read the private key",
+                file=certificate.tls.private_key or certificate.tls.certificate,
+                advice="chmod o-r",
+            )
+        self.certificate = self.view.certificate = certificate
+        self.metrics.certificate_seconds.set(certificate.not_after.timestamp())
+
+    # What goes on beside
+
+    def _joined(self, now: float) -> None:
+        """A part of a turn: what happened goes to the network at once, and is observed later."""
+        events = self._relay.poll_events()
+        self._happened += events
+        if self.network is not None:
+            self.network.joined(now, events)
+
+    def _turn(self, now: float) -> None:
+        self._leaving.turned()
+        events, self._happened = [*self._happened, *self._relay.poll_events()], []
+        if events:
+            self._watching.turn(now, events)
+
+    async def _sample_for_ever(self) -> None:
+        while True:
+            interval = self.loaded.config.observe.sample_interval
+            await asyncio.sleep(interval)
+            await self._watching.beat(interval)
+
+    async def _renew_for_ever(self) -> None:
+        """Development certificates live for days; a relay may run for months."""
+        while True:
+            await asyncio.sleep(_DAY)
+            self._renew()
+
+    def _renew(self) -> None:
+        if not self.certificate.development:
+            return
+        config = self.loaded.config
+        try:
+            self._reload_certificate(obtain(config.tls, config.state_dir))
+        except LapsError as error:
+            self.logger.warning("no new development certificate", reason=str(error))
+
+
+def _copy(sock: socket.socket | None) -> socket.socket | None:
+    """Endpoints close their sockets; one that was given to us must serve again."""
+    return None if sock is None else sock.dup()

@@ -1,0 +1,1 @@
+"""The Stub relay: it dials a parent and is invisible above it."""

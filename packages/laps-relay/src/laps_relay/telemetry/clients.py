@@ -1,0 +1,113 @@
+"""``client.report`` and ``cache.stat``: what an Edge can say of its clients and of its cache.
+
+A player knows its buffer and what its viewer sees; if it reports (:mod:`laps_sdk.edge.reports`)
+that is a record of its own. What the Edge measures at its own end: objects that it could not send
+(gaps), how long the first one took, how much went out, and whether it came to a stop while more was
+waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from laps_sdk.edge.reports import PlayerWindow
+from laps_sdk.forwarding.cache_figures import CacheTraffic
+from laps_sdk.forwarding.clients import ClientTraffic
+from laps_sdk.quic.base import ConnectionStats
+from laps_wire.names import FullTrackName
+from laps_wire.reports import Playback
+from laps_wire.telemetry import CacheStat, ClientReport
+
+__all__ = ["Reports", "cache_stat", "player_report"]
+
+
+class Reports:
+    """Makes the reports of a window; remembers how far each connection was."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[int, int]] = {}
+        """Bytes sent and bytes waiting, by session."""
+
+    def records(
+        self,
+        window_ms: int,
+        clients: Iterable[ClientTraffic],
+        connections: Mapping[int, ConnectionStats],
+        text: Callable[[FullTrackName], str],
+        ids: Callable[[int], Playback] = lambda _: Playback(),
+    ) -> Iterator[ClientReport]:
+        """One report for each client that is subscribed to something.
+
+        ``ids`` are what its player calls itself, hashed, if it said so when it connected: reports
+        that it sends elsewhere are known by them.
+        """
+        before, self._before = self._before, {}
+        for client in clients:
+            stats = connections.get(client.session)
+            if stats is None:
+                continue
+            self._before[client.session] = stats.bytes_sent, stats.queued_bytes
+            sent, waited = before.get(client.session, (0, 0))
+            playback = ids(client.session)
+            stalled = waited > 0 and stats.queued_bytes > 0 and stats.bytes_sent == sent
+            yield ClientReport(
+                session_id=str(client.session),
+                window_ms=window_ms,
+                gaps=client.gaps,
+                stalled=stalled,
+                stall_ms=window_ms if stalled else None,
+                startup_ms=None if client.startup is None else int(client.startup * 1000),
+                bitrate_kbps=(
+                    (stats.bytes_sent - sent) * 8 // window_ms
+                    if window_ms and client.session in before
+                    else None
+                ),
+                player_session=playback.session,
+                content=playback.content,
+                track=None if client.track is None else text(client.track),
+                measured_by="relay",
+            )
+
+
+def player_report(
+    said: PlayerWindow, track: str | None, hashed: Callable[[str], str]
+) -> ClientReport:
+    """What a player said of a window; ids that it chose become hashes."""
+    return ClientReport(
+        session_id=str(said.session),
+        window_ms=int(said.window * 1000),
+        gaps=said.gaps,
+        stalled=said.stalled,
+        stall_ms=said.stall_ms,
+        startup_ms=said.startup_ms,
+        buffer_ms=said.buffer_ms,
+        latency_ms=said.latency_ms,
+        bitrate_kbps=said.bitrate_kbps,
+        max_throughput_kbps=said.asked_kbps,
+        playback_rate=said.rate,
+        state=said.state,
+        player_session=hashed(said.playback),
+        content=None if said.content is None else hashed(said.content),
+        track=track,
+        measured_by="player",
+        error=said.error,
+    )
+
+
+def cache_stat(
+    window_ms: int, traffic: CacheTraffic, stored: int, joins: int = 0
+) -> CacheStat | None:
+    """The record of a cache; None if there is nothing in it and nothing happened."""
+    if traffic.is_idle and not stored and not joins:
+        return None
+    return CacheStat(
+        window_ms=window_ms,
+        hit_bytes=traffic.hits.bytes,
+        miss_bytes=traffic.missed,
+        expired_bytes=traffic.expired,
+        evicted_bytes=traffic.evicted,
+        fetch_joins=joins,
+        stored_bytes=stored,
+        hit_age_ms=traffic.hits.histogram() if traffic.hits.bytes else None,
+        late_age_ms=traffic.late.histogram() if traffic.late.bytes else None,
+    )

@@ -1,0 +1,310 @@
+"""What happens in the network, in logs, telemetry and metrics: one table, as for clients.
+
+Sessions with peers are ``p<number>`` in telemetry, so that they are not taken for clients'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from laps_relay.network import events as core
+from laps_relay.telemetry.logs import Logger
+from laps_relay.telemetry.metrics import Metrics
+from laps_relay.telemetry.names import Names
+from laps_relay.telemetry.network_records import (
+    Routes,
+    hash_text,
+    node_text,
+    peer_session,
+    record_of,
+)
+from laps_relay.telemetry.refusals import Refusals, advice
+from laps_relay.telemetry.rows import Carried, Fields, Row, TableObserver, row
+from laps_relay.telemetry.telemetry import TelemetryWriter
+from laps_wire.telemetry import Body, PolicyChange, SessionOpen, safe_text
+
+__all__ = ["NetworkObserver"]
+
+
+def _entry(
+    _names: Names,
+    event: core.AnnounceAdded | core.AnnounceGone | core.SubscribeAdded | core.SubscribeGone,
+) -> Fields:
+    entry = event.entry
+    return {"track": hash_text(entry.full_name_hash), "source": str(entry.source)}
+
+
+def _advised(code: int | None, reason: str) -> Fields:
+    words = advice(code, reason)
+    return {"advice": words} if words else {}
+
+
+_TABLE: Mapping[type, Row] = {
+    core.PeerAdded: row(
+        core.PeerAdded,
+        "info",
+        "peer connected",
+        lambda _names, e: {
+            "session": e.session,
+            "node": str(e.node),
+            "type": e.relay_type.name.lower(),
+            "mode": e.mode,
+            "alpn": e.alpn,
+            "control": e.control,
+            "dialled": e.dialled,
+            "implementation": safe_text(e.implementation),
+        },
+        lambda m, e: m.peers_opened.labels(e.relay_type.name.lower()).inc(),
+    ),
+    core.PeerGone: row(
+        core.PeerGone,
+        "info",
+        "peer gone",
+        lambda _names, e: {
+            "session": e.session,
+            "node": node_text(e.node),
+            "code": int(e.code),
+            "reason": safe_text(e.reason),
+            "by_peer": e.by_peer,
+        },
+        lambda m, e: m.peers_closed.labels(f"{e.code:#x}").inc(),
+    ),
+    core.PeerTurnedDown: row(
+        core.PeerTurnedDown,
+        "warning",
+        "peering refused",
+        lambda _names, e: {
+            "session": e.session,
+            "node": node_text(e.node),
+            **({"contact": safe_text(e.contact)} if e.contact else {}),
+            "code": int(e.code),
+            "reason": safe_text(e.reason),
+            **_advised(e.code, e.reason),
+        },
+        lambda m, e: m.peers_refused.labels(f"{e.code:#x}").inc(),
+        about=lambda _e: None,
+    ),
+    core.PeerFaulted: row(
+        core.PeerFaulted,
+        "warning",
+        "peer broke the protocol",
+        lambda _names, e: {
+            "session": e.session,
+            "node": node_text(e.node),
+            "code": int(e.code),
+            "reason": safe_text(e.reason),
+        },
+        lambda m, e: m.peers_faulted.labels(f"{e.code:#x}").inc(),
+    ),
+    core.PeerLeaving: row(
+        core.PeerLeaving,
+        "info",
+        "peer draining",
+        lambda _names, e: {
+            "session": e.session,
+            "node": str(e.node),
+            "reason": safe_text(e.reason),
+            "by_peer": e.by_peer,
+        },
+    ),
+    core.PeerStays: row(
+        core.PeerStays,
+        "info",
+        "peer stays",
+        lambda _names, e: {"session": e.session, "node": str(e.node)},
+    ),
+    core.Dialled: row(
+        core.Dialled,
+        "debug",
+        "dialling",
+        lambda _names, e: {
+            "contact": safe_text(e.contact),
+            "node": node_text(e.node),
+            "on_demand": e.dynamic,
+            **({"failed": safe_text(e.failed)} if e.failed else {}),
+        },
+        lambda m, e: m.dials.labels("failed" if e.failed else "begun").inc(),
+    ),
+    core.NodeAdded: row(
+        core.NodeAdded,
+        "debug",
+        "node advertised",
+        lambda _names, e: {
+            "node": str(e.info.node.node_id),
+            "peer": node_text(e.peer),
+            "hops": len(e.info.path),
+            "best": e.best,
+        },
+    ),
+    core.NodeGone: row(
+        core.NodeGone,
+        "info",
+        "node gone",
+        lambda _names, e: {"node": str(e.node), "reason": e.reason},
+    ),
+    core.NodeSuspected: row(
+        core.NodeSuspected,
+        "warning",
+        "node information not believed",
+        lambda _names, e: {"node": str(e.node), "peer": str(e.peer), "reason": e.reason},
+        lambda m, _e: m.nodes_suspected.inc(),
+        about=lambda e: e.peer,
+    ),
+    core.RouteChanged: row(
+        core.RouteChanged,
+        "info",
+        "route changed",
+        lambda _names, e: {
+            "node": str(e.node),
+            "next_hop": node_text(e.peer),
+            "hops": e.hops,
+            "cost_us": e.cost_us,
+        },
+        lambda m, _e: m.routes_changed.inc(),
+    ),
+    core.AnnounceAdded: row(core.AnnounceAdded, "debug", "announce advertised", _entry),
+    core.AnnounceGone: row(core.AnnounceGone, "debug", "announce gone", _entry),
+    core.SubscribeAdded: row(core.SubscribeAdded, "debug", "subscribe advertised", _entry),
+    core.SubscribeGone: row(core.SubscribeGone, "debug", "subscribe gone", _entry),
+    core.SubscribeRefused: row(
+        core.SubscribeRefused,
+        "info",
+        "subscribe refused",
+        lambda _names, e: {
+            "track": hash_text(e.key),
+            "source": str(e.source),
+            "code": int(e.code),
+            "reason": safe_text(e.reason),
+        },
+        lambda m, e: m.subscribes_refused.labels(str(e.code)).inc(),
+    ),
+    core.SetChanged: row(
+        core.SetChanged,
+        "debug",
+        "subscriber node set changed",
+        lambda _names, e: {
+            "session": e.session,
+            "sns": e.sns_id,
+            "incoming": e.incoming,
+            "members": e.members,
+        },
+    ),
+    core.SetGone: row(
+        core.SetGone,
+        "debug",
+        "subscriber node set gone",
+        lambda _names, e: {"session": e.session, "sns": e.sns_id, "incoming": e.incoming},
+    ),
+    core.SetRefused: row(
+        core.SetRefused,
+        "warning",
+        "subscriber node set refused",
+        lambda _names, e: {
+            "session": e.session,
+            "node": str(e.node),
+            "sns": e.sns_id,
+            "targets": e.targets,
+            "reason": e.code.name.lower(),
+        },
+        lambda m, e: m.sets_refused.labels(e.code.name.lower()).inc(),
+        about=lambda e: e.node,
+    ),
+    core.KeyForgotten: row(
+        core.KeyForgotten,
+        "warning",
+        "key of a node forgotten",
+        lambda _names, e: {"node": str(e.node)},
+    ),
+    core.PolicyChanged: row(core.PolicyChanged, "info", "policy changed", lambda _names, _e: {}),
+}
+
+
+_UNREACHED: Final = row(
+    core.Dialled,
+    "warning",
+    "relay not reached",
+    lambda _names, e: {
+        "contact": safe_text(e.contact),
+        "reason": safe_text(e.failed),
+        **_advised(None, e.failed),
+    },
+    lambda m, _e: m.dials.labels("failed").inc(),
+)
+"""For the log a :class:`Dialled` that is news to an operator."""
+
+
+class NetworkObserver(TableObserver[core.NetworkEvent]):
+    """Carries the network core's events to logs, telemetry and metrics."""
+
+    def __init__(
+        self,
+        logger: Logger,
+        names: Names,
+        metrics: Metrics,
+        telemetry: TelemetryWriter | None = None,
+    ) -> None:
+        super().__init__(_TABLE, logger, names, metrics, telemetry)
+        self._refusals = Refusals()
+        self._routes = Routes()
+        self._policies = 0
+
+    def shown(self, event: core.NetworkEvent) -> Row:
+        """As the table says; what fails again and again is said once for each reason."""
+        found = super().shown(event)
+        match event:
+            case core.PeerAdded():
+                self._refusals.reached(event.contact)
+            case core.PeerTurnedDown() if event.contact:
+                if not self._refusals.news(event.contact, event.reason):
+                    return replace(found, level="debug")
+            case core.Dialled() if event.failed and not event.dynamic:
+                if self._refusals.news(event.contact, event.failed):
+                    return _UNREACHED
+        return found
+
+    def observe(self, now: float, events: Iterable[core.NetworkEvent], carried: Carried) -> None:
+        """Take what happened in a turn."""
+        self.settle(now)
+        super().observe(now, events, carried)
+
+    def settle(self, now: float, *, at_once: bool = False) -> None:
+        """Write what waited until it had settled; to be called now and then, and at the end."""
+        for record in self._routes.take() if at_once else self._routes.settled(now):
+            if self._telemetry is not None:
+                self._telemetry.put(record)
+
+    def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
+        """What telemetry records: everything that comes, changes, goes or is refused."""
+        match event:
+            case core.PeerAdded():
+                self.opened(now, event.session)
+                return SessionOpen(
+                    session_id=peer_session(event.session),
+                    kind="peer",
+                    direction="out" if event.dialled else "in",
+                    alpn=event.alpn,
+                    handshake_ms=event.handshake * 1000.0,
+                    peer=str(event.node),
+                )
+            case core.PeerGone():
+                closed = self.closed(
+                    now,
+                    event.session,
+                    peer_session(event.session),
+                    "peer",
+                    carried,
+                    code=event.code,
+                    reason=event.reason,
+                    by_peer=event.by_peer,
+                )
+                return replace(closed, peer=node_text(event.node))
+            case core.RouteChanged():
+                self._routes.changed(now, event)
+                return None
+            case core.PolicyChanged():
+                self._policies += 1
+                return PolicyChange(revision=self._policies)
+            case _:
+                return record_of(event)

@@ -1,0 +1,158 @@
+"""``hop.stat``: what each track did on each way through the relay, from the planes' own figures.
+
+::
+
+    Plane       clients, Stubs     payload               in_peer  None | node of a Stub
+    PeerPlane   other relays       bytes on the link     out_peer None | node of a peer
+
+A way to clients is written for every source of a track that brought something, with what it
+brought, even if no client got any of it: so what came in is in one row of each window, to the byte,
+however ways change. Bytes between relays are those of the data streams with their header: the same
+at both ends. What clients got has no mark of where it came from; it is in the row of the source
+that brought most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from laps_relay.peer_forwarding.forwarding import LOCAL
+from laps_relay.peer_forwarding.traffic import Arrival, Departure
+from laps_relay.telemetry.network_records import hash_text
+from laps_sdk.forwarding.traffic import TrackTraffic
+from laps_wire.names import FullTrackName
+from laps_wire.telemetry import HopStat, MsHistogram
+
+__all__ = ["NodeOf", "Way", "Ways"]
+
+Way: TypeAlias = tuple[str, str | None, str | None]
+"""Track, node that it came from, node that it went to."""
+NodeOf: TypeAlias = Callable[[int], str | None]
+"""Who is behind a session."""
+
+_MOST: Final = 100_000
+"""Tracks whose last source is remembered."""
+_LONG_MAX: Final = (1 << 63) - 1
+
+
+class _Track:
+    """One track in one window."""
+
+    def __init__(self) -> None:
+        self.came: dict[str | None, int] = {}
+        """Bytes by source."""
+        self.ways: dict[tuple[str | None, str], list[int]] = {}
+        """Units, bytes and drops by source and peer."""
+        self.clients = [0, 0, 0]
+        self.groups: tuple[int | None, int | None] = None, None
+        self.guests: list[tuple[str, int, int]] = []
+        self.weight: dict[str | None, int] = {}
+        """Payload that sources brought for clients."""
+        self.network = 0
+
+    def main(self, before: str | None) -> str | None:
+        """The source that brought most of what clients got; as before, if nothing came."""
+        weight = dict(self.weight)
+        peers = [source for source in self.came if source not in weight]
+        if self.network and peers:
+            weight[max(peers, key=lambda peer: self.came[peer])] = self.network
+        return max(weight, key=lambda source: weight[source], default=before)
+
+
+class Ways:
+    """Makes the records of a window; remembers where tracks came from."""
+
+    def __init__(self) -> None:
+        self._main: dict[str, str | None] = {}
+
+    def records(
+        self,
+        window_ms: int,
+        tracks: Iterable[TrackTraffic],
+        came: Iterable[Arrival],
+        sent: Iterable[Departure],
+        *,
+        text: Callable[[FullTrackName], str],
+        peer: NodeOf,
+        guest: NodeOf,
+        waits: Mapping[Way, Sequence[float]] = MappingProxyType({}),
+    ) -> Iterator[HopStat]:
+        """``peer`` names the node of a peer's session, ``guest`` that of a session of the Edge.
+
+        ``waits`` are the milliseconds that objects waited, of those that were timed.
+        """
+        found: dict[str, _Track] = {}
+        for arrival in came:
+            node = peer(arrival.source)
+            if arrival.source != LOCAL and node is not None:
+                track = found.setdefault(hash_text(arrival.key), _Track())
+                track.came[node] = track.came.get(node, 0) + arrival.bytes
+        for gone in sent:
+            source, target = peer(gone.source), peer(gone.target)
+            if target is not None and (source is not None or gone.source == LOCAL):
+                track = found.setdefault(hash_text(gone.key), _Track())
+                sums = track.ways.setdefault((source, target), [0, 0, 0])
+                for index, value in enumerate(gone[3:]):
+                    sums[index] += value
+        for traffic in tracks:
+            self._clients(found.setdefault(text(traffic.name), _Track()), traffic, guest)
+        for name, track in found.items():
+            for row in self._records(window_ms, name, track):
+                waited = waits.get((name, row.in_peer, row.out_peer))
+                yield replace(row, queue_ms=MsHistogram.of(waited)) if waited else row
+
+    def _clients(self, track: _Track, traffic: TrackTraffic, guest: NodeOf) -> None:
+        for index, value in enumerate((traffic.objects_out, traffic.bytes_out, traffic.dropped)):
+            track.clients[index] += value
+        track.groups = _fits(traffic.first_group), _fits(traffic.last_group)
+        if traffic.bytes_in:
+            track.came[None] = track.came.get(None, 0) + traffic.bytes_in
+            track.weight[None] = track.came[None]
+        for link in traffic.links:
+            node = guest(link.session)
+            if node is None:
+                track.network += link.bytes_in
+                continue
+            if link.bytes_in:
+                track.came[node] = track.came.get(node, 0) + link.bytes_in
+                track.weight[node] = link.bytes_in
+            if link.bytes_out:
+                track.guests.append((node, link.objects_out, link.bytes_out))
+
+    def _records(self, window_ms: int, name: str, track: _Track) -> Iterator[HopStat]:
+        main = track.main(self._main.get(name))
+        if len(self._main) < _MOST or name in self._main:
+            self._main[name] = main
+        for node, objects, size in track.guests:
+            sums = track.ways.setdefault((main, node), [0, 0, 0])
+            sums[0] += objects
+            sums[1] += size
+
+        def record(source: str | None, target: str | None, sums: list[int], why: str) -> HopStat:
+            return HopStat(
+                track=name,
+                window_ms=window_ms,
+                objects=sums[0],
+                in_bytes=track.came.get(source, 0),
+                out_bytes=sums[1],
+                drops={why: sums[2]} if sums[2] else {},
+                in_peer=source,
+                out_peer=target,
+                first_group_id=track.groups[0],
+                last_group_id=track.groups[1],
+            )
+
+        if any(track.clients) and main not in track.came:
+            track.came[main] = 0
+        for source in track.came:
+            sums = track.clients if source == main else [0, 0, 0]
+            yield record(source, None, sums, "cap")
+        for (source, target), sums in track.ways.items():
+            yield record(source, target, sums, "cc")
+
+
+def _fits(group: int | None) -> int | None:
+    return None if group is None or group > _LONG_MAX else group

@@ -1,0 +1,64 @@
+"""Who may do what: what the control plane asks before it does anything for a session.
+
+The control plane knows requests and names, and no keys; whoever answers knows tokens and keys, and
+no tables. The forwarding plane asks nobody: it does what it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.names import Namespace
+
+__all__ = ["Action", "Authorizer", "Decision"]
+
+
+class Action(IntEnum):
+    """What a token may allow; the numbers of draft-ietf-moq-c4m."""
+
+    CLIENT_SETUP = 0
+    SERVER_SETUP = 1
+    PUBLISH_NAMESPACE = 2
+    SUBSCRIBE_NAMESPACE = 3
+    SUBSCRIBE = 4
+    REQUEST_UPDATE = 5
+    PUBLISH = 6
+    FETCH = 7
+    TRACK_STATUS = 8
+
+
+class Decision(NamedTuple):
+    """What the authorizer says about one request."""
+
+    allowed: bool
+    reason: str = ""
+    """Why not; goes to the peer, so it holds no secret."""
+    code: int = 0
+    """REQUEST_ERROR code of a denial: UNAUTHORIZED, EXPIRED_AUTH_TOKEN, MALFORMED_AUTH_TOKEN."""
+    expires: float | None = None
+    """When the grant ends, on the clock of ``now``; live delivery stops then."""
+    tenant: str = ""
+
+
+class Authorizer(Protocol):
+    """Decides about every request.
+
+    ``session_tokens`` came in SETUP, ``tokens`` with the request; these replace the session's.
+    """
+
+    def authorize(
+        self,
+        now: float,
+        action: Action,
+        namespace: Namespace | None,
+        name: bytes | None,
+        tokens: Sequence[AuthToken],
+        session_tokens: Sequence[AuthToken],
+    ) -> Decision:
+        """Whether this may be done.
+
+        ``name`` is None for actions on namespaces; both are None for CLIENT_SETUP.
+        """

@@ -1,0 +1,239 @@
+"""What the relay tells its shell, for logs and telemetry: the output of ``poll_events``.
+
+Every event is frozen, names sessions by the shell's numbers and tracks by their names, and holds no
+token and no byte of an object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from laps_sdk.edge.settings import SessionInfo
+from laps_sdk.forwarding.interfaces import SubscriptionCounters
+from laps_wire.moqt.session.state import Kind
+from laps_wire.names import FullTrackName, Namespace
+
+__all__ = [
+    "FetchFailed",
+    "FetchRelayed",
+    "FetchServed",
+    "NamespaceAdded",
+    "NamespaceGone",
+    "PrefixAdded",
+    "PrefixGone",
+    "PublisherAdded",
+    "PublisherGone",
+    "RelayEvent",
+    "ReportsRefused",
+    "RequestDenied",
+    "SessionClosed",
+    "SessionFaulted",
+    "SessionLeaving",
+    "SessionOpened",
+    "SubscriberAdded",
+    "SubscriberGone",
+    "TrackAdded",
+    "TrackRemoved",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened:
+    """SETUP was exchanged and the session may make requests."""
+
+    session: int
+    info: SessionInfo
+    implementation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClosed:
+    """A session is over."""
+
+    session: int
+    code: int
+    reason: str
+    by_peer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFaulted:
+    """A peer broke the protocol on a data stream; its session is being closed."""
+
+    session: int
+    code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLeaving:
+    """GOAWAY was sent to a session, or came from it."""
+
+    session: int
+    by_peer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceAdded:
+    """A session published a namespace."""
+
+    session: int
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceGone:
+    """It does so no longer."""
+
+    session: int
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixAdded:
+    """A session wants to hear of namespaces or tracks."""
+
+    session: int
+    prefix: Namespace
+    namespaces: bool
+    tracks: bool
+    top_n: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixGone:
+    """It does so no longer."""
+
+    session: int
+    prefix: Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackAdded:
+    """A track has its first publisher."""
+
+    track: FullTrackName
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackRemoved:
+    """A track and its cache were forgotten."""
+
+    track: FullTrackName
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherAdded:
+    """A session feeds a track."""
+
+    session: int
+    track: FullTrackName
+    pushed: bool
+    """Whether it sent PUBLISH; False if it answered our SUBSCRIBE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherGone:
+    """It does so no longer."""
+
+    session: int
+    track: FullTrackName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriberAdded:
+    """A session receives a track."""
+
+    session: int
+    request_id: int
+    track: FullTrackName
+    pushed: bool
+    """Whether we sent PUBLISH; False if it sent SUBSCRIBE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriberGone:
+    """It does so no longer."""
+
+    session: int
+    request_id: int
+    track: FullTrackName
+    reason: str
+    counters: SubscriptionCounters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDenied:
+    """The relay rejected a request or an update."""
+
+    session: int
+    request_id: int
+    kind: Kind | None
+    code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchServed:
+    """A FETCH was answered from the cache."""
+
+    session: int
+    track: FullTrackName
+    complete: bool
+    """False if parts of the range are not known and were told as such."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRelayed:
+    """A FETCH was sent on to a publisher."""
+
+    session: int
+    track: FullTrackName
+    publisher: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFailed:
+    """A FETCH that had begun did not come to its end."""
+
+    session: int
+    track: FullTrackName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsRefused:
+    """Reports of a player were not taken."""
+
+    session: int
+    kind: str
+    """Which limit or check it was."""
+    reason: str
+    count: int
+
+
+RelayEvent: TypeAlias = (
+    SessionOpened
+    | SessionClosed
+    | SessionFaulted
+    | SessionLeaving
+    | NamespaceAdded
+    | NamespaceGone
+    | PrefixAdded
+    | PrefixGone
+    | TrackAdded
+    | TrackRemoved
+    | PublisherAdded
+    | PublisherGone
+    | SubscriberAdded
+    | SubscriberGone
+    | RequestDenied
+    | FetchServed
+    | FetchRelayed
+    | FetchFailed
+    | ReportsRefused
+)

@@ -1,0 +1,393 @@
+"""The rows of the control plane's tables.
+
+::
+
+    Client --requests--> Source     a track that the client feeds: its PUBLISH, or our SUBSCRIBE
+                         Receiver   a track that it receives: its SUBSCRIBE, or our PUBLISH
+                         Offer      its PUBLISH_NAMESPACE
+                         Watch      its SUBSCRIBE_NAMESPACE or SUBSCRIBE_TRACKS
+                         FetchJob   its FETCH
+                         FetchLeg   our FETCH on behalf of a FetchJob
+                         StatusLeg  our TRACK_STATUS on behalf of a client's
+                         Deposit    its PUBLISH of a track that the relay takes itself
+
+    Track  --sources---> Source, one for each client that publishes or may publish it
+           --receivers-> Receiver
+
+Records are compared by identity. Request ids are unique in a session, whoever made the request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from laps_sdk.edge.authorization import Action
+from laps_sdk.edge.ranges import Span
+from laps_sdk.edge.settings import SessionInfo
+from laps_sdk.forwarding.interfaces import Subscription
+from laps_sdk.forwarding.ranking import Ranking
+from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.messages import Fetch
+from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.session.session import Session
+from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.structures import Location, SubscriptionFilter
+from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName, Namespace
+
+__all__ = [
+    "Client",
+    "Deposit",
+    "FetchJob",
+    "FetchLeg",
+    "Grant",
+    "Load",
+    "Offer",
+    "Receiver",
+    "Record",
+    "Source",
+    "Stage",
+    "StatusLeg",
+    "Track",
+    "Watch",
+]
+
+
+class Stage(Enum):
+    """Where a subscription stands."""
+
+    PENDING = "pending"
+    """Asked for and not answered; a request of ours may even wait to be sent."""
+    ESTABLISHED = "established"
+    DONE = "done"
+    """The publisher said PUBLISH_DONE; its last streams may still arrive."""
+
+
+class Load(Enum):
+    """What is counted for each session, and capped."""
+
+    SUBSCRIPTIONS = "subscriptions"
+    PUBLISHES = "publishes"
+    NAMESPACES = "namespaces"
+    PREFIXES = "prefixes"
+    FETCHES = "fetches"
+    OFFERS = "offers"
+
+
+@dataclass(slots=True, kw_only=True)
+class Grant:
+    """Why something is allowed: enough to ask again."""
+
+    action: Action
+    namespace: Namespace | None
+    name: bytes | None
+    tokens: tuple[AuthToken, ...]
+    expires: float | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Client:
+    """One session."""
+
+    id: int
+    wire: Session
+    info: SessionInfo
+    opened: float
+    tokens: tuple[AuthToken, ...] = ()
+    """What its SETUP carried."""
+    ready: bool = False
+    closed: bool = False
+    """Its session is over, though its connection may not be yet."""
+    leaving: bool = False
+    """It sent GOAWAY: no new requests to it."""
+    drained: bool = False
+    """We sent GOAWAY."""
+    stays: bool = False
+    """We sent GOAWAY, and took back that it must leave."""
+    top_n: int | None = None
+    """What its SETUP said about Top-N."""
+    path: str = ""
+    """The path that its SETUP said, over raw QUIC."""
+    grant: Grant | None = None
+    requests: dict[int, Record] = field(default_factory=dict)
+    feeds: dict[Source, None] = field(default_factory=dict)
+    """Its sources; those without a request too."""
+    load: Counter[Load] = field(default_factory=Counter)
+    blocked: deque[Callable[[float], None]] = field(default_factory=deque)
+    """Requests of ours that wait for MAX_REQUEST_ID (draft 16)."""
+    credit: float = 0.0
+    """Requests that it may make at once."""
+    credited: float = 0.0
+    """When ``credit`` was counted."""
+
+    @property
+    def draft(self) -> Draft:
+        """The draft that it speaks."""
+        return self.info.draft
+
+    @property
+    def usable(self) -> bool:
+        """Whether requests can be made to it."""
+        return self.ready and not self.closed and not self.leaving
+
+    def alias(self, track: Track) -> int:
+        """The track alias that it is told for a track."""
+        choose = self.info.alias
+        return track.number if choose is None else choose(track.name)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Track:
+    """One track, from the first interest in it until it is forgotten."""
+
+    number: int
+    name: FullTrackName
+    sources: dict[int, Source] = field(default_factory=dict)
+    """By session."""
+    refused: set[int] = field(default_factory=set)
+    """Sessions that rejected our SUBSCRIBE; not asked again while another one publishes."""
+    refusal: tuple[RequestErrorCode, str] | None = None
+    """What the last of them said why."""
+    receivers: dict[int, Receiver] = field(default_factory=dict)
+    """By session: each has one at most (moq-transport-16, 5.1)."""
+    fetches: dict[FetchJob, None] = field(default_factory=dict)
+    fed: bool = False
+    """Whether it has had a publisher."""
+    installed: bool = False
+    """Whether the forwarding plane knows it."""
+    stale: bool = False
+    """No publisher is left: only its cache is."""
+    properties: KeyValues = ()
+    properties_draft: Draft = Draft.D18
+    facts: TrackProperties = field(default_factory=TrackProperties)
+    hint: Location | None = None
+    """The largest location that a publisher told."""
+    final: Location | None = None
+    """Where the track ends, once that is known."""
+    finish_by: float = 0.0
+    """How long streams are waited for that were under way then."""
+    group_asked: tuple[int, int] | None = None
+    """A NEW_GROUP_REQUEST under way: its value and the largest group then, -1 for none."""
+    rank: int | None = None
+    ranked: bool = False
+    """Whether the plane reports its rank."""
+
+    @property
+    def established(self) -> bool:
+        """Whether a publisher feeds it."""
+        return any(source.stage is Stage.ESTABLISHED for source in self.sources.values())
+
+    @property
+    def pending(self) -> bool:
+        """Whether a publisher was asked and has not answered."""
+        return any(source.stage is Stage.PENDING for source in self.sources.values())
+
+    def receivers_for(self, client: Client) -> Iterator[Receiver]:
+        """Whom a session would feed."""
+        if not client.info.peering:
+            return iter(self.receivers.values())
+        return (other for session, other in self.receivers.items() if session != client.id)
+
+    @property
+    def pushed(self) -> bool:
+        """Whether a publisher sent PUBLISH."""
+        return any(source.pushed and source.live for source in self.sources.values())
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Source:
+    """A session that feeds a track, or was asked to."""
+
+    client: Client
+    track: Track
+    pushed: bool
+    """It sent PUBLISH; otherwise we sent SUBSCRIBE."""
+    request_id: int | None = None
+    """None while our SUBSCRIBE waits to be sent."""
+    stage: Stage = Stage.PENDING
+    alias: int = 0
+    forward: bool = True
+    """The Forward State that it knows from us."""
+    filter: SubscriptionFilter | None = None
+    """The filter of our SUBSCRIBE."""
+    status: str = ""
+    """What its PUBLISH_DONE said."""
+    reason: str = ""
+    promised: int = 0
+    """How many streams it said to have opened."""
+    done_by: float = 0.0
+    """How long the last of them are waited for."""
+    grant: Grant | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it feeds its track now."""
+        return self.stage is Stage.ESTABLISHED
+
+    @property
+    def receivers(self) -> Iterator[Receiver]:
+        """Whom it feeds: not its own session, if relays are behind that."""
+        return self.track.receivers_for(self.client)
+
+    @property
+    def unused(self) -> bool:
+        """Whether we asked for it, and nobody receives it any more."""
+        return not self.pushed and next(self.receivers, None) is None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Receiver:
+    """A session that receives a track, or waits for it."""
+
+    client: Client
+    track: Track
+    pushed: bool
+    """We sent PUBLISH; otherwise it sent SUBSCRIBE."""
+    request_id: int
+    stage: Stage = Stage.PENDING
+    forward: bool = True
+    priority: int = 128
+    order: GroupOrder | None = None
+    filter: SubscriptionFilter | None = None
+    timeout: int | None = None
+    """Delivery timeout in milliseconds; None or 0: the track's."""
+    joining: Location | None = None
+    """The largest location when it began: where joining FETCHes end."""
+    start: Location | None = None
+    end_group: int | None = None
+    patience: float = 0.0
+    """Until when it waits for a publisher."""
+    rendezvous: bool = False
+    """Whether it said how long to wait (draft 18)."""
+    new_group: int | None = None
+    updates: list[int] = field(default_factory=list)
+    """Updates that came before the answer."""
+    joins: list[FetchJob] = field(default_factory=list)
+    """Joining FETCHes that came before the answer."""
+    watch: Watch | None = None
+    """Why we sent PUBLISH."""
+    grant: Grant | None = None
+
+    @property
+    def subscription(self) -> Subscription:
+        """Its key in the forwarding plane."""
+        return Subscription(self.client.id, self.request_id)
+
+    @property
+    def alias(self) -> int:
+        """The track alias that it is told."""
+        return self.client.alias(self.track)
+
+    @property
+    def sources(self) -> list[Source]:
+        """Who feeds it, or was asked to: not its own session, if relays are behind that."""
+        own = self.client.id if self.client.info.peering else None
+        return [source for session, source in self.track.sources.items() if session != own]
+
+    @property
+    def fed(self) -> bool:
+        """Whether a publisher feeds it."""
+        return any(source.live for source in self.sources)
+
+    @property
+    def expects(self) -> bool:
+        """Whether a publisher was asked and has not answered, or is just leaving.
+
+        Behind the end of one that leaves all others are asked (again).
+        """
+        return any(not source.live for source in self.sources)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Offer:
+    """A namespace that a session publishes."""
+
+    client: Client
+    request_id: int
+    namespace: Namespace
+    grant: Grant | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Watch:
+    """A prefix below which a session wants to hear of namespaces, get tracks, or both."""
+
+    client: Client
+    request_id: int
+    prefix: Namespace
+    namespaces: bool
+    tracks: bool
+    forward: bool = True
+    ranking: Ranking | None = None
+    """For Top-N."""
+    told: dict[Namespace, None] = field(default_factory=dict)
+    blocked: dict[FullTrackName, None] = field(default_factory=dict)
+    """Tracks of which PUBLISH_BLOCKED was said: they are not published any more."""
+    declined: set[int] = field(default_factory=set)
+    """Tracks that the session gave up: they do not come again, unless they are published anew."""
+    grant: Grant | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FetchJob:
+    """A FETCH of a client."""
+
+    client: Client
+    request_id: int
+    message: Fetch
+    track: Track | None = None
+    span: Span | None = None
+    answered: bool = False
+    leg: FetchLeg | None = None
+    asked: list[Client] = field(default_factory=list)
+    """Who was asked already."""
+    error: tuple[RequestErrorCode, str] | None = None
+    """What the first of them said."""
+    joined: bool = False
+    """Whether it has waited for another one."""
+    grant: Grant | None = None
+
+    @property
+    def subscription(self) -> Subscription:
+        """Its key in the forwarding plane."""
+        return Subscription(self.client.id, self.request_id)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FetchLeg:
+    """Our FETCH to a publisher."""
+
+    client: Client
+    request_id: int
+    job: FetchJob | None
+    """None when whoever asked is gone."""
+    grant: Grant | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class StatusLeg:
+    """Our TRACK_STATUS to a publisher."""
+
+    client: Client
+    request_id: int
+    asker: Client
+    asker_request: int
+    grant: Grant | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Deposit:
+    """A track of a client that the relay takes itself."""
+
+    client: Client
+    request_id: int
+    alias: int
+    grant: Grant | None = None
+
+
+Record: TypeAlias = Source | Receiver | Offer | Watch | FetchJob | FetchLeg | StatusLeg | Deposit

@@ -1,0 +1,285 @@
+"""The best way to every node, as entries come, change and go."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laps_relay.network.nodes.node_records import PeerRecord
+from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.network.nodes.selection import default_order
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Load, LoadClass
+from testkit.nib_net import key_of, node_info
+
+X = NodeId(9)
+
+
+def table_of(*peers: int, carries: bool = True) -> NodeTable:
+    table = NodeTable(default_order)
+    for number in peers:
+        node = NodeId(number)
+        peer = table.peers[node] = PeerRecord(node, node_info(number))
+        peer.carries = carries
+        table.put(peer, peer.told)
+    return table
+
+
+def best_peer(table: NodeTable, node: NodeId = X) -> int | None:
+    table.refresh()
+    record = table.records.get(node)
+    return None if record is None or record.best is None else int(record.best.node)
+
+
+def test_a_better_way_takes_the_place_at_once() -> None:
+    table = table_of(1, 2)
+    table.put(table.peers[NodeId(1)], node_info(9, (5, 1), (1, 1)))
+    assert best_peer(table) == 1
+    table.put(table.peers[NodeId(2)], node_info(9, (2, 1)))
+    assert best_peer(table) == 2
+    table.put(table.peers[NodeId(1)], node_info(9, (5, 1), (6, 1), (1, 1)))
+    assert best_peer(table) == 2
+    assert set(table.touched) == {1, 2, 9}
+    assert set(table.routes) == {1, 2, 9}
+    assert table.news == {NodeId(1): None, NodeId(2): None, X: None}
+
+
+def test_a_best_way_that_became_worse_is_looked_for_again() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1)))
+    table.put(two, node_info(9, (5, 1), (2, 1)))
+    table.put(one, node_info(9, (5, 1), (6, 1), (1, 1)))
+    table.put(one, node_info(9, (5, 1), (6, 1), (7, 1), (1, 1)))
+    table.put(two, node_info(9, (5, 2), (2, 1)))
+    assert best_peer(table) == 2
+    table.drop(two, X)
+    table.drop(two, X)
+    assert best_peer(table) == 1
+    table.drop(one, X)
+    table.drop(one, X)
+    assert best_peer(table) is None
+    assert X not in table.records
+    table.worn([X])
+    assert best_peer(table) is None
+
+
+def test_an_equal_entry_changes_nothing() -> None:
+    table = table_of(1)
+    table.put(table.peers[NodeId(1)], node_info(9, (1, 1)))
+    table.touched.clear()
+    table.put(table.peers[NodeId(1)], node_info(9, (1, 1)))
+    assert not table.touched
+
+
+def test_a_way_that_only_looks_the_same_is_touched() -> None:
+    table = table_of(1)
+    table.put(table.peers[NodeId(1)], node_info(9, (5, 1), (1, 1)))
+    table.routes.clear()
+    table.put(table.peers[NodeId(1)], node_info(9, (6, 1), (1, 1)))
+    assert X in table.routes
+    table.routes.clear()
+    table.worn([X])
+    table.refresh()
+    assert X not in table.routes
+    table.worn([X])
+    table.put(table.peers[NodeId(1)], node_info(9, (7, 1), (1, 1)))
+    table.refresh()
+    assert X in table.routes
+
+
+def test_ways_that_do_not_forward_are_no_routes() -> None:
+    table = table_of(1, carries=False)
+    table.put(table.peers[NodeId(1)], node_info(9, (1, 1)))
+    assert best_peer(table) == 1
+    assert not table.routes
+    assert [way.forwards for way in table.candidates(X)] == [False]
+
+
+def test_everybody_shares_one_self_part() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1)))
+    table.put(two, node_info(9, (2, 1)))
+    assert one.entries[X].node is two.entries[X].node
+    table.put(two, node_info(9, (2, 1), sequence=2, region="new"))
+    assert table.records[X].told.node.region == "new"
+    before = one.entries[X].node
+    table.put(one, node_info(9, (1, 2)))
+    assert one.entries[X].node is before
+    table.put(two, node_info(9, (2, 1), sequence=1))
+    table.refresh()
+    assert table.records[X].told.node is before
+
+
+def test_a_lie_with_the_stamp_of_the_truth_goes_with_the_liar() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1), region="a lie"))
+    table.put(two, node_info(9, (2, 1), region="the truth"))
+    assert table.records[X].told.node.region == "a lie"
+    table.drop(one, X)
+    table.refresh()
+    assert table.records[X].told.node.region == "the truth"
+    table.put(one, node_info(9, (1, 1), region="the truth", signature=key_of("a")))
+    assert one.entries[X].node is not two.entries[X].node
+
+
+def test_an_epoch_goes_with_the_last_who_says_it() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1), epoch=3))
+    one.carries = False
+    table.put(two, node_info(9, (2, 1), epoch=2))
+    table.worn([X])
+    assert best_peer(table) == 2
+    assert table.records[X].told.node.stamp.epoch == 3
+    table.put(one, node_info(9, (1, 1), epoch=1))
+    table.refresh()
+    assert table.records[X].told.node.stamp.epoch == 2
+    table.put(one, node_info(9, (1, 1), epoch=4))
+    assert table.records[X].told.node.stamp.epoch == 4
+    table.drop(one, X)
+    table.refresh()
+    assert table.records[X].told.node.stamp.epoch == 2
+
+
+def test_loaded_relays_weigh_on_ways_through_them() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1)))
+    table.put(two, node_info(9, (5, 1), (2, 1)))
+    table.put(one, node_info(1, sequence=2, load=Load(LoadClass.OVERLOADED)))
+    assert best_peer(table) == 2
+    assert best_peer(table, NodeId(1)) == 1
+    one.draining = True
+    table.weigh(NodeId(1))
+    table.weigh(NodeId(1))
+    assert [way.peer for way in table.candidates(X)] == [2, 1]
+    one.draining = False
+    table.put(one, node_info(1, sequence=3))
+    assert best_peer(table) == 1
+    table.weigh(NodeId(77))
+    table.bar(one, NodeId(8), True)
+    table.put(one, node_info(8, (5, 1), (1, 1)))
+    assert [(peer.node, node) for peer, node in table.through(NodeId(5))] == [(1, 8), (2, 9)]
+
+
+def test_a_peer_whose_session_ends_soon_is_reached_otherwise_unless_it_goes_away_itself() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(1))
+    table.put(two, node_info(1, (5, 1), (2, 1)))
+    one.draining = True
+    table.weigh(NodeId(1))
+    table.worn((NodeId(1),))
+    assert best_peer(table, NodeId(1)) == 2
+    table.put(one, node_info(1, sequence=2, load=Load(LoadClass.DRAINING)))
+    assert best_peer(table, NodeId(1)) == 1
+
+
+def test_what_policy_bars_is_known_and_no_way() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.bar(one, X, True)
+    table.put(one, node_info(9, (1, 1), sequence=2))
+    assert best_peer(table) is None
+    assert X in table.records
+    table.put(two, node_info(9, (5, 1), (2, 1)))
+    assert best_peer(table) == 2
+    assert table.records[X].told.node.stamp.sequence == 2
+    assert [way.peer for way in table.candidates(X)] == [2]
+    table.bar(one, X, False)
+    table.bar(one, X, False)
+    assert best_peer(table) == 1
+    table.bar(one, X, True)
+    assert best_peer(table) == 2
+    table.drop(two, X)
+    table.drop(one, X)
+    assert best_peer(table) is None
+    assert (table.records.get(X), one.barred) == (None, {})
+
+
+def test_a_loaded_relay_that_is_gone_weighs_nothing() -> None:
+    table = table_of(1)
+    table.put(table.peers[NodeId(1)], node_info(9, (1, 1), load=Load(LoadClass.BUSY)))
+    assert table._weights
+    table.drop(table.peers[NodeId(1)], X)
+    table.refresh()
+    assert not table._weights
+
+
+def test_of_ways_that_are_equal_in_any_order_the_lowest_peer_is_best() -> None:
+    table = NodeTable(lambda _: ())
+    for number in (3, 1, 2):
+        peer = table.peers[NodeId(number)] = PeerRecord(NodeId(number), node_info(number))
+        table.put(peer, node_info(9, (number, 1)))
+    table.worn([X])
+    assert best_peer(table) == 1
+    assert [way.peer for way in table.candidates(X)] == [1, 2, 3]
+
+
+entries = st.tuples(
+    st.integers(1, 3),
+    st.one_of(st.none(), st.lists(st.integers(1, 4), max_size=3)),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.booleans(),
+)
+
+
+@given(st.lists(entries, max_size=25))
+def test_looking_at_once_and_looking_again_come_to_the_same(
+    steps: list[tuple[int, list[int] | None, int, int, bool]],
+) -> None:
+    table = table_of(1, 2, 3)
+    for number, costs, epoch, sequence, ask in steps:
+        peer = table.peers[NodeId(number)]
+        if costs is None:
+            table.drop(peer, X)
+        else:
+            path = [(20 + hop, cost) for hop, cost in enumerate(costs)]
+            table.put(peer, node_info(9, *path, (number, 1), epoch=epoch, sequence=sequence))
+        if ask:
+            table.refresh()
+    ways = table.candidates(X)
+    assert best_peer(table) == (int(ways[0].peer) if ways else None)
+    told = [peer.entries[X].node.stamp for peer in table.peers.values() if X in peer.entries]
+    if told:
+        assert table.records[X].told.node.stamp == max(told)
+    else:
+        assert X not in table.records
+
+
+def test_every_way_that_changes_is_noted_once_and_cheaply() -> None:
+    table = table_of(1, 2)
+    one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
+    table.put(one, node_info(9, (1, 1)))
+
+    def noted() -> set[int]:
+        table.refresh()
+        found = {int(node) for node in table.ways}
+        table.ways.clear()
+        table.routes.clear()
+        return found
+
+    assert noted() == {1, 2, 9}
+    longer = node_info(9, (5, 1), (2, 1))
+    table.put(two, longer)
+    assert (set(table.routes), noted()) == (set(), {9})
+    table.put(two, longer)
+    assert noted() == set()
+    table.bar(two, X, True)
+    assert (set(table.routes), noted()) == (set(), {9})
+    table.bar(two, X, True)
+    table.bar(two, NodeId(77), True)
+    assert noted() == set()
+    table.bar(two, X, False)
+    assert noted() == {9}
+    # The load of a relay on a way that is not the best one.
+    table.put(two, node_info(5, (2, 1), load=Load(LoadClass.OVERLOADED, 900)))
+    assert noted() == {5, 9}
+    table.drop(two, X)
+    assert noted() == {9}
+    table.drop(two, X)
+    assert noted() == set()

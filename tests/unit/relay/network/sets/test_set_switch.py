@@ -1,0 +1,200 @@
+"""Carrying out a choice: what is made, changed, retired and ended, also without room for it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from laps_relay.network.sets.set_choice import Choice, Chooser
+from laps_relay.network.sets.set_egress import EgressSets
+from laps_relay.network.sets.set_records import IngressRecord, Unserved
+from laps_relay.network.sets.set_rows import SetsCounters
+from laps_relay.network.sets.set_switch import Switch
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import SnsRefusal
+from testkit.set_world import SetWorld
+
+A, B, C, D = (NodeId(number) for number in (5, 6, 7, 8))
+LOST = Unserved(SnsRefusal.NOT_ADVERTISED, "no way", 3.0)
+NOW = 1.0
+NONE: frozenset[NodeId] = frozenset()
+
+
+class Bench:
+    """One ingress of a relay with two peers, 2 at session 1 and 3 at session 2."""
+
+    def __init__(self) -> None:
+        self.relay = SetWorld(3, [(1, 2), (1, 3)])[1]
+        self.plane = self.relay.plane
+        self.egress = EgressSets(
+            self.relay, cast("PeerForwarding", self.relay.plane), SetsCounters()
+        )
+        self.chooser = Chooser(self.relay, self.relay.world.settings)
+        self.record = IngressRecord(Ingress(LOCAL, 1), 5, 0, "", None)
+        self.stretched = False
+        """Whether the last switch has given a set targets in place."""
+
+    def switch(
+        self,
+        homes: dict[NodeId, int],
+        *lost: NodeId,
+        gone: frozenset[NodeId] = NONE,
+        cut: bool = False,
+        renew: bool = False,
+    ) -> bool:
+        """Choose, once; gives whether everything was taken."""
+        record = self.record
+        record.wanted = (record.wanted | homes.keys() | set(lost)) - gone
+        hops = {1: NodeId(2), 2: NodeId(3)}
+        choice = Choice(homes, hops, dict.fromkeys(lost, LOST))
+        switch = Switch(record, self.egress, self.chooser)
+        done = switch.change(NOW, choice, gone=gone, cut=cut, renew=renew)
+        assert switch.began or not done
+        switch.finish(NOW)
+        self.stretched = switch.stretched
+        return done
+
+    @property
+    def sent(self) -> dict[int, dict[int, frozenset[NodeId]]]:
+        return {session: sets for session, sets in self.relay.sent.items() if sets}
+
+
+def nodes(*given: NodeId) -> frozenset[NodeId]:
+    return frozenset(given)
+
+
+def test_made_changed_and_ended() -> None:
+    bench = Bench()
+    assert bench.switch({A: 1, B: 1, C: 2})
+    assert bench.sent == {1: {1: nodes(A, B)}, 2: {1: nodes(C)}}
+    assert bench.record.home == bench.record.last == {A: 1, B: 1, C: 2}
+    assert bench.switch({D: 1}, gone=nodes(A, C))
+    assert bench.sent == {1: {1: nodes(B, D)}}
+    assert bench.plane.cuts == [(EgressSet(2, 1), 0x4C02)]
+    assert bench.record.home == {B: 1, D: 1}
+    assert not bench.record.displaced
+
+
+def test_only_who_comes_stretches_a_set() -> None:
+    bench = Bench()
+    stretched = []
+    for homes, gone in (({A: 1, B: 1}, ()), ({C: 1}, ()), ({}, (A,))):
+        assert bench.switch(homes, gone=nodes(*gone))
+        stretched.append(bench.stretched)
+    assert stretched == [False, True, False]  # the first time the set is new
+    assert bench.record.stretched  # until its streams go on anew
+
+
+def test_a_move_retires_both() -> None:
+    bench = Bench()
+    bench.switch({A: 1, B: 1, C: 2})
+    assert bench.switch({A: 2, B: 1})
+    assert bench.sent == {1: {1: nodes(A, B), 2: nodes(B)}, 2: {1: nodes(C), 2: nodes(A, C)}}
+    assert list(bench.plane.retired) == list(bench.record.retired) == [(1, 1), (2, 1)]
+    assert bench.egress.counters.moved == 2
+    # Who goes now goes from the retired sets too; one that is for nobody any more ends.
+    assert bench.switch({}, gone=nodes(A, C))
+    assert bench.sent == {1: {1: nodes(B), 2: nodes(B)}}
+    assert list(bench.record.retired) == [(1, 1)]
+
+
+def test_with_a_cut_nothing_goes_the_old_way() -> None:
+    bench = Bench()
+    bench.switch({A: 1, B: 1, C: 2})
+    bench.switch({A: 2})
+    assert bench.switch({A: 1, B: 1, C: 2}, cut=True)
+    # Session 1 gets a new set, since A comes back to it; in the old ones is nobody who was looked
+    # at, except those that have stayed where they were.
+    assert bench.sent == {1: {2: nodes(B), 3: nodes(A, B)}, 2: {2: nodes(C)}}
+    assert list(bench.record.retired) == [(1, 2)]
+    assert bench.record.home == {A: 1, B: 1, C: 2}
+
+
+def test_everything_anew() -> None:
+    bench = Bench()
+    bench.switch({A: 1, B: 2})
+    assert bench.switch({A: 1, B: 2}, renew=True)
+    assert bench.sent == {1: {1: nodes(A), 2: nodes(A)}, 2: {1: nodes(B), 2: nodes(B)}}
+
+
+def test_a_target_without_a_way_leaves_and_comes_back_with_a_new_set() -> None:
+    bench = Bench()
+    bench.switch({A: 1, B: 1})
+    assert bench.switch({}, A)
+    assert bench.sent == {1: {1: nodes(A, B), 2: nodes(B)}}
+    assert (bench.record.displaced, bench.record.unserved) == ({A}, {A: LOST})
+    # What it was told first stays due.
+    bench.record.unserved[A] = LOST._replace(due=2.0)
+    bench.switch({}, A)
+    assert bench.record.unserved[A].due == 2.0
+    assert bench.switch({A: 1})
+    assert bench.sent[1][3] == nodes(A, B)
+    assert not bench.record.displaced
+    assert not bench.record.unserved
+
+
+def test_a_target_that_keeps_its_place() -> None:
+    bench = Bench()
+    bench.switch({A: 1})
+    assert bench.switch({A: 1}, A)
+    assert bench.sent == {1: {1: nodes(A)}}
+    assert bench.record.unserved == {A: LOST}
+
+
+def test_a_peer_that_takes_no_more_sets_is_avoided_and_nothing_has_changed() -> None:
+    bench = Bench()
+    bench.switch({A: 1})
+    bench.relay.max_sets[2] = 0
+    assert not bench.switch({A: 2, B: 1})
+    assert bench.sent == {1: {1: nodes(A)}}
+    assert bench.record.home == {A: 1}
+    assert list(bench.record.blocks) == [A]
+    assert bench.record.avoided(A) == {NodeId(3)}
+
+
+def test_what_was_made_before_another_peer_said_no_is_withdrawn() -> None:
+    bench = Bench()
+    bench.relay.max_sets[2] = 0
+    assert not bench.switch({A: 1, B: 2})
+    assert bench.sent == {}
+    assert bench.record.current == {}
+    assert bench.record.avoided(A) == NONE
+    assert bench.record.avoided(B) == {NodeId(3)}
+
+
+def test_without_room_for_a_new_set_the_old_one_is_changed_in_place() -> None:
+    bench = Bench()
+    bench.switch({A: 1, B: 1})
+    bench.relay.max_sets[1] = 1
+    assert bench.switch({A: 2})
+    assert bench.sent == {1: {1: nodes(B)}, 2: {1: nodes(A)}}
+    assert bench.record.home == {A: 2, B: 1}
+    assert not bench.record.retired
+
+
+def test_targets_that_are_too_many_are_left_out() -> None:
+    bench = Bench()
+    bench.switch({A: 1})
+    bench.relay.max_targets[1] = 1
+    assert not bench.switch({A: 1, B: 1})
+    assert bench.sent == {1: {1: nodes(A)}}
+    assert bench.record.home == {A: 1}
+    assert bench.record.avoided(B) == {NodeId(2)}
+    assert not bench.record.displaced  # it was nowhere
+    # The old set is for nobody any more, and the new targets are too many for it.
+    assert not bench.switch({B: 1, C: 1}, gone=nodes(A))
+    assert bench.sent == {}
+    assert bench.record.home == {}
+    assert bench.record.current == {}
+
+
+def test_a_target_that_moved_in_vain_counts_as_displaced() -> None:
+    bench = Bench()
+    bench.switch({A: 1, B: 2})
+    bench.relay.max_sets[2] = 1
+    bench.relay.max_targets[2] = 1
+    assert not bench.switch({A: 2})
+    assert bench.record.home == {B: 2}
+    assert bench.record.displaced == {A}
+    assert bench.sent == {1: {1: nodes(A)}, 2: {1: nodes(B)}}  # until it is idle
+    assert list(bench.plane.retired) == [(1, 1)]

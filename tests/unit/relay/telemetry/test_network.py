@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from laps_relay.network import events as core
+from laps_relay.telemetry.logs import configure
+from laps_relay.telemetry.metrics import Metrics
+from laps_relay.telemetry.names import Names
+from laps_relay.telemetry.network import _TABLE, NetworkObserver
+from laps_relay.telemetry.network_records import peer_session
+from laps_relay.telemetry.rows import MOST_LINES, MOST_RECORDS
+from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceKind,
+    Location,
+    NodeInfo,
+    NodePathItem,
+    NodeSelf,
+    RelayType,
+    SnsRefusal,
+    Stamp,
+    SubscribeInfo,
+)
+from laps_wire.telemetry import RouteChange, load_line
+from testkit.logs import restored_logging
+
+A, B = NodeId(1), NodeId(2)
+STAMP = Stamp(7, 3)
+TRACK = AnnounceInfo(A, STAMP, AnnounceKind.TRACK, (1, 2), 3, 4)
+SPACE = AnnounceInfo(A, STAMP, AnnounceKind.NAMESPACE, (1,), None, 5)
+WANTED = SubscribeInfo(B, STAMP, (1, 2), 3, 4)
+NODE = NodeInfo(
+    NodeSelf(A, RelayType.CONTROL, STAMP, location=Location(8.0, 50.0)),
+    path=(NodePathItem(B, 900),),
+)
+EVENTS: list[core.NetworkEvent] = [
+    core.PeerAdded(
+        session=1,
+        node=A,
+        relay_type=RelayType.VIA,
+        mode="both",
+        alpn="laps-2",
+        control=True,
+        dialled=True,
+        implementation="x\x1b",
+    ),
+    core.PeerTurnedDown(session=2, node=None, code=2, reason="no proof"),
+    core.PeerFaulted(session=1, node=A, code=3, reason="garbage"),
+    core.PeerLeaving(session=1, node=A, reason="upgrade", by_peer=True),
+    core.Dialled(contact="a:1", node=A, dynamic=True),
+    core.PeerStays(session=1, node=A),
+    core.Dialled(contact="a:1", node=None, dynamic=False, failed="nobody there"),
+    core.NodeAdded(info=NODE, peer=B, best=True),
+    core.NodeAdded(info=NodeInfo(NodeSelf(A, RelayType.EDGE, STAMP)), peer=None, best=False),
+    core.NodeGone(node=A, reason="withdrawn"),
+    core.NodeSuspected(node=A, peer=B, reason="faster than light"),
+    core.RouteChanged(node=A, peer=B, hops=1, cost_us=1000),
+    core.AnnounceAdded(entry=TRACK, session=1),
+    core.AnnounceAdded(entry=SPACE, session=None),
+    core.AnnounceGone(entry=SPACE),
+    core.SubscribeAdded(entry=WANTED, session=1),
+    core.SubscribeGone(entry=WANTED),
+    core.SubscribeRefused(key=4, source=B, code=1, reason="not there"),
+    core.SetChanged(session=1, sns_id=1, incoming=True, added=(B,), removed=(), members=1, key=4),
+    core.SetChanged(session=1, sns_id=2, incoming=False, added=(), removed=(A,), members=0),
+    core.SetGone(session=1, sns_id=1, incoming=True, removed=(B,), key=4),
+    core.SetGone(session=1, sns_id=2, incoming=False, removed=()),
+    core.SetRefused(session=1, node=A, sns_id=3, code=SnsRefusal.NOT_ADVERTISED, targets=2),
+    core.KeyForgotten(node=NodeId(9)),
+    core.PolicyChanged(),
+    core.PeerGone(session=1, node=A, code=0xC, reason="nothing heard", by_peer=False),
+]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with restored_logging():
+        yield
+
+
+def test_every_event_of_the_network_has_a_row() -> None:
+    assert set(_TABLE) == set(get_args(core.NetworkEvent))
+    assert {type(event) for event in EVENTS} == set(_TABLE)
+
+
+def test_logs_metrics_and_telemetry_hear_of_all_that_happens(tmp_path: Path) -> None:
+    out = io.StringIO()
+    logger = configure("json", "debug", out)
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    writer.start()
+    metrics = Metrics()
+    observer = NetworkObserver(logger, Names(b"key"), metrics, writer)
+    observer.observe(10.0, EVENTS[:-1], lambda _session: (0, 0))
+    observer.observe(12.0, EVENTS[-1:], lambda _session: (100, 200))
+    writer.stop()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert len(lines) == len(EVENTS)
+    assert "\x1b" not in out.getvalue()
+    (file,) = tmp_path.glob("*.jsonl*")
+    records = [load_line(line) for line in file.read_bytes().splitlines()]
+    kinds = [record.body.TYPE for record in records]  # type: ignore[union-attr]
+    assert kinds == [
+        "session.open", "peer.refuse", "peer.fault", "peer.drain", "dial.fail",
+        "node.adv", "node.adv", "node.wd", "node.suspect", "ann.adv", "ann.adv", "ann.wd",
+        "sub.adv", "sub.wd", "sub.refuse", "sns.adv", "sns.adv", "sns.wd", "sns.wd", "sns.refuse",
+        "policy.change", "route.change", "session.close",
+    ]  # fmt: skip
+    closed = records[-1].body
+    assert (closed.session_id, closed.duration_ms, closed.out_bytes) == ("p1", 2000.0, 200)  # type: ignore[union-attr]
+    text = metrics.render().decode()
+    assert 'laps_peers_opened_total{type="via"} 1.0' in text
+    assert 'laps_peers_dialled_total{outcome="failed"} 1.0' in text
+
+
+def test_without_telemetry_logs_are_all() -> None:
+    out = io.StringIO()
+    observer = NetworkObserver(configure("json", "info", out), Names(b"key"), Metrics())
+    observer.observe(0.0, EVENTS, lambda _session: (0, 0))
+    words = [json.loads(line)["event"] for line in out.getvalue().splitlines()]
+    assert "peer broke the protocol" in words
+    assert "node advertised" not in words  # debug
+
+
+def test_nobody_fills_the_log() -> None:
+    out = io.StringIO()
+    metrics = Metrics()
+    observer = NetworkObserver(configure("json", "info", out), Names(b"key"), metrics)
+    lie, other = (core.NodeSuspected(node=A, peer=peer, reason="too fast") for peer in (A, B))
+    observer.observe(10.0, [lie] * 1_000 + [other], lambda _session: (0, 0))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert len(lines) == MOST_LINES + 1
+    assert [line.get("more") for line in lines].count("not logged in this minute") == 1
+    assert lines[-1]["peer"] == str(B)  # others are still heard of
+    assert "laps_nodes_suspected_total 1001.0" in metrics.render().decode()
+    observer.observe(70.0, [lie], lambda _session: (0, 0))
+    assert len(out.getvalue().splitlines()) == MOST_LINES + 2
+
+
+def test_sessions_of_peers_are_not_taken_for_clients() -> None:
+    assert peer_session(12) == "p12"
+
+
+def lines_of(*events: core.NetworkEvent) -> list[dict[str, object]]:
+    """What is logged at the default level."""
+    text = io.StringIO()
+    with restored_logging():
+        observer = NetworkObserver(configure("json", "info", text), Names(None), Metrics())
+        for event in events:
+            observer.observe(0.0, [event], lambda _session: (0, 0))
+    return [json.loads(line) for line in text.getvalue().splitlines()]
+
+
+def failed(reason: str, *, dynamic: bool = False, contact: str = "a:1") -> core.Dialled:
+    return core.Dialled(contact=contact, node=None, dynamic=dynamic, failed=reason)
+
+
+def test_a_configured_relay_that_is_not_reached_is_said_once_for_each_reason() -> None:
+    lines = lines_of(
+        *[failed("nobody answers")] * 3,
+        failed("no protocol in common (ALPN)"),
+        failed("nobody answers", dynamic=True, contact="b:1"),
+        failed("nobody answers"),
+    )
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("relay not reached", "nobody answers"),
+        ("relay not reached", "no protocol in common (ALPN)"),
+        ("relay not reached", "nobody answers"),
+    ]
+    assert {line["contact"] for line in lines} == {"a:1"}
+    assert "--peer-port" in str(lines[1]["advice"])
+
+
+def test_a_relay_that_was_reached_meanwhile_is_news_again() -> None:
+    added = EVENTS[0]
+    assert isinstance(added, core.PeerAdded)
+    up = replace(added, contact="a:1")
+    lines = lines_of(failed("nobody answers"), up, failed("nobody answers"))
+    assert [line["event"] for line in lines].count("relay not reached") == 2
+
+
+def test_who_refuses_us_is_named_with_what_to_do() -> None:
+    refused = core.PeerTurnedDown(
+        session=2, node=None, code=7, reason="names are hashed with another key", contact="a:1"
+    )
+    # The dialler tells the same again.
+    lines = lines_of(refused, failed(refused.reason), refused, failed(refused.reason))
+    (line,) = lines
+    assert (line["event"], line["contact"]) == ("peering refused", "a:1")
+    assert "network.key_file" in str(line["advice"])
+
+
+def test_who_is_refused_by_us_has_no_contact() -> None:
+    (line,) = lines_of(core.PeerTurnedDown(session=2, node=None, code=4, reason="no"))
+    assert not {"contact", "advice"} & set(line)
+
+
+def test_ways_that_flap_are_one_record_when_they_have_settled(tmp_path: Path) -> None:
+    """While a network starts each way changes many times."""
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    writer.start()
+    observer = NetworkObserver(configure("json", "error", io.StringIO()), Names(None), Metrics())
+    observer._telemetry = writer
+
+    def changed(node: NodeId, hops: int) -> core.RouteChanged:
+        return core.RouteChanged(node=node, peer=B, hops=hops, cost_us=1)
+
+    nothing = lambda _session: (0, 0)  # noqa: E731
+    observer.observe(1.0, [changed(A, hops) for hops in range(1000)], nothing)
+    observer.observe(
+        1.5, [changed(B, 1), core.RouteChanged(node=A, peer=None, hops=0, cost_us=0)], nothing
+    )
+    observer.settle(1.9)
+    observer.settle(2.0)
+    observer.observe(2.0, [changed(A, 7)], nothing)
+    observer.settle(0.0, at_once=True)
+    observer.settle(9.0)
+    writer.stop()
+    (file,) = tmp_path.glob("*.jsonl")
+    found = [load_line(line).body for line in file.read_bytes().splitlines()]
+    assert found == [
+        RouteChange(node_id=str(B), changes=1, hops=1, cost_us=1, next_hop=str(B)),
+        RouteChange(node_id=str(A), changes=1001, hops=0, cost_us=0),
+        RouteChange(node_id=str(A), changes=1, hops=7, cost_us=1, next_hop=str(B)),
+    ]
+
+
+def test_nobody_fills_the_disk(tmp_path: Path) -> None:
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    logger = configure("json", "error", io.StringIO())
+    observer = NetworkObserver(logger, Names(None), Metrics(), writer)
+    refused = core.PeerTurnedDown(session=2, node=None, code=2, reason="no proof")
+    observer.observe(0.0, [refused] * 5_000, lambda _session: (0, 0))
+    assert writer._seq == MOST_RECORDS
