@@ -15,6 +15,7 @@ from typing import Any, cast
 from laps_relay.network.flood.mixing import mixed
 from laps_relay.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.network.sets.set_records import Unserved
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
 from laps_wire.errors import StateError
@@ -106,8 +107,8 @@ class SetPlane:
         )
 
 
-class SetRelay:
-    """One relay: its sets, its plane, and the host that they ask."""
+class SetRelay(SetRouting):
+    """One relay: its sets, its plane, and the routing that they ask."""
 
     def __init__(self, world: SetWorld, node: NodeId, settings: NetworkSettings) -> None:
         self.world = world
@@ -134,7 +135,7 @@ class SetRelay:
         self.leads: dict[int, dict[NodeId, Unserved]] = {}
         """By key of a feed: who gets nothing, as told last."""
 
-    # SetHost
+    # SetRouting
 
     def assign(
         self,

@@ -66,7 +66,7 @@ def test_a_relay_begins_to_leave_and_stays_and_nothing_is_lost(who: str, after: 
     assert not process.draining
     if run.deeds.taken_back:
         for other in run.world.running():
-            load = other.core.nodes() if hasattr(other.core, "nodes") else ()
+            load = other.core.tables.nodes() if hasattr(other.core, "nodes") else ()
             assert all(row.load_class != "draining" for row in load)
 
 

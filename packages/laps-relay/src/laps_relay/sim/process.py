@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from laps_relay.network.departure import Departure, Standing
 from laps_relay.network.interfaces import Dial
-from laps_relay.network.orders import STAY_WAIT
+from laps_relay.network.relay import STAY_WAIT
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
 from laps_relay.sim.core import RelayCore, Tables

@@ -35,8 +35,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from laps_relay.network.interfaces import NetworkSettings, Refusal
-from laps_relay.network.sets.set_host import SetHost
 from laps_relay.network.sets.set_records import Block, IngressRecord, Unserved
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from laps_wire.peering.laps2.limits import MAX_HOPS
@@ -72,7 +72,7 @@ class Chooser:
 
     __slots__ = ("_host", "_settings")
 
-    def __init__(self, host: SetHost, settings: NetworkSettings) -> None:
+    def __init__(self, host: SetRouting, settings: NetworkSettings) -> None:
         self._host = host
         self._settings = settings
 

@@ -1,75 +1,97 @@
-"""What subscriber node sets ask of the relay around them, answered by its other parts.
+"""Where the data of subscriber node sets goes, and the messages that tell peers about sets.
 
-Steering says which way, the links which session, the peers take the messages, and telemetry hears
-what became of each set (:class:`~laps_relay.network.sets.set_host.SetHost` has the questions).
+``SetRouting`` joins what :class:`~laps_relay.network.sets.sets.Sets` needs from other rooms:
+steering chooses next hops, the links know the sessions, and the peering sessions carry the SNS
+messages. It emits an event for each change of a set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final
 
-from laps_relay.network.events import NetworkEvent
+from laps_relay.network.events import NetworkEvent, SetRefused
 from laps_relay.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.network.nodes.nib import Nib
-from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.set_log import SetLog
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.pulls import Lack
 from laps_relay.peering.links import Links
-from laps_relay.peering.peers import Peers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeSelf, SnsRefusal, SubscribeCode
+from laps_wire.peering.session import PeeringSession
 
-__all__ = ["SetHosting"]
+__all__ = ["SetRouting"]
 
 _DIAL_TIME: Final = 2.0
-"""How long a relay may take to be a peer before it is said that no other way is allowed."""
+"""Seconds that a dial may take before a target is reported as forbidden by policy."""
 
 
-class SetHosting:
-    """The host of ``Sets``: the parts that answer it. Whoever has all parts makes them."""
+class SetRouting:
+    """Next hops, sessions and SNS messages for the sets of one relay.
+
+    The methods with ``sns`` in their name raise :class:`~laps_wire.errors.StateError` if the
+    session cannot carry the message: the peer takes no more sets or targets, or the session is
+    about to end.
+    """
 
     __slots__ = (
         "_assigned",
-        "_events",
-        "_interests",
+        "_emit",
         "_links",
+        "_local",
         "_nib",
-        "_own",
-        "_peers",
+        "_node",
+        "_routed",
         "_set_log",
         "_settings",
         "_steering",
         "_ways",
+        "_wire",
     )
 
-    _assigned: int | None
-    """The key for which ways were last asked: that of the set of ours that comes next."""
-    _events: list[NetworkEvent]
-    _interests: Interests
-    _links: Links
-    _nib: Nib
-    _own: OwnNode
-    _peers: Peers
-    _set_log: SetLog
-    _settings: NetworkSettings
-    _steering: Steering
-    _ways: Ways
+    def __init__(
+        self,
+        local: NodeId,
+        settings: NetworkSettings,
+        *,
+        nib: Nib,
+        ways: Ways,
+        steering: Steering,
+        links: Links,
+        node: Callable[[NodeId], NodeSelf | None],
+        wire: Callable[[int], PeeringSession],
+        routed: Callable[[float, int, frozenset[NodeId], Mapping[NodeId, Lack]], None],
+        emit: Callable[[NetworkEvent], object],
+    ) -> None:
+        """Store the collaborators.
+
+        ``node`` returns what a node says of itself, ``wire`` the peering session of a number.
+        ``routed`` is called with the targets of one of our tracks, and those that get no data.
+        """
+        self._local = local
+        self._settings = settings
+        self._nib = nib
+        self._ways = ways
+        self._steering = steering
+        self._links = links
+        self._node = node
+        self._wire = wire
+        self._routed = routed
+        self._emit = emit
+        self._set_log = SetLog()
+        self._assigned: int | None = None
+        """The key of the last :meth:`assign`: that of the next set that we originate."""
+
+    def __len__(self) -> int:
+        """How many sets of both directions live, as events reported them."""
+        return len(self._set_log)
 
     # Where to
-
-    def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself, our own too."""
-        if node == self._own.node_id:
-            return self._own.info.node
-        info = self._nib.info(node)
-        return None if info is None else info.node
 
     def assign(
         self,
@@ -133,14 +155,14 @@ class SetHosting:
         scope: str,
         unserved: Mapping[NodeId, Unserved],
     ) -> None:
-        """Ways were looked for, for a track of ours: tell those who do not get it."""
+        """Report the outcome of routing for a track of ours, with those who get no data."""
         lacks = {target: self._lack(target, scope, item) for target, item in unserved.items()}
-        self._interests.led(now, key, wanted, lacks)
+        self._routed(now, key, wanted, lacks)
 
     def _lack(self, target: NodeId, scope: str, item: Unserved) -> Lack:
         if item.code is not SnsRefusal.POLICY:
             return Lack(SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace)
-        node = self.node(target)
+        node = self._node(target)
         dialled = (
             self._settings.dynamic_peering
             and node is not None
@@ -163,7 +185,7 @@ class SetHosting:
 
     def may_serve(self, session: int, target: NodeId) -> bool:
         """Whether that peer may send us data for a target: we have advertised it there."""
-        if target == self._own.node_id:
+        if target == self._local:
             return True
         link = self._links.get(session)
         return (
@@ -179,7 +201,7 @@ class SetHosting:
     ) -> int:
         """Make a set; gives its id."""
         chosen = tuple(sorted(targets))
-        sns_id = self._peers.wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
+        sns_id = self._wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
         # Ways are asked for before each set that is made; what only passes has come over a set.
         self._set_changed(session, sns_id, chosen, None if hops else self._assigned)
         return sns_id
@@ -187,20 +209,44 @@ class SetHosting:
     def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
         """Let a set have these targets."""
         chosen = tuple(sorted(targets))
-        self._peers.wire(session).update_sns(now, sns_id, chosen)
+        self._wire(session).update_sns(now, sns_id, chosen)
         self._set_changed(session, sns_id, chosen)
 
     def withdraw_sns(self, now: float, session: int, sns_id: int, *, empty: bool = False) -> None:
         """End a set, with ``empty`` for its targets first."""
-        self._peers.wire(session).withdraw_sns(now, sns_id, empty=empty)
+        self._wire(session).withdraw_sns(now, sns_id, empty=empty)
         if (gone := self._set_log.gone(session, sns_id, incoming=False)) is not None:
-            self._events.append(gone)
+            self._emit(gone)
 
     def refuse_sns(
         self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
     ) -> None:
         """Tell the sender of a set that these targets get nothing."""
-        self._peers.wire(session).refuse_sns(now, sns_id, code, targets)
+        chosen = tuple(targets)
+        self._wire(session).refuse_sns(now, sns_id, code, chosen)
+        self._emit(
+            SetRefused(
+                session=session,
+                node=self.node_of(session),
+                sns_id=sns_id,
+                code=code,
+                targets=len(chosen),
+            )
+        )
+
+    def set_advertised(self, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
+        """Log that a peer made or changed a set."""
+        self._set_changed(session, sns_id, targets, incoming=True)
+
+    def set_withdrawn(self, session: int, sns_id: int) -> None:
+        """Log that a peer withdrew a set."""
+        if (gone := self._set_log.gone(session, sns_id, incoming=True)) is not None:
+            self._emit(gone)
+
+    def session_gone(self, session: int) -> None:
+        """Log the end of all sets of a session."""
+        for gone in self._set_log.session_gone(session):
+            self._emit(gone)
 
     def _set_changed(
         self,
@@ -213,4 +259,4 @@ class SetHosting:
     ) -> None:
         news = self._set_log.changed(session, sns_id, targets, incoming=incoming, key=key)
         if news is not None:
-            self._events.append(news)
+            self._emit(news)

@@ -77,13 +77,13 @@ def test_a_set_that_its_session_can_not_take_is_not_told() -> None:
     relay = net.relays[1]
     session = net.session(1, 2)
     with pytest.raises(StateError):
-        relay.withdraw_sns(net.now, session, 9)
+        relay.set_routing.withdraw_sns(net.now, session, 9)
     with pytest.raises(StateError):
-        relay.advertise_sns(net.now, session, (), 0, "")
+        relay.set_routing.advertise_sns(net.now, session, (), 0, "")
     with pytest.raises(StateError):
-        relay.update_sns(net.now, session, 9, (B,))
+        relay.set_routing.update_sns(net.now, session, 9, (B,))
     with pytest.raises(StateError):
-        relay.refuse_sns(net.now, session, 9, SnsRefusal.POLICY, (B,))
+        relay.set_routing.refuse_sns(net.now, session, 9, SnsRefusal.POLICY, (B,))
     net.run(0.1)
     assert (net.told(1, SetChanged), net.told(1, SetGone)) == ([], [])
 
@@ -91,26 +91,30 @@ def test_a_set_that_its_session_can_not_take_is_not_told() -> None:
 def test_the_next_hop_and_its_alternates() -> None:
     net = square()
     relay = net.relays[1]
-    ways = relay.assign(net.now, None, frozenset({D}), "", arrived_on=None)
+    ways = relay.set_routing.assign(net.now, None, frozenset({D}), "", arrived_on=None)
     assert ways == Assignment({D: B}, {})
     nobody: frozenset[NodeId] = frozenset()
-    assert relay.detour(D, "", arrived_on=None, avoid=nobody) == B
-    assert relay.detour(D, "", arrived_on=None, avoid=frozenset({B})) == C
-    assert relay.detour(D, "", arrived_on=B, avoid=nobody) == C
-    assert isinstance(relay.detour(D, "", arrived_on=B, avoid=frozenset({C})), Refusal)
-    assert [relay.length(peer, D, "", arrived_on=None) for peer in (B, C, D)] == [1, 1, None]
-    assert relay.length(B, D, "", arrived_on=B) is None
+    assert relay.set_routing.detour(D, "", arrived_on=None, avoid=nobody) == B
+    assert relay.set_routing.detour(D, "", arrived_on=None, avoid=frozenset({B})) == C
+    assert relay.set_routing.detour(D, "", arrived_on=B, avoid=nobody) == C
+    assert isinstance(relay.set_routing.detour(D, "", arrived_on=B, avoid=frozenset({C})), Refusal)
+    assert [relay.set_routing.length(peer, D, "", arrived_on=None) for peer in (B, C, D)] == [
+        1,
+        1,
+        None,
+    ]
+    assert relay.set_routing.length(B, D, "", arrived_on=B) is None
 
 
 def test_the_relays_on_a_way_and_what_policy_says_of_them() -> None:
     net = square()
     relay = net.relays[1]
-    assert [relay.relays(peer, D) for peer in (B, C, D)] == [(B, D), (C, D), ()]
-    assert relay.relays(B, B) == (B,)
-    assert relay.permits("gold", (B, D))
+    assert [relay.set_routing.relays(peer, D) for peer in (B, C, D)] == [(B, D), (C, D), ()]
+    assert relay.set_routing.relays(B, B) == (B,)
+    assert relay.set_routing.permits("gold", (B, D))
     relay.set_policy(net.now, NoTransit())
-    assert not relay.permits("gold", (B, D))
-    assert relay.permits("gold", (C, D))
+    assert not relay.set_routing.permits("gold", (B, D))
+    assert relay.set_routing.permits("gold", (C, D))
 
 
 def test_a_way_on_which_a_relay_drains() -> None:
@@ -118,13 +122,15 @@ def test_a_way_on_which_a_relay_drains() -> None:
     relay = net.relays[1]
 
     def drains(*, arrived_on: NodeId | None = None) -> list[bool]:
-        return [relay.drains(peer, D, "", arrived_on=arrived_on) for peer in (B, C, D)]
+        return [relay.set_routing.drains(peer, D, "", arrived_on=arrived_on) for peer in (B, C, D)]
 
     assert drains() == [False, False, False]
     net.relays[2].drain(net.now, 10.0, "")
     net.run(0.5)
     assert drains() == [True, False, False]
-    assert not relay.drains(B, B, "", arrived_on=None)  # on the way to itself it does not count
+    assert not relay.set_routing.drains(
+        B, B, "", arrived_on=None
+    )  # on the way to itself it does not count
     assert drains(arrived_on=B) == [False, False, False]
 
 
@@ -132,20 +138,20 @@ def test_sessions_and_the_nodes_at_their_ends() -> None:
     net = square()
     relay = net.relays[1]
     session = net.session(1, 2)
-    assert (relay.session_to(B, 7), relay.node_of(session)) == (session, B)
-    assert relay.session_to(D, 7) is None
+    assert (relay.set_routing.session_to(B, 7), relay.set_routing.node_of(session)) == (session, B)
+    assert relay.set_routing.session_to(D, 7) is None
     with pytest.raises(StateError, match="no peer on session 99"):
-        relay.node_of(99)
+        relay.set_routing.node_of(99)
 
 
 def test_whom_a_peer_may_name() -> None:
     net = square()
     session = net.session(2, 1)
     via = net.relays[2]
-    assert via.may_serve(session, B)
-    assert via.may_serve(session, D)
-    assert not via.may_serve(session, NodeId(77))
-    assert not via.may_serve(99, D)
+    assert via.set_routing.may_serve(session, B)
+    assert via.set_routing.may_serve(session, D)
+    assert not via.set_routing.may_serve(session, NodeId(77))
+    assert not via.set_routing.may_serve(99, D)
 
 
 def test_who_gets_nothing_is_told_why_and_when() -> None:
@@ -162,8 +168,8 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
     key, other = key_of(TRACK), key_of(OTHER)
     denied = Unserved(SnsRefusal.POLICY, "not through CA", net.now)
     # 4 could be dialled by 1, if policy is not against that; and not by 5.
-    net.relays[1].led(net.now, key, frozenset((D,)), "", {D: denied})
-    net.relays[5].led(net.now, other, frozenset((D,)), "", {D: denied})
+    net.relays[1].set_routing.led(net.now, key, frozenset((D,)), "", {D: denied})
+    net.relays[5].set_routing.led(net.now, other, frozenset((D,)), "", {D: denied})
     net.run(1)
     assert net.clients[4].answers == [(other, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
     net.answers(4)
@@ -171,11 +177,11 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
     assert net.clients[4].answers == [(key, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
     net.answers(4)
     for number, each in ((1, key), (5, other)):
-        net.relays[number].led(net.now, each, frozenset((D,)), "", {})
+        net.relays[number].set_routing.led(net.now, each, frozenset((D,)), "", {})
     net.run(2)
     assert [code for _, code in net.answers(4)] == [SubscribeCode.ACCEPTED] * 2
     away = Unserved(SnsRefusal.NOT_ADVERTISED, "no way", net.now)
-    net.relays[1].led(net.now, key, frozenset((D,)), "", {D: away})
+    net.relays[1].set_routing.led(net.now, key, frozenset((D,)), "", {D: away})
     net.run(4)
     assert net.answers(4) == []
     net.run(2)
