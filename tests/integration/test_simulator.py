@@ -66,6 +66,12 @@ OF_KINDS = (
 """The same of seeds that are of another kind by themselves."""
 
 
+DIGESTS: dict[str, str] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "simulator_digests.json").read_text("utf-8")
+)
+"""What each seed sent; ``scripts/simulator_digests.py --record`` writes it anew, on purpose."""
+
+
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``laps-relay sim`` in a process of its own, without measuring its coverage."""
     clean = {name: value for name, value in os.environ.items() if "COV" not in name}
@@ -106,6 +112,8 @@ def test_everything_holds_whatever_happens(first: int, end: int) -> None:
     assert len(outcomes) == end - first
     assert sum(outcome.deliveries for outcome in outcomes) > 1000
     assert sum(outcome.faults for outcome in outcomes) > 0
+    recorded = {seed: DIGESTS[str(seed)] for seed in range(first, end)}
+    assert {outcome.seed: outcome.digest[:16] for outcome in outcomes} == recorded
 
 
 @pytest.mark.seeds
@@ -172,10 +180,13 @@ def test_a_seed_is_one_story_in_every_process(seed: str) -> None:
         command("replay", "--seed", seed, "--relays", "8", PYTHONHASHSEED=hash_seed)
         for hash_seed in ("1", "2")
     ]
-    one, other = (re.findall(r"^trace (\w+)$", end.stdout, re.MULTILINE) for end in ends)
+    assert ends[0].stdout == ends[1].stdout
+    traced = command("replay", "--seed", seed, "--relays", "8", "--trace")
+    one, other = (
+        re.findall(r"^trace (\w+)$", end.stdout, re.MULTILINE) for end in (ends[0], traced)
+    )
     assert one == other
     assert len(one) == 1
-    assert ends[0].stdout == ends[1].stdout
 
 
 @pytest.mark.seeds  # with coverage a hunt takes four times as long, and may give up too early

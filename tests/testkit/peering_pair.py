@@ -22,9 +22,9 @@ from laps_wire.peering.session import (
     AuthenticationRequired,
     AuthenticationStep,
     ConnectionClose,
+    Dialect,
     Ending,
     Event,
-    Flavour,
     PeeringSession,
     Role,
     SessionConfig,
@@ -91,7 +91,7 @@ class Pair:
         dialler: SessionConfig | None = None,
         listener: SessionConfig | None = None,
         *,
-        flavour: Flavour = LAPS2,
+        dialect: Dialect = LAPS2,
         chunk: int | None = None,
         delay: float = 0.01,
         stream_delay: dict[int, float] | None = None,
@@ -99,8 +99,8 @@ class Pair:
     ) -> None:
         self.now = 100.0
         self.sessions = (
-            PeeringSession(dialler or config(Role.DIALLER), flavour, self.now),
-            PeeringSession(listener or config(Role.LISTENER), flavour, self.now),
+            PeeringSession(dialler or config(Role.DIALLER), dialect, self.now),
+            PeeringSession(listener or config(Role.LISTENER), dialect, self.now),
         )
         self.chunk = chunk
         self.delay = delay

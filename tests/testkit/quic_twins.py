@@ -18,7 +18,7 @@ from aioquic.quic.stream import QuicStream
 from aioquic.tls import CipherSuite, Epoch
 
 from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
-from laps_sdk.quic.aioquic.fast.prepared import ADDRESSES, prepared
+from laps_sdk.quic.aioquic.fast.selfcheck import ADDRESSES, prepared
 
 __all__ = ["Twins", "portrait"]
 

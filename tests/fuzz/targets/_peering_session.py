@@ -18,8 +18,8 @@ from __future__ import annotations
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.session import (
     Closed,
+    Dialect,
     Event,
-    Flavour,
     PeeringSession,
     State,
     StreamData,
@@ -54,16 +54,16 @@ def script(stage: int, *ops: tuple[int, int, bytes]) -> bytes:
     return bytes(out)
 
 
-def one_script(flavour: Flavour, data: bytes) -> None:
+def one_script(dialect: Dialect, data: bytes) -> None:
     """Run a script as it is and byte by byte."""
     stage, ops = parse(data)
-    whole = _run(flavour, stage, ops, single=False)
-    if _run(flavour, stage, ops, single=True) != whole:
+    whole = _run(dialect, stage, ops, single=False)
+    if _run(dialect, stage, ops, single=True) != whole:
         raise AssertionError("the same bytes in other chunks mean something else")
 
 
-def _session(flavour: Flavour, stage: int) -> PeeringSession:
-    pair = Pair(flavour=flavour)
+def _session(dialect: Dialect, stage: int) -> PeeringSession:
+    pair = Pair(dialect=dialect)
     side, step = stage % 2, stage // 2 % STAGES
     if step or side == DIALLER:
         pair.dialler.connect(pair.now)
@@ -83,9 +83,9 @@ def _session(flavour: Flavour, stage: int) -> PeeringSession:
 
 
 def _run(
-    flavour: Flavour, stage: int, ops: list[Op], *, single: bool
+    dialect: Dialect, stage: int, ops: list[Op], *, single: bool
 ) -> tuple[list[Event], dict[int, bytes], State]:
-    session = _session(flavour, stage)
+    session = _session(dialect, stage)
     now = 200.0
     events: list[Event] = []
     written: dict[int, bytes] = {}

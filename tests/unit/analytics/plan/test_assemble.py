@@ -81,7 +81,6 @@ def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[Tra
         assert set(track.viewers) == set(item.viewers)
 
 
-@pytest.mark.untraced  # what it runs, the tests around it run with less
 @pytest.mark.parametrize("kind", ["near", "far", "crowd", "records", "lossy", "lossless"])
 def test_one_percent_of_poison_costs_at_most_five_percent(
     world: Backbone, demand: list[TrackDemand], honest: tuple[Draft, float], kind: str

@@ -165,7 +165,6 @@ def test_an_empty_lake_gives_a_page_that_says_so(tmp_path: Path) -> None:
     assert {answer for _, _, answer in made.answers} == {"No data yet."}
 
 
-@pytest.mark.untraced  # a whole page, as that of the fixture
 def test_words_of_others_are_only_words(tmp_path: Path) -> None:
     rows = sample(tenant=HOSTILE + "x" * 100_000, track=HOSTILE)
     for items in rows.values():

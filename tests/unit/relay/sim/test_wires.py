@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 
 from laps_relay.sim.clock import Clock
+from laps_relay.sim.digest import Channel, WireDigest
 from laps_relay.sim.queues import MAX_DATAGRAMS, Waiting
 from laps_relay.sim.wires import Cause, Chunk, Pipe, SimOutStream, Wire
 
@@ -28,6 +29,7 @@ class Line:
             lambda stream, lost: self.gone.append((stream.stream_id, lost)),
             lambda _, chunk: self.seen.append(chunk),
             connection=7,
+            record=Channel(WireDigest()),
             limit=limit,
             judge=self,
         )

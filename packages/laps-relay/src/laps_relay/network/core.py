@@ -21,15 +21,15 @@ from typing import Final
 
 from laps_relay.network import events
 from laps_relay.network.flood.floods import Change
-from laps_relay.network.interfaces import Refusal
 from laps_relay.network.nodes.nib import NOTHING
 from laps_relay.network.nodes.node_records import Changes
 from laps_relay.network.parts import Due
 from laps_relay.network.sessions import NetworkSessions
 from laps_relay.network.told import FLOODED, PROBES
 from laps_relay.peer_forwarding.forwarding import LOCAL, Outdated, SetIdle
-from laps_relay.peering.links import Link
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Link
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
 from laps_wire.peering.errors import CloseCode
@@ -216,7 +216,7 @@ class NetworkCore(NetworkSessions):
         link = self._links.control(node)
         if link is None or type(self._policy) is OpenPolicy:
             return
-        self._peers.set_policy(now, self._policy, self.node)
+        self._peers.set_policy(now, self._policy.peer, self.node)
         self.announces.reconsider(link.session)
         self.subscribes.reconsider(link.session)
         self._withheld.again = True

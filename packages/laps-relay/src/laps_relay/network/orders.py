@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from laps_relay.network import events
-from laps_relay.network.interfaces import Policy
 from laps_relay.network.parts import Due
 from laps_relay.network.steering.plans import Plan
 from laps_relay.network.tables import NetworkTables
-from laps_relay.peering.dialling import Contact
+from laps_relay.policy.interface import Policy
+from laps_sdk.peering.dialler import Contact
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import Load, LoadClass
@@ -74,7 +74,7 @@ class NetworkOrders(NetworkTables):
         self._policy = policy
         self._ways.policy = policy
         self._exports.policy = policy
-        self._peers.set_policy(now, policy, self.node)
+        self._peers.set_policy(now, policy.peer, self.node)
         self._nib.set_policy(now, policy)
         self._steering.set_policy(policy)
         self.announces.reconsider()

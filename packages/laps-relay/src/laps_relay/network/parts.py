@@ -22,24 +22,16 @@ from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.network.flood.flood_exports import FloodExports
 from laps_relay.network.flood.floods import FloodTable
 from laps_relay.network.flood.withheld import Withheld
-from laps_relay.network.guests import GuestFactory, GuestWire
-from laps_relay.network.interfaces import (
-    Answer,
-    Identity,
-    LocalSide,
-    NetworkSettings,
-    Order,
-    Policy,
-)
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.probing import Prober
-from laps_relay.network.nodes.selection import default_order
+from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.nodes.suspicions import Lies
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.set_hosting import SetHosting
 from laps_relay.network.sets.set_log import SetLog
 from laps_relay.network.sets.sets import Sets
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
@@ -47,10 +39,14 @@ from laps_relay.network.subscriptions.passed import PassedResponses
 from laps_relay.network.subscriptions.responses import RecentResponses
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.peering.dial_slots import RandomSource
-from laps_relay.peering.dialling import Dialler
-from laps_relay.peering.links import Links
-from laps_relay.peering.peers import PeerAuthenticator, Peers
+from laps_relay.policy.interface import Policy
+from laps_relay.upstream.interfaces import Answer, LocalSide
+from laps_sdk.peering.dialler import Dialler, RandomSource
+from laps_sdk.peering.events import PeerAuthenticator
+from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
+from laps_sdk.peering.links import Links
+from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -69,7 +65,7 @@ from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
 
-__all__ = ["Due", "GuestFactory", "GuestWire", "NetworkParts"]
+__all__ = ["Due", "ForeignPeerFactory", "ForeignPeerWire", "NetworkParts"]
 
 
 class Due(Enum):
@@ -150,7 +146,7 @@ class NetworkParts(SetHosting):
         """
         self._settings, self._policy = settings, policy
         self._local: LocalSide | None = None
-        self._guests: GuestFactory | None = None
+        self._guests: ForeignPeerFactory | None = None
         self._contexts, self._hasher = contexts, hasher
         self._own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
         node = self._own.node_id
@@ -199,7 +195,7 @@ class NetworkParts(SetHosting):
             authenticator,
             challenge=challenge,
             hash_check=hasher.full_name(*HASH_CHECK_NAME),
-            policy=policy,
+            may_peer=policy.peer,
             node_info=lambda: self._own.info,
             implementation=implementation,
             known_keys=known_keys,

@@ -26,11 +26,12 @@ from laps_relay.network import events
 from laps_relay.network.events import NetworkEvent
 from laps_relay.network.fetch.fetch_commands import FetchCommands
 from laps_relay.network.fetch.fetch_host import FetchSide
-from laps_relay.network.guests import GuestFactory
-from laps_relay.network.interfaces import Answer, Dial, LocalSide
 from laps_relay.peer_forwarding.forwarding import DataSink
-from laps_relay.peering.links import Link
+from laps_relay.upstream.interfaces import Answer, LocalSide
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering.events import Dial
+from laps_sdk.peering.foreign_peers import ForeignPeerFactory
+from laps_sdk.peering.links import Link
 from laps_sdk.timers import earliest, first_of
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
@@ -167,7 +168,7 @@ class NetworkRelay(FetchCommands):
         if fetches is not None:
             self._fetches.attach(fetches)
 
-    def set_guests(self, guests: GuestFactory) -> None:
+    def set_guests(self, guests: ForeignPeerFactory) -> None:
         """Who takes sessions that are none of the network's own, before any of them comes."""
         self._guests = guests
 

@@ -13,7 +13,7 @@ from laps_relay.network.subscriptions.interest_host import AnnounceTable, Subscr
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_relay.peer_forwarding.forwarding import LOCAL, PeerForwarding
-from laps_relay.peering.links import Links
+from laps_sdk.peering.links import Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, SubscribeInfo
 

@@ -15,11 +15,11 @@ from typing import Final
 from laps_relay.network import events
 from laps_relay.network.nodes.location import estimate, nearest
 from laps_relay.network.nodes.plausibility import declared
-from laps_relay.network.parts import Due, GuestWire
+from laps_relay.network.parts import Due, ForeignPeerWire
 from laps_relay.network.steering.steering import LinkState
 from laps_relay.network.told import PROBES, NetworkTold
 from laps_relay.peer_forwarding.forwarding import HoldData
-from laps_relay.peering.peers import (
+from laps_sdk.peering.events import (
     NodeIdConflict,
     NodeUnproved,
     PeerDown,
@@ -138,7 +138,7 @@ class NetworkSessions(NetworkTold):
             )
         )
         if self._guests is not None:
-            link.guest = self._guests(now, link, up, GuestWire(self._peers, session))
+            link.guest = self._guests(now, link, up, ForeignPeerWire(self._peers, session))
         if link.guest is not None:
             link.node = node
             return

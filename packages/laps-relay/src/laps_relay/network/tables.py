@@ -25,8 +25,8 @@ from laps_relay.network.views import (
 )
 from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
-from laps_relay.peering.dial_slots import DialRow
 from laps_sdk.forwarding.samples import Samples
+from laps_sdk.peering.dialler import DialRow
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo
 

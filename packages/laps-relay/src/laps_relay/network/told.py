@@ -20,12 +20,11 @@ from typing import Final
 from laps_relay.network import events
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Verdict
-from laps_relay.network.interfaces import Refusal
 from laps_relay.network.nodes.node_records import Fault
 from laps_relay.network.nodes.probing import BadAnswer
 from laps_relay.network.parts import Due, NetworkParts
-from laps_relay.peering.early import Chunk, EarlyData
-from laps_relay.peering.links import Link
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Chunk, Link, PreHandshakeData
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import session as wire
@@ -308,7 +307,7 @@ class NetworkTold(NetworkParts):
         early = link.early
         if not link.up:
             if early is None:
-                early = link.early = EarlyData()
+                early = link.early = PreHandshakeData()
             if not early.add(Chunk(stream_id, data, fin)):
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is not None and early.refused(stream_id):

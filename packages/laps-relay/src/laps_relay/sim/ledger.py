@@ -25,6 +25,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from laps_relay.sim.digest import WireDigest
 from laps_relay.sim.groups import Flow, Flows, GivenUp, Group, Interval
 from laps_wire.errors import LapsError
 
@@ -112,6 +113,7 @@ class Ledger:
         "copies",
         "crossings",
         "deliveries",
+        "digest",
         "flight",
         "flows",
         "given_up",
@@ -153,6 +155,8 @@ class Ledger:
         """Objects that did not come because something on their way was given up, or still waits."""
         self.unnamed: list[tuple[float, int, GivenUp]] = []
         """What was given up behind its header, of nobody knows which group: when, key, for whom."""
+        self.digest = WireDigest()
+        """Of the network, for what clients receive."""
         self.waiting: Callable[[], dict[Group, tuple[GivenUp, ...]]] = dict
         """What waits in queues now, and for whom."""
 
@@ -221,6 +225,9 @@ class Ledger:
             )
         group.got[contact] = before | bit
         self.deliveries += 1
+        self.digest.shared_channel("", contact).delivered(
+            now, key, item.flow, item.group, item.number
+        )
 
     def crossed(
         self,

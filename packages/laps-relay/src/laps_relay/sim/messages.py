@@ -19,19 +19,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from laps_relay.peering.peer_core import FLAVOURS
+from laps_sdk.peering.peers import DIALECTS
 from laps_wire.peering.laps2 import ALPN
-from laps_wire.peering.session.flavour import Flavour
-from laps_wire.peering.session.laps2 import Laps2Flavour
+from laps_wire.peering.session.dialect import Dialect
+from laps_wire.peering.session.laps2 import Laps2Dialect
 
 __all__ = ["SharedMessages", "shared_messages"]
 
 _FRAME: Final = bytes((0x7F, 0x2D, 0x08))
 """An odd type for experiments (laps-2, 3.2), and the length."""
 _SIZE: Final = len(_FRAME) + 8
+_ANY_SIZE: Final = 1 << 30
 
 
-class SharedMessages(Laps2Flavour):
+class SharedMessages(Laps2Dialect):
     """laps-2 without its bytes."""
 
     def __init__(self) -> None:
@@ -52,17 +53,29 @@ class SharedMessages(Laps2Flavour):
             return super().decode(data, pos, max_size)
         return message, pos + _SIZE
 
+    def expand(self, data: bytes) -> bytes:
+        """Replace frames that stand for messages under way by the bytes of these messages."""
+        parts = []
+        pos = 0
+        while data.startswith(_FRAME, pos):
+            frame = data[pos : pos + _SIZE]
+            message = self._messages.get(frame)
+            parts.append(frame if message is None else super().encode(message, _ANY_SIZE))
+            pos += _SIZE
+        return b"".join((*parts, data[pos:])) if parts else data
+
 
 @contextmanager
-def shared_messages(enabled: bool) -> Generator[None]:
+def shared_messages(enabled: bool) -> Generator[SharedMessages | None]:
     """Let relays that are made meanwhile speak that way."""
     if not enabled:
-        yield
+        yield None
         return
-    before = FLAVOURS[ALPN]
-    flavours = cast("dict[str, Flavour]", FLAVOURS)  # a constant for everybody else
-    flavours[ALPN] = SharedMessages()
+    before = DIALECTS[ALPN]
+    dialects = cast("dict[str, Dialect]", DIALECTS)  # a constant for everybody else
+    shared = SharedMessages()
+    dialects[ALPN] = shared
     try:
-        yield
+        yield shared
     finally:
-        flavours[ALPN] = before
+        dialects[ALPN] = before

@@ -23,11 +23,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from laps_relay.network.interfaces import Dial
 from laps_relay.sim.clock import Clock
+from laps_relay.sim.digest import WireDigest
 from laps_relay.sim.queues import QUEUE_BYTES
 from laps_relay.sim.wires import Cause, Chunk, Pipe, QueueJudge, SimOutStream, Wire
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.events import Dial
 from laps_wire.peering.session import Role
 
 __all__ = ["CONNECT_TIMEOUT", "IDLE_CODE", "End", "Host", "Network"]
@@ -174,6 +175,7 @@ class Network:
         "_watch",
         "_wires",
         "default",
+        "digest",
         "idle",
         "judge",
         "queue",
@@ -200,6 +202,8 @@ class Network:
         self._wires: dict[tuple[str, str], Wire] = {}
         self.default: Callable[[str, str], Wire | None] = lambda *_: None
         """The wire of two relays without a configured link; None: they cannot reach each other."""
+        self.digest = WireDigest()
+        """Of all that is sent."""
         self._number = 0
         self.up: dict[int, tuple[End, End]] = {}
         """Living connections: dialler's and listener's end."""
@@ -238,6 +242,7 @@ class Network:
 
     def dial(self, host: Host, dial: Dial) -> None:
         """Connect to a contact."""
+        self.digest.shared_channel(host.contact, "").dialled(self._clock.now, dial.contact)
         there = self._hosts.get(dial.contact)
         wire = None if there is None or there is host else self.wire(host.contact, dial.contact)
         if there is None or wire is None:
@@ -266,6 +271,7 @@ class Network:
                 partial(self._dropped, end),
                 partial(self._watch, end),
                 connection=self._number,
+                record=self.digest.channel(end.host.contact, other.host.contact),
                 limit=self.queue,
                 judge=self.judge,
             )
@@ -298,6 +304,7 @@ class Network:
         """One side closes: the other learns it, if anything gets through."""
         if not end.open:
             return
+        end.pipe.record_close(code)
         self._end(end)
         end.host.lost(end, code, reason)
         other = end.other

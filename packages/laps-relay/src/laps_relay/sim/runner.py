@@ -229,7 +229,9 @@ def simulate(made: Scenario, builder: Builder, *, tracing: bool = False) -> tupl
     run = Run(made, builder, tracing=tracing)
     broken: BreakError | None = None
     try:
-        with shared_messages(not made.on_bytes):
+        with shared_messages(not made.on_bytes) as shared:
+            if shared is not None:
+                run.world.network.digest.expand = shared.expand
             run.play()
     except BreakError as error:
         broken = error

@@ -27,6 +27,7 @@ from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from laps_relay.sim.clock import Clock
+from laps_relay.sim.digest import Channel
 from laps_relay.sim.queues import QUEUE_BYTES, Backlog, Lane, Waiting
 
 __all__ = ["RETRANSMIT", "Cause", "Chunk", "Pipe", "QueueJudge", "SimOutStream", "Wire"]
@@ -194,6 +195,7 @@ class Pipe:
         "_gone",
         "_last",
         "_overtaken",
+        "_record",
         "_stalled",
         "_watch",
         "backlog",
@@ -217,6 +219,7 @@ class Pipe:
         watch: Callable[[SimOutStream | None, Chunk], None],
         *,
         connection: int = 0,
+        record: Channel,
         limit: int = QUEUE_BYTES,
         judge: QueueJudge | None = None,
     ) -> None:
@@ -231,6 +234,7 @@ class Pipe:
         self._arrive = arrive
         self._gone = gone
         self._watch = watch
+        self._record = record
         self._last: dict[int, float] = {}
         """When the last chunk of each stream arrives."""
         self._overtaken: dict[int, float] = {}
@@ -347,14 +351,21 @@ class Pipe:
         self.closed = True
         self.backlog.clear()
 
+    def record_close(self, code: int) -> None:
+        """Note for the digest that the sender closes the connection."""
+        self._record.closed(self.clock.now, code)
+
     # Under way
 
     def _fly(self, stream: SimOutStream | None, chunk: Chunk) -> None:
         wire, kind = self.wire, chunk.kind
         if wire.blocked and wire.blocked.get(self.sender):
-            if kind != "datagram":
+            if kind == "datagram":
+                self._record.sent(self.clock.now, kind, 0, chunk.data, False, 0)
+            else:
                 self._stalled.append((stream, chunk))
             return
+        self._record.sent(self.clock.now, kind, chunk.stream_id, chunk.data, chunk.fin, chunk.code)
         if stream is not None or kind == "datagram":  # not control
             self._watch(stream, chunk)
         dice = self._dice

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.network.events import PeerAdded, PeerGone, RouteChanged
-from laps_relay.network.interfaces import Policy
+from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables
@@ -51,7 +50,6 @@ class World:
     __slots__ = (
         "_builder",
         "_by_node",
-        "_digest",
         "_stirred",
         "_story",
         "_tracks",
@@ -91,6 +89,7 @@ class World:
             self.clock, self.dice.of("links"), idle=scenario.idle, watch=self._crossing
         )
         self.network.default = self._default_wire
+        self.ledger.digest = self.network.digest
         self.gauge = Gauge(self)
         if scenario.gauged:
             self.gauge.start()
@@ -121,7 +120,6 @@ class World:
         self.ending = False
         """Whether the run is over but for the tables that must become empty."""
         self._builder = builder
-        self._digest = blake2b(digest_size=16)
         self._story: list[str] = []
         self._tracks: dict[int, str] = {}
         self._stirred: Callable[[], None] = lambda: None
@@ -218,9 +216,8 @@ class World:
     # What happens
 
     def note(self, *words: object) -> None:
-        """A line of the story, and part of what makes two runs the same run."""
+        """Add a line to the story."""
         line = self._line(*words)
-        self._digest.update(line.encode())
         if not self.tracing and len(self._story) >= _STORY:
             del self._story[: _STORY // 2]
         self._story.append(line)
@@ -229,14 +226,12 @@ class World:
         return f"{self.clock.now:9.4f}  {' '.join(map(str, words))}"
 
     def mark(self, now: float, end: End, chunk: Chunk) -> None:
-        """Something arrived: part of what makes two runs the same run."""
+        """Something arrived: count it and tell of it."""
         kind, stream_id, data, fin, _ = chunk
         if kind == "data" and not stream_id & 2:
             self.control_messages += 1
             for listener in self.listeners:
                 listener(end, chunk)
-        head = b"%.6f %d %d %s" % (now, end.connection, stream_id, kind.encode())
-        self._digest.update(head + data)
         if self.tracing:
             self._story.append(
                 f"{now:9.4f}  connection {end.connection} {kind} of stream {stream_id}: "
@@ -254,7 +249,6 @@ class World:
             self.quiet_since = now
             self.note(process.contact, event)
         elif self.tracing:
-            # Not a note: a run is the same, however much of it is told.
             self._story.append(self._line(process.contact, event))
         if process is self.processes[process.contact]:  # what a former life does is not judged
             for watcher in self._watchers.get(type(event), ()):
@@ -343,8 +337,8 @@ class World:
 
     @property
     def digest(self) -> str:
-        """The same for two runs that were the same."""
-        return self._digest.hexdigest()
+        """The same for two runs in which the same bytes were sent at the same times."""
+        return self.network.digest.hexdigest()
 
     @property
     def story(self) -> list[str]:

@@ -4,7 +4,7 @@ from aioquic.quic.packet import QuicPacketType
 from aioquic.quic.packet_builder import QuicSentPacket
 from aioquic.tls import Epoch
 
-from laps_sdk.quic.aioquic.congestion import CountingReno
+from laps_sdk.quic.aioquic.compat import CountingReno
 
 
 def packet(size: int, sent: float) -> QuicSentPacket:

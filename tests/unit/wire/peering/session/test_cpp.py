@@ -1,4 +1,4 @@
-"""The C++ relay's flavour: bytes that were seen on the wire, and what a session makes of them."""
+"""The C++ relay's dialect: bytes that were seen on the wire, and what a session makes of them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ from laps_wire.peering.session.cpp import (
     from_cpp_node,
     to_cpp_node,
 )
+from laps_wire.peering.session.dialect import Dialect, SnsDescription, SnsEnd
 from laps_wire.peering.session.events import AuthenticationStep
-from laps_wire.peering.session.flavour import Flavour, SnsDescription, SnsEnd
-from laps_wire.peering.session.latching import Role
 from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
-from laps_wire.peering.session.state import Kind, Shape
+from laps_wire.peering.session.state import Kind, Role, Shape
 from testkit.peering_pair import Pair, config, node
 
 A, B = NodeId(1), NodeId(2)
-FLAVOUR: Flavour = CPP_16
+DIALECT: Dialect = CPP_16
 BOTH_WAYS = Direction.BIDIRECTIONAL
 
 #: What a C++ relay with endpoint id "relay-a" sends first, as captured.
@@ -53,22 +52,22 @@ LIVE_SET = bytes.fromhex("01 000a 0000000f 00000002 02 0001 1122334455667788")
 
 def test_what_it_is() -> None:
     assert (CPP_16.alpn, CPP_18.alpn) == ("moqt-16", "moqt-18")
-    assert FLAVOUR.shape is Shape.PLAIN
-    assert FLAVOUR.single_stream
-    assert FLAVOUR.single_messages
-    assert not FLAVOUR.checks_types
-    assert not FLAVOUR.ordered_sns
-    assert FLAVOUR.first_sns_id == 2
-    assert isinstance(FLAVOUR.handshake(config(Role.DIALLER)), CppHandshake)
+    assert DIALECT.shape is Shape.PLAIN
+    assert DIALECT.single_stream
+    assert DIALECT.single_messages
+    assert not DIALECT.checks_types
+    assert not DIALECT.ordered_sns
+    assert DIALECT.first_sns_id == 2
+    assert isinstance(DIALECT.handshake(config(Role.DIALLER)), CppHandshake)
 
 
 def test_live_bytes() -> None:
     connect = cpp.Connect(cpp.PeerMode.BOTH, RELAY_A)
-    assert FLAVOUR.decode(b"x" + LIVE_CONNECT, 1, 0) == (connect, len(LIVE_CONNECT) + 1)
-    assert FLAVOUR.encode(connect, 0) == LIVE_CONNECT
-    message, used = FLAVOUR.decode(LIVE_SET, 0, 0)
+    assert DIALECT.decode(b"x" + LIVE_CONNECT, 1, 0) == (connect, len(LIVE_CONNECT) + 1)
+    assert DIALECT.encode(connect, 0) == LIVE_CONNECT
+    message, used = DIALECT.decode(LIVE_SET, 0, 0)
     assert used == len(LIVE_SET)
-    assert list(FLAVOUR.read_sns(message)) == [
+    assert list(DIALECT.read_sns(message)) == [
         SnsDescription(2, None, (NodeId(0x1122334455667788),))
     ]
 
@@ -82,7 +81,7 @@ def test_we_dial_like_a_cpp_relay() -> None:
 
 
 def test_we_answer_a_cpp_relay_with_one_message() -> None:
-    pair = Pair(flavour=CPP_16)
+    pair = Pair(dialect=CPP_16)
     pair.listener.handle_stream_data(pair.now, 0, LIVE_CONNECT)
     (question,) = pair.listener.poll_events()
     assert isinstance(question, events.AuthenticationRequired)
@@ -233,43 +232,43 @@ ANNOUNCE = cpp.AnnounceInfo(A, 4, Namespace((b"demo",)), b"clk", 0)
     ],
 )
 def test_kinds_and_events(message: Any, kind: Kind, event: events.Event | None) -> None:
-    assert FLAVOUR.kind(message) is kind
-    assert FLAVOUR.event(0.0, message) == event
+    assert DIALECT.kind(message) is kind
+    assert DIALECT.event(0.0, message) == event
 
 
 def test_an_acceptance_is_a_response() -> None:
-    assert FLAVOUR.kind(cpp.ConnectResponse(0, RELAY_A)) is Kind.RESPONSE
-    assert FLAVOUR.kind(object()) is None
+    assert DIALECT.kind(cpp.ConnectResponse(0, RELAY_A)) is Kind.RESPONSE
+    assert DIALECT.kind(object()) is None
 
 
 @pytest.mark.parametrize(
     ("code", "error"), [(CloseCode.NOT_AUTHORIZED, 2), (CloseCode.POLICY, 1), (99, 1)]
 )
 def test_refusals(code: int, error: int) -> None:
-    assert FLAVOUR.refusal(code, "why", 5, ("x",)) == cpp.ConnectResponse(error, None)
+    assert DIALECT.refusal(code, "why", 5, ("x",)) == cpp.ConnectResponse(error, None)
 
 
 def test_messages_that_do_not_exist_there() -> None:
-    assert FLAVOUR.keepalive() is None
-    assert FLAVOUR.stay() is None
-    assert FLAVOUR.generation(cpp.UnknownMessage(0x0C, b"")) is None
-    assert FLAVOUR.drain(1.0, "", ()) is None
-    assert FLAVOUR.sync(Bases.SNS, begin=True) is None
-    assert FLAVOUR.write_sns_refusal(SnsRejection(1, 1, SnsRefusal.POLICY)) is None
+    assert DIALECT.keepalive() is None
+    assert DIALECT.stay() is None
+    assert DIALECT.generation(cpp.UnknownMessage(0x0C, b"")) is None
+    assert DIALECT.drain(1.0, "", ()) is None
+    assert DIALECT.sync(Bases.SNS, begin=True) is None
+    assert DIALECT.write_sns_refusal(SnsRejection(1, 1, SnsRefusal.POLICY)) is None
     with pytest.raises(StateError, match="no control stream 1"):
-        FLAVOUR.latch(1)
+        DIALECT.latch(1)
 
 
 def test_sets_are_always_written_whole() -> None:
     now = SnsSet(2, 9, frozenset({B, A}), scope="gold")  # nowhere to write the class
     expected = [cpp.SubscribeNodeSetAdvertised(2, 2, (A, B))]
     for whole in (True, False):
-        assert list(FLAVOUR.write_sns((SnsDiff(2, 9, (B,)),), now, whole=whole)) == expected
-    assert FLAVOUR.write_sns_end(2) == cpp.SubscribeNodeSetWithdrawn(2)
+        assert list(DIALECT.write_sns((SnsDiff(2, 9, (B,)),), now, whole=whole)) == expected
+    assert DIALECT.write_sns_end(2) == cpp.SubscribeNodeSetWithdrawn(2)
     # One that is emptied before it ends just ends.
     nobody = SnsSet(2, 10, frozenset(), scope="gold")
-    assert FLAVOUR.write_sns((SnsDiff(2, 10, (), (A, B)),), nobody, whole=False) == []
-    assert list(FLAVOUR.read_sns(cpp.SubscribeNodeSetWithdrawn(2))) == [SnsEnd(2)]
+    assert DIALECT.write_sns((SnsDiff(2, 10, (), (A, B)),), nobody, whole=False) == []
+    assert list(DIALECT.read_sns(cpp.SubscribeNodeSetWithdrawn(2))) == [SnsEnd(2)]
 
 
 def test_draft_18_writes_long_contacts_in_its_own_way() -> None:

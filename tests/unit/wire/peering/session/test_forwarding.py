@@ -12,8 +12,8 @@ from laps_wire.peering import cpp, laps2
 from laps_wire.peering.errors import SnsViolationError
 from laps_wire.peering.laps2 import Bases, Settings, SnsRefusal
 from laps_wire.peering.session.cpp import CPP_16
+from laps_wire.peering.session.dialect import Dialect
 from laps_wire.peering.session.events import DataDropped, SnsAdvertised, SnsWithdrawn
-from laps_wire.peering.session.flavour import Flavour
 from laps_wire.peering.session.forwarding import MAX_MISSED_SETS, Effect, ForwardingState
 from laps_wire.peering.session.laps2 import LAPS2
 from laps_wire.peering.session.sns import SnsRejection, SnsStanding
@@ -23,9 +23,9 @@ A, B, C, D = (NodeId(number) for number in (1, 2, 3, 4))
 
 
 def forwarding(
-    local: Settings | None = None, peer: Settings | None = None, flavour: Flavour = LAPS2
+    local: Settings | None = None, peer: Settings | None = None, dialect: Dialect = LAPS2
 ) -> ForwardingState:
-    state = ForwardingState(flavour, local or Settings())
+    state = ForwardingState(dialect, local or Settings())
     state.meet(peer or Settings())
     return state
 
@@ -207,7 +207,7 @@ def test_large_sets_fit_into_the_peers_messages() -> None:
 
 
 def test_the_cpp_relay_has_no_synchronisation_and_no_versions() -> None:
-    state = forwarding(flavour=CPP_16)
+    state = forwarding(dialect=CPP_16)
     assert list(state.synchronise()) == []
     assert state.advertise([A], 0) == (2, [cpp.SubscribeNodeSetAdvertised(2, 2, (A,))])
     assert state.update(2, [B]) == [cpp.SubscribeNodeSetAdvertised(2, 2, (B,))]
@@ -327,7 +327,7 @@ def test_data_that_waits_for_a_set_that_ends_before_it_is_known() -> None:
 
 
 def test_a_set_that_came_after_all_may_be_missed_again() -> None:
-    state = forwarding(Settings(unknown_sns_ms=500), flavour=CPP_16)
+    state = forwarding(Settings(unknown_sns_ms=500), dialect=CPP_16)
     missing = SnsRejection(9, 0, SnsRefusal.UNKNOWN_SET)
     state.hold(5.0, 9, "a", 10)
     assert list(state.expire(5.5))[-1] == missing

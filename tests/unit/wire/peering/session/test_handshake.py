@@ -38,7 +38,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.session.events import AuthenticationRequired, AuthenticationStep
 from laps_wire.peering.session.handshake import Laps2Handshake
-from laps_wire.peering.session.latching import Role
+from laps_wire.peering.session.state import Role
 from testkit.peering_pair import config, node
 
 ONE_WAY, BOTH_WAYS = Direction.UNIDIRECTIONAL, Direction.BIDIRECTIONAL

@@ -1,4 +1,4 @@
-"""The laps-2 flavour: a kind for every message, an event for every one that informs."""
+"""The laps-2 dialect: a kind for every message, an event for every one that informs."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ from laps_wire.peering.errors import MessageTooLargeError
 from laps_wire.peering.laps2 import Bases, SnsRefusal, Stamp
 from laps_wire.peering.laps2.messages import LAYOUTS
 from laps_wire.peering.session import events
-from laps_wire.peering.session.flavour import Flavour, SnsChange, SnsDescription, SnsEnd
+from laps_wire.peering.session.dialect import Dialect, SnsChange, SnsDescription, SnsEnd
 from laps_wire.peering.session.handshake import Laps2Handshake
 from laps_wire.peering.session.laps2 import LAPS2
-from laps_wire.peering.session.latching import Role
 from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
-from laps_wire.peering.session.state import Kind, Shape
+from laps_wire.peering.session.state import Kind, Role, Shape
 from testkit.peering_pair import config, node
 
 A, B, C = NodeId(1), NodeId(2), NodeId(3)
-FLAVOUR: Flavour = LAPS2  # it has everything that a flavour needs
+DIALECT: Dialect = LAPS2  # it has everything that a dialect needs
 
 
 def test_what_it_is() -> None:
-    assert FLAVOUR.alpn == "laps-2"
-    assert FLAVOUR.shape is Shape.PROVED
-    assert not FLAVOUR.single_stream
-    assert not FLAVOUR.single_messages
-    assert FLAVOUR.checks_types
-    assert FLAVOUR.ordered_sns
-    assert FLAVOUR.first_sns_id == 1
-    assert isinstance(FLAVOUR.handshake(config(Role.DIALLER)), Laps2Handshake)
+    assert DIALECT.alpn == "laps-2"
+    assert DIALECT.shape is Shape.PROVED
+    assert not DIALECT.single_stream
+    assert not DIALECT.single_messages
+    assert DIALECT.checks_types
+    assert DIALECT.ordered_sns
+    assert DIALECT.first_sns_id == 1
+    assert isinstance(DIALECT.handshake(config(Role.DIALLER)), Laps2Handshake)
 
 
 def test_every_message_has_a_kind() -> None:
     blank: Any
     for layout in LAYOUTS.values():
         blank = object.__new__(layout.cls)
-        assert isinstance(FLAVOUR.kind(blank), Kind), layout.cls
-    assert FLAVOUR.kind(laps2.UnknownMessage(0x21, b"")) is Kind.IGNORED
-    assert FLAVOUR.kind(object()) is None
+        assert isinstance(DIALECT.kind(blank), Kind), layout.cls
+    assert DIALECT.kind(laps2.UnknownMessage(0x21, b"")) is Kind.IGNORED
+    assert DIALECT.kind(object()) is None
 
 
 def test_every_kind_of_message_exists() -> None:
-    kinds = {FLAVOUR.kind(object.__new__(layout.cls)) for layout in LAYOUTS.values()}
+    kinds = {DIALECT.kind(object.__new__(layout.cls)) for layout in LAYOUTS.values()}
     assert kinds == set(Kind) - {Kind.IGNORED, Kind.ACCEPTED}
 
 
@@ -111,58 +110,58 @@ ANNOUNCE_END = laps2.AnnounceWithdrawal(A, Stamp(1, 2), laps2.AnnounceKind.NAMES
     ],
 )
 def test_events(message: Any, event: events.Event | None) -> None:
-    assert FLAVOUR.event(100.0, message) == event
+    assert DIALECT.event(100.0, message) == event
 
 
 def test_messages_of_the_session_itself() -> None:
-    assert FLAVOUR.refusal(5, "no", 10, ("x",)) == laps2.ConnectRefused(5, "no", 10, ("x",))
-    assert FLAVOUR.keepalive() == laps2.Keepalive()
-    assert FLAVOUR.latch(3) == laps2.ControlLatch(3)
-    assert FLAVOUR.generation(laps2.ControlLatch(3)) == 3
-    assert FLAVOUR.generation(laps2.Keepalive()) is None
-    assert FLAVOUR.drain(1.5, "why", ("x",)) == laps2.Drain(1500, "why", ("x",))
-    assert FLAVOUR.drain(-1.0, "", ()) == laps2.Drain(0)
-    assert FLAVOUR.stay() == laps2.Stay()
-    assert FLAVOUR.sync(Bases.SNS, begin=True) == laps2.SyncBegin(Bases.SNS)
-    assert FLAVOUR.sync(Bases.SNS, begin=False) == laps2.SyncEnd(Bases.SNS)
+    assert DIALECT.refusal(5, "no", 10, ("x",)) == laps2.ConnectRefused(5, "no", 10, ("x",))
+    assert DIALECT.keepalive() == laps2.Keepalive()
+    assert DIALECT.latch(3) == laps2.ControlLatch(3)
+    assert DIALECT.generation(laps2.ControlLatch(3)) == 3
+    assert DIALECT.generation(laps2.Keepalive()) is None
+    assert DIALECT.drain(1.5, "why", ("x",)) == laps2.Drain(1500, "why", ("x",))
+    assert DIALECT.drain(-1.0, "", ()) == laps2.Drain(0)
+    assert DIALECT.stay() == laps2.Stay()
+    assert DIALECT.sync(Bases.SNS, begin=True) == laps2.SyncBegin(Bases.SNS)
+    assert DIALECT.sync(Bases.SNS, begin=False) == laps2.SyncEnd(Bases.SNS)
 
 
 def test_bytes() -> None:
-    data = FLAVOUR.encode(laps2.Keepalive(), 65_536)
+    data = DIALECT.encode(laps2.Keepalive(), 65_536)
     assert data == bytes.fromhex("0e0100")
-    assert FLAVOUR.decode(b"x" + data + b"rest", 1, 65_536) == (laps2.Keepalive(), 4)
+    assert DIALECT.decode(b"x" + data + b"rest", 1, 65_536) == (laps2.Keepalive(), 4)
     with pytest.raises(MessageTooLargeError):
-        FLAVOUR.decode(data, 0, 0)
+        DIALECT.decode(data, 0, 0)
 
 
 def test_reading_sets() -> None:
-    assert list(FLAVOUR.read_sns(laps2.SnsAdvertise(7, 1, 2, (A, B)))) == [
+    assert list(DIALECT.read_sns(laps2.SnsAdvertise(7, 1, 2, (A, B)))) == [
         SnsDescription(7, 1, (A, B), 2)
     ]
     with_class = laps2.SnsAdvertise(7, 1, 2, (A,), laps2.scope_parameters("gold"))
-    assert list(FLAVOUR.read_sns(with_class)) == [SnsDescription(7, 1, (A,), 2, "gold")]
+    assert list(DIALECT.read_sns(with_class)) == [SnsDescription(7, 1, (A,), 2, "gold")]
     steps = (SnsDiff(7, 1, (A,)),)
     now = SnsSet(7, 1, frozenset({A}), hops=2, scope="gold")
-    assert list(FLAVOUR.write_sns(steps, now, whole=True)) == [with_class]
-    assert list(FLAVOUR.read_sns(laps2.SnsUpdate(7, 2, (C,), (A,)))) == [
+    assert list(DIALECT.write_sns(steps, now, whole=True)) == [with_class]
+    assert list(DIALECT.read_sns(laps2.SnsUpdate(7, 2, (C,), (A,)))) == [
         SnsChange(7, 2, (C,), (A,))
     ]
-    assert list(FLAVOUR.read_sns(laps2.SnsWithdraw((7, 9)))) == [SnsEnd(7), SnsEnd(9)]
+    assert list(DIALECT.read_sns(laps2.SnsWithdraw((7, 9)))) == [SnsEnd(7), SnsEnd(9)]
 
 
 def test_writing_sets() -> None:
     steps = (SnsDiff(7, 1, (A, B)), SnsDiff(7, 2, (C,)))
     now = SnsSet(7, 2, frozenset({A, B, C}), hops=4)
-    assert list(FLAVOUR.write_sns(steps, now, whole=True)) == [
+    assert list(DIALECT.write_sns(steps, now, whole=True)) == [
         laps2.SnsAdvertise(7, 1, 4, (A, B)),
         laps2.SnsUpdate(7, 2, (C,)),
     ]
     change = (SnsDiff(7, 3, (), (A,)),)
-    assert list(FLAVOUR.write_sns(change, now, whole=False)) == [laps2.SnsUpdate(7, 3, (), (A,))]
-    assert FLAVOUR.write_sns_end(7) == laps2.SnsWithdraw((7,))
-    assert FLAVOUR.write_sns_refusal(
+    assert list(DIALECT.write_sns(change, now, whole=False)) == [laps2.SnsUpdate(7, 3, (), (A,))]
+    assert DIALECT.write_sns_end(7) == laps2.SnsWithdraw((7,))
+    assert DIALECT.write_sns_refusal(
         SnsRejection(7, 3, SnsRefusal.TOO_MANY_SETS)
     ) == laps2.SnsRefused(7, 3, SnsRefusal.TOO_MANY_SETS)
-    assert FLAVOUR.write_sns_refusal(
+    assert DIALECT.write_sns_refusal(
         SnsRejection(7, 3, SnsRefusal.NOT_ADVERTISED, targets=(A, C))
     ) == laps2.SnsRefused(7, 3, SnsRefusal.NOT_ADVERTISED, (A, C))

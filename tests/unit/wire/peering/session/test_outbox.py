@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_wire.peering.session.control_streams import Ending
 from laps_wire.peering.session.events import ConnectionClose, StreamData, StreamEnd, Transmit
-from laps_wire.peering.session.latching import Ending
 from laps_wire.peering.session.outbox import MAX_JOINED_BYTES, Outbox
 
 

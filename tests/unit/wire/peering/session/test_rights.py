@@ -6,9 +6,8 @@ import pytest
 
 from laps_wire.peering.errors import ModeRefusedError
 from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode, RelayType
-from laps_wire.peering.session.latching import Role
 from laps_wire.peering.session.rights import Rights, check_relay_types
-from laps_wire.peering.session.state import Kind
+from laps_wire.peering.session.state import Kind, Role
 
 ONE_WAY, BOTH_WAYS = Direction.UNIDIRECTIONAL, Direction.BIDIRECTIONAL
 EDGE, VIA, STUB, CONTROL = RelayType.EDGE, RelayType.VIA, RelayType.STUB, RelayType.CONTROL

@@ -52,7 +52,7 @@ def test_draining_takes_a_time(seconds: float) -> None:
 
 
 def test_draining_a_cpp_session_just_closes_later() -> None:
-    pair = Pair(flavour=CPP_16).establish()
+    pair = Pair(dialect=CPP_16).establish()
     pair.dialler.drain(pair.now, 1.0)
     pair.advance(0.9)
     assert (pair.events[LISTENER], pair.dialler.state) == ([], State.ESTABLISHED)
@@ -114,7 +114,7 @@ def test_nobody_stays_who_has_not_said_that_he_goes() -> None:
 
 
 def test_a_cpp_session_just_stays() -> None:
-    pair = Pair(flavour=CPP_16).establish()
+    pair = Pair(dialect=CPP_16).establish()
     pair.dialler.drain(pair.now, 1.0)
     pair.dialler.stay(pair.now)
     pair.advance(5.0)

@@ -137,7 +137,7 @@ def waiting_for_the_answer(**changes: Any) -> Pair:
 
 
 def test_data_that_overtakes_the_acceptance_of_a_cpp_relay_waits() -> None:
-    pair = Pair(flavour=CPP_16)
+    pair = Pair(dialect=CPP_16)
     pair.dialler.connect(pair.now)
     assert pair.dialler.hold_data(pair.now, 2, "x", 1) == (SnsStanding.UNKNOWN, ())
     pair.run()

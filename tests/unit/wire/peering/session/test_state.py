@@ -7,12 +7,12 @@ from itertools import product
 import pytest
 
 from laps_wire.errors import ProtocolViolation, StateError
-from laps_wire.peering.session.latching import Role
 from laps_wire.peering.session.state import (
     ESTABLISHED_STATES,
     HANDSHAKE_STATES,
     TRANSITIONS,
     Kind,
+    Role,
     Shape,
     State,
     StateMachine,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
-from laps_relay.network.interfaces import Assignment, Refusal
 from laps_relay.network.sets.set_records import Unserved
+from laps_relay.network.steering.steering import Assignment
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 

@@ -1,6 +1,6 @@
 """Everything private of aioquic 1.7 that the backend reads or changes; nobody else touches it.
 
-``Tuned`` is a layer over a connection class (aioquic's own, or the fast path's) that adds:
+:class:`Tuned` is a layer over a connection class (aioquic's own, or the fast path's) that adds:
 
 - receive windows that slide. aioquic doubles its windows for ever, so a peer may send without
   bound what nobody reads. Here a window stays as long as configured, counted from what was
@@ -10,19 +10,36 @@
 - pinned certificates, checked where aioquic would check the chain;
 - probe packets for the path MTU, which aioquic lacks.
 
+It also corrects two faults of aioquic 1.7:
+
+- A FIN without data that meets a full packet is never sent: aioquic removes it from the sender
+  before it asks the packet for room. ``_write_stream_frame`` leaves it to the next packet.
+- After a Retry or a Version Negotiation packet the client begins again with new packet number
+  spaces, but what was in flight before counts as in flight for ever. ``_initialize`` discards it.
+
+:class:`CountingReno` is aioquic's congestion control with a loss counter and a restraint. aioquic
+lets the window grow with every acknowledgement, even while the application sends far less than the
+window allows. The path has never carried such a window: when the application then uses it,
+thousands of packets are lost at once. So the window grows only while at least half of it is in use
+(RFC 9002, 7.8).
+
 The names are those of :mod:`laps_sdk.quic.aioquic.names`, which are checked at import.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from aioquic import tls
+from aioquic.buffer import size_uint_var
+from aioquic.quic.congestion.base import register_congestion_control
+from aioquic.quic.congestion.reno import RenoCongestionControl
 from aioquic.quic.connection import (
     CONNECTION_LIMIT_FRAME_CAPACITY,
     MAX_STREAM_DATA_FRAME_CAPACITY,
+    QuicConnection,
     QuicConnectionState,
 )
 from aioquic.quic.logger import QuicLoggerTrace
@@ -31,26 +48,26 @@ from aioquic.quic.packet_builder import (
     QuicDeliveryState,
     QuicPacketBuilder,
     QuicPacketBuilderStop,
+    QuicSentPacket,
 )
 from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from laps_sdk.quic.aioquic.congestion import CountingReno
 from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
-from laps_sdk.quic.aioquic.fixes import MendedConnection
 from laps_sdk.quic.aioquic.names import check
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address, ConnectionLimits
 from laps_sdk.quic.qlog import MAX_EVENTS
 from laps_sdk.quic.tls import pin_refusal
 
-__all__ = [
-    "BoundedTrace",
-    "Tuned",
-]
+__all__ = ["CONGESTION_CONTROL", "BoundedTrace", "CountingReno", "Tuned"]
 
 _PACKET_OVERHEAD: Final = 1 + 2 + 16
 """Of a short header packet, without its connection id: flags, packet number, tag."""
+
+CONGESTION_CONTROL: Final = "laps-reno"
+"""New Reno that counts what it lost, and whose window does not outgrow its use."""
 
 check()
 
@@ -63,7 +80,47 @@ class BoundedTrace(QuicLoggerTrace):
         self._events = deque(maxlen=MAX_EVENTS)
 
 
-class Tuned(MendedConnection):
+class CountingReno(RenoCongestionControl):
+    """New Reno; also how many packets were lost, and how many of them were larger than 1200."""
+
+    packets_lost = 0
+    large_lost = 0
+    _peak = 0
+    """The most bytes that were in flight at once in the present round trip."""
+    _round_began = 0.0
+    """A packet that was sent later than this, once acknowledged, begins a new round trip."""
+
+    def on_packet_sent(self, *, packet: QuicSentPacket) -> None:
+        """As the parent; remembers how much of the window is used."""
+        self.on_bytes_sent(packet.sent_bytes)
+
+    def on_bytes_sent(self, size: int) -> None:
+        """The same for a burst of packets: the fast path asks for it."""
+        in_flight = self.bytes_in_flight = self.bytes_in_flight + size
+        self._peak = max(self._peak, in_flight)
+
+    def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
+        """As the parent if the window is used; otherwise the packet is only counted off."""
+        if cast("float", packet.sent_time) > self._round_began:
+            self._round_began = now
+            self._peak = self.bytes_in_flight
+        if self.congestion_window < 2 * self._peak:
+            super().on_packet_acked(now=now, packet=packet)
+        else:
+            self.bytes_in_flight -= packet.sent_bytes
+
+    def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
+        """Count, then as the parent."""
+        lost = list(packets)
+        self.packets_lost += len(lost)
+        self.large_lost += sum(packet.sent_bytes > BASE_SIZE for packet in lost)
+        super().on_packets_lost(now=now, packets=lost)
+
+
+register_congestion_control(CONGESTION_CONTROL, CountingReno)
+
+
+class Tuned(QuicConnection):
     """See the module. Made with the limits that it grants, and the size that packets may reach."""
 
     on_probe: Callable[[int, bool], None] | None = None
@@ -93,6 +150,8 @@ class Tuned(MendedConnection):
             self._loss._pacer = BurstPacer(max_datagram_size=self._max_datagram_size)
 
     def _initialize(self, peer_cid: bytes) -> None:
+        for space in self._loss.spaces:
+            self._loss.discard_space(space)
         super()._initialize(peer_cid)
         context = cast("Any", self.tls)
         # Attributes of the instance hide the methods.
@@ -221,7 +280,7 @@ class Tuned(MendedConnection):
         )
 
     @property
-    def unheard(self) -> bool:
+    def unacknowledged_bidirectional(self) -> bool:
         """Whether bytes of bidirectional streams have not been acknowledged."""
         return any(
             sender._buffer_start < sender._buffer_stop and sender._reset_error_code is None
@@ -260,6 +319,23 @@ class Tuned(MendedConnection):
         """The client came back from a Retry: the limit on amplification does not apply."""
         if self._network_paths:
             self._network_paths[0].is_validated = True
+
+    # Faults of aioquic
+
+    def _write_stream_frame(
+        self,
+        builder: QuicPacketBuilder,
+        space: QuicPacketSpace,
+        stream: QuicStream,
+        max_offset: int,
+    ) -> int:
+        sender = stream.sender
+        if sender._pending_eof and not len(sender._pending):  # its __bool__ raises
+            offset = cast("int", sender._buffer_fin)
+            size = 3 + size_uint_var(cast("int", stream.stream_id)) + size_uint_var(offset)
+            if builder.remaining_flight_space < size:
+                raise QuicPacketBuilderStop
+        return super()._write_stream_frame(builder, space, stream, max_offset)
 
     # Receive windows
 

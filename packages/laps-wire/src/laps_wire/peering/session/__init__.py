@@ -1,7 +1,9 @@
-"""Sans-IO peering sessions: one API, two flavours (docs/explanation/peering-session.md)."""
+"""Sans-IO peering sessions: one API, two dialects (docs/explanation/peering-session.md)."""
 
 from laps_wire.peering.session.arbitration import Arbiter, Claim, Grant, Verdict, grants_control
-from laps_wire.peering.session.cpp import CPP_16, CPP_18, CppFlavour
+from laps_wire.peering.session.control_streams import Ending
+from laps_wire.peering.session.cpp import CPP_16, CPP_18, CppDialect
+from laps_wire.peering.session.dialect import Dialect, SessionConfig
 from laps_wire.peering.session.events import (
     Agreement,
     AnnouncesAdvertised,
@@ -37,13 +39,11 @@ from laps_wire.peering.session.events import (
     SyncRequested,
     Transmit,
 )
-from laps_wire.peering.session.flavour import Flavour, SessionConfig
-from laps_wire.peering.session.laps2 import LAPS2, Laps2Flavour
-from laps_wire.peering.session.latching import Ending, Role
+from laps_wire.peering.session.laps2 import LAPS2, Laps2Dialect
 from laps_wire.peering.session.rights import Rights
 from laps_wire.peering.session.session import PeeringSession
 from laps_wire.peering.session.sns import SnsStanding
-from laps_wire.peering.session.state import Kind, State
+from laps_wire.peering.session.state import Kind, Role, State
 from laps_wire.peering.session.unknown import Drop, Dropped
 
 __all__ = [
@@ -61,8 +61,9 @@ __all__ = [
     "ConnectionClose",
     "ControlStreamLost",
     "ControlStreamMoved",
-    "CppFlavour",
+    "CppDialect",
     "DataDropped",
+    "Dialect",
     "Draining",
     "Drop",
     "Dropped",
@@ -70,10 +71,9 @@ __all__ = [
     "Established",
     "Event",
     "FetchSaid",
-    "Flavour",
     "Grant",
     "Kind",
-    "Laps2Flavour",
+    "Laps2Dialect",
     "NodesAdvertised",
     "NodesWithdrawn",
     "PeeringSession",

@@ -1,4 +1,4 @@
-"""The flavour of the C++ LAPS relay: two messages and no proof, one control stream, no extras.
+"""The dialect of the C++ LAPS relay: two messages and no proof, one control stream, no extras.
 
 What the relay at the other end does and does not do (docs/spec/laps-cpp.md) decides a few things:
 
@@ -33,16 +33,16 @@ from laps_wire.peering.laps2 import (
     Stamp,
 )
 from laps_wire.peering.session import events
+from laps_wire.peering.session.dialect import SessionConfig, SnsDescription, SnsEnd, SnsOperation
 from laps_wire.peering.session.events import (
     Agreement,
     AuthenticationRequired,
     AuthenticationStep,
 )
-from laps_wire.peering.session.flavour import SessionConfig, SnsDescription, SnsEnd, SnsOperation
 from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
 from laps_wire.peering.session.state import Kind, Shape
 
-__all__ = ["CPP_16", "CPP_18", "CppFlavour", "CppHandshake", "from_cpp_node", "to_cpp_node"]
+__all__ = ["CPP_16", "CPP_18", "CppDialect", "CppHandshake", "from_cpp_node", "to_cpp_node"]
 
 _SNS_PRIORITY: Final = 2
 """What the C++ relay writes as the priority of every set, and never reads."""
@@ -190,7 +190,7 @@ _CODES: Final[dict[int, CloseCode]] = {cpp.ConnectError.NOT_AUTHORIZED: CloseCod
 
 
 @dataclass(frozen=True, slots=True)
-class CppFlavour:
+class CppDialect:
     """The C++ relay's protocol, as one of its two builds speaks it."""
 
     build: cpp.Build
@@ -211,7 +211,7 @@ class CppFlavour:
         return CppHandshake(config)
 
     def decode(self, data: bytes, pos: int, max_size: int) -> tuple[cpp.Incoming, int]:  # noqa: ARG002
-        """The message at ``pos`` of a stream's bytes; the flavour bounds its size by itself."""
+        """The message at ``pos`` of a stream's bytes; the dialect bounds its size by itself."""
         return cpp.decode(data, self.build, pos=pos)
 
     def encode(self, message: cpp.Incoming, max_size: int) -> bytes:  # noqa: ARG002
@@ -287,7 +287,7 @@ class CppFlavour:
         """Nobody refuses a set; it is just not served."""
 
 
-CPP_16: Final = CppFlavour(cpp.DRAFT16)
+CPP_16: Final = CppDialect(cpp.DRAFT16)
 """The main branch of the C++ relay."""
-CPP_18: Final = CppFlavour(cpp.DRAFT18)
+CPP_18: Final = CppDialect(cpp.DRAFT18)
 """The draft 18 branch of the C++ relay."""

@@ -1,7 +1,7 @@
 """What a peering session tells its application, and what it hands to the transport.
 
 Events are facts, in the order in which they happened; a session is asked for them with
-``poll_events``. Entries of information bases are given as the flavour has them on the wire
+``poll_events``. Entries of information bases are given as the dialect has them on the wire
 (``laps_wire.peering.laps2`` or ``laps_wire.peering.cpp``): a relay that speaks both translates
 where it fills its tables, and needs more for that than a session knows.
 """
@@ -19,7 +19,7 @@ from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode
 from laps_wire.peering.laps2.handshake import Evidence
 from laps_wire.peering.laps2.node import NodeInfo
 from laps_wire.peering.laps2.settings import Settings
-from laps_wire.peering.session.latching import Ending
+from laps_wire.peering.session.control_streams import Ending
 from laps_wire.peering.session.unknown import Dropped
 
 __all__ = [
@@ -106,7 +106,7 @@ class AuthenticationRequired:
     evidence: Evidence | None = None
     """To verify: what the peer shows."""
     transcript: bytes = b""
-    """To verify: what the signature in the evidence must be over; empty if the flavour has none."""
+    """To verify: what the signature in the evidence must be over; empty if the dialect has none."""
     features: frozenset[int] = frozenset()
     """To verify: the features that both sides named."""
 

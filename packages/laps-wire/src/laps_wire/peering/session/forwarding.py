@@ -14,12 +14,12 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import Bases, SnsRefusal
 from laps_wire.peering.laps2.limits import MAX_SCOPE_BYTES, MAX_TARGETS
 from laps_wire.peering.laps2.settings import Settings
+from laps_wire.peering.session.dialect import Dialect, SnsChange, SnsDescription, SnsOperation
 from laps_wire.peering.session.events import (
     DataDropped,
     SnsAdvertised,
     SnsWithdrawn,
 )
-from laps_wire.peering.session.flavour import Flavour, SnsChange, SnsDescription, SnsOperation
 from laps_wire.peering.session.sns import (
     SnsDiff,
     SnsReceiver,
@@ -48,17 +48,17 @@ class ForwardingState:
     overtake that.
     """
 
-    __slots__ = ("_flavour", "_missed", "receiver", "sender", "unknown")
+    __slots__ = ("_dialect", "_missed", "receiver", "sender", "unknown")
 
-    def __init__(self, flavour: Flavour, local: Settings) -> None:
-        self._flavour = flavour
+    def __init__(self, dialect: Dialect, local: Settings) -> None:
+        self._dialect = dialect
         # Sets that we have told the peer are missing, oldest first: it is told once for each.
         self._missed: dict[int, None] = {}
         self.sender = SnsSender(max_sets=0, max_targets=0)
         self.receiver = SnsReceiver(
             max_sets=local.max_sns_sets,
             max_targets=local.max_sns_targets,
-            ordered=flavour.ordered_sns,
+            ordered=dialect.ordered_sns,
         )
         self.unknown: UnknownBuffer[Any] = UnknownBuffer(
             seconds=local.unknown_sns_ms / 1000, max_bytes=local.unknown_sns_bytes
@@ -70,14 +70,14 @@ class ForwardingState:
             max_sets=peer.max_sns_sets,
             max_targets=peer.max_sns_targets,
             chunk=min(MAX_TARGETS, (peer.max_message_size - _MESSAGE_OVERHEAD) // 8),
-            last=self._flavour.first_sns_id - 1,
+            last=self._dialect.first_sns_id - 1,
         )
 
     # What the peer says
 
     def receive(self, message: Any) -> Iterator[Effect]:
         """The peer made, changed or ended sets."""
-        for operation in self._flavour.read_sns(message):
+        for operation in self._dialect.read_sns(message):
             yield from self._apply(operation)
 
     def _apply(self, operation: SnsOperation) -> Iterator[Effect]:
@@ -151,33 +151,33 @@ class ForwardingState:
         """Make a set; gives its id and the messages that describe it."""
         steps = self.sender.advertise(targets, hops=hops, scope=scope)
         made = self.sender[steps[0].sns_id]
-        return made.sns_id, list(self._flavour.write_sns(steps, made, whole=True))
+        return made.sns_id, list(self._dialect.write_sns(steps, made, whole=True))
 
     def update(self, sns_id: int, targets: Iterable[NodeId]) -> list[Any]:
         """Change a set; gives the messages for it, none if nothing changed."""
         steps = self.sender.update(sns_id, targets)
         if not steps:
             return []
-        return list(self._flavour.write_sns(steps, self.sender[sns_id], whole=False))
+        return list(self._dialect.write_sns(steps, self.sender[sns_id], whole=False))
 
     def withdraw(self, sns_id: int, *, empty: bool = False) -> list[Any]:
         """End a set, with ``empty`` for all its targets before; gives the messages for it."""
         messages: list[Any] = []
         if empty:
             steps = self.sender.empty(sns_id)
-            messages += self._flavour.write_sns(steps, self.sender[sns_id], whole=False)
+            messages += self._dialect.write_sns(steps, self.sender[sns_id], whole=False)
         self.sender.withdraw(sns_id)
-        return [*messages, self._flavour.write_sns_end(sns_id)]
+        return [*messages, self._dialect.write_sns_end(sns_id)]
 
     def synchronise(self) -> Iterator[Any]:
-        """The messages that name all our sets anew; none if the flavour can not do it."""
-        begin = self._flavour.sync(Bases.SNS, begin=True)
+        """The messages that name all our sets anew; none if the dialect can not do it."""
+        begin = self._dialect.sync(Bases.SNS, begin=True)
         if begin is None:
             return
         yield begin
         for steps in self.sender.renew():
-            yield from self._flavour.write_sns(steps, self.sender[steps[0].sns_id], whole=True)
-        yield self._flavour.sync(Bases.SNS, begin=False)
+            yield from self._dialect.write_sns(steps, self.sender[steps[0].sns_id], whole=True)
+        yield self._dialect.sync(Bases.SNS, begin=False)
 
     # Data before its set
 

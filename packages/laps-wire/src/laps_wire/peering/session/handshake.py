@@ -28,14 +28,14 @@ from laps_wire.peering.errors import (
     WrongNodeError,
 )
 from laps_wire.peering.laps2 import AuthScheme, Direction, Evidence, Mode, RelayType, Settings
+from laps_wire.peering.session.dialect import SessionConfig
 from laps_wire.peering.session.events import (
     Agreement,
     AuthenticationRequired,
     AuthenticationStep,
 )
-from laps_wire.peering.session.flavour import SessionConfig
-from laps_wire.peering.session.latching import Role
 from laps_wire.peering.session.rights import check_relay_types
+from laps_wire.peering.session.state import Role
 
 __all__ = ["NO_NODE_ID", "Laps2Handshake"]
 

@@ -1,4 +1,4 @@
-"""The ``laps-2`` flavour: its messages as a session sees them."""
+"""The ``laps-2`` dialect: its messages as a session sees them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from laps_wire.peering import laps2
 from laps_wire.peering.laps2 import Bases
 from laps_wire.peering.laps2.sns import FIRST_SNS_ID
 from laps_wire.peering.session import events
-from laps_wire.peering.session.flavour import (
+from laps_wire.peering.session.dialect import (
     SessionConfig,
     SnsChange,
     SnsDescription,
@@ -20,7 +20,7 @@ from laps_wire.peering.session.handshake import Laps2Handshake
 from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
 from laps_wire.peering.session.state import Kind, Shape
 
-__all__ = ["LAPS2", "Laps2Flavour"]
+__all__ = ["LAPS2", "Laps2Dialect"]
 
 _KINDS: Final[dict[type, Kind]] = {
     laps2.Connect: Kind.CONNECT,
@@ -81,7 +81,7 @@ _EVENTS: Final[dict[type, Callable[[Any], events.Event]]] = {
 }
 
 
-class Laps2Flavour:
+class Laps2Dialect:
     """Our own protocol, complete (docs/spec/laps-2.md)."""
 
     alpn = laps2.ALPN
@@ -200,5 +200,5 @@ class Laps2Flavour:
         )
 
 
-LAPS2: Final = Laps2Flavour()
-"""The flavour that ALPN ``laps-2`` chooses."""
+LAPS2: Final = Laps2Dialect()
+"""The dialect that ALPN ``laps-2`` chooses."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from laps_wire.peering.session.control_streams import Ending
 from laps_wire.peering.session.events import ConnectionClose, StreamData, StreamEnd, Transmit
-from laps_wire.peering.session.latching import Ending
 
 __all__ = ["MAX_JOINED_BYTES", "Outbox"]
 

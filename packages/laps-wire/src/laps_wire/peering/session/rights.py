@@ -29,8 +29,7 @@ from typing import Final
 
 from laps_wire.peering.errors import ModeRefusedError
 from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode, RelayType
-from laps_wire.peering.session.latching import Role
-from laps_wire.peering.session.state import Kind
+from laps_wire.peering.session.state import Kind, Role
 
 __all__ = ["Rights", "check_relay_types"]
 

@@ -1,53 +1,118 @@
 """A peering session: one connection to one other relay, without sockets, clocks or cryptography.
 
-Method families, in the order in which a shell uses them:
+:class:`PeeringSession` is one class. It holds its collaborators as attributes::
 
-- **From the transport**, each with the time: :meth:`~PeeringSession.handle_stream_data`,
-  ``handle_stream_reset``, ``handle_stop_sending``, ``handle_connection_closed``,
-  ``handle_timeout``. They never raise because of what a peer did: a fault closes the session with
-  its code.
-- **Commands** of the application: handshake (``connect``, ``transcript``, ``prove``, ``accept``,
-  ``refuse``), messages (``send``), subscriber node sets (``advertise_sns``, ``update_sns``,
-  ``withdraw_sns``, ``refuse_sns``), early data (``hold_data``), and the end (``drain``, ``stay``,
-  ``close``).
-  A command in a wrong state raises :class:`~laps_wire.errors.StateError` and changes nothing.
-- **Polls**, after every call of the above, until there is nothing left: ``poll_transmit``, then
-  ``poll_timeout``, then ``poll_events``.
+    StateMachine      which control message is allowed now            state.py
+    Dialect           bytes <-> messages, and the handshake           cpp.py, laps2.py
+    ControlStreams    which stream is the control stream              control_streams.py
+    Outbox            what goes to the transport, in order            outbox.py
+    Rights            what the mode, direction and types allow        rights.py
+    ForwardingState   subscriber node sets, and data before its set   forwarding.py
 
-::
+A received message passes four checks, and each finds another kind of fault::
 
-        transport                        session                          application
-      bytes, resets ── handle_* ──> ┌──────────────────┐
-      the clock ────── handle_* ──> │ streams, states, │ ── poll_events ──> facts
-                                    │ rights, sets     │ <── commands ───── decisions
-      bytes, ends <── poll_transmit │                  │
-      a timer <────── poll_timeout  └──────────────────┘
+    bytes ──> decode ──────> state table ───────> rights table ───> its handler ──> events
+              malformed      wrong moment         wrong mode,       wrong content
+                                                  side or type
 
-The session keeps the subscriber node sets of both directions, because they live and die with it.
-Nodes, announces and subscribes belong to the whole relay; they only pass through.
+A fault of the peer never leaves the session as an exception: the session ends with the fault's
+code. A listener that is still in the handshake sends the code in CONNECT_REFUSED, if it fits there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, Final
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
-from laps_wire.errors import ProtocolViolation, StateError
+from laps_wire.errors import MalformedError, ProtocolViolation, RemoteError, StateError
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.errors import CloseCode, StreamCode
-from laps_wire.peering.laps2.codepoints import Bases, Direction, Feature, Mode, SnsRefusal
+from laps_wire.peering.errors import (
+    CloseCode,
+    DrainedError,
+    HandshakeTimeoutError,
+    HoldExpiredError,
+    LimitExceededError,
+    ModeRefusedError,
+    OverloadedError,
+    PeeringError,
+    StreamCode,
+)
+from laps_wire.peering.laps2.codepoints import (
+    Bases,
+    Direction,
+    Feature,
+    Mode,
+    RelayType,
+    SnsRefusal,
+)
 from laps_wire.peering.laps2.handshake import NO_EVIDENCE, Evidence
+from laps_wire.peering.laps2.limits import MIN_MESSAGE_BYTES
 from laps_wire.peering.session import events
-from laps_wire.peering.session.core import NO_DATA_EXPECTED
-from laps_wire.peering.session.events import Event
-from laps_wire.peering.session.latching import Received, Role
-from laps_wire.peering.session.receiving import SessionReceiver
+from laps_wire.peering.session.control_streams import (
+    ControlStreams,
+    LatchItem,
+    Lost,
+    Moved,
+    Received,
+    StreamEnding,
+)
+from laps_wire.peering.session.dialect import Dialect, SessionConfig
+from laps_wire.peering.session.events import Agreement, AuthenticationRequired, Event, Transmit
+from laps_wire.peering.session.forwarding import Effect, ForwardingState
+from laps_wire.peering.session.outbox import Outbox
+from laps_wire.peering.session.rights import Rights
 from laps_wire.peering.session.sns import SnsRejection, SnsStanding
-from laps_wire.peering.session.state import ESTABLISHED_STATES, Kind, Shape, State
+from laps_wire.peering.session.state import (
+    DEAF_STATES,
+    ESTABLISHED_STATES,
+    HANDSHAKE_STATES,
+    STEADY,
+    Kind,
+    Role,
+    Shape,
+    State,
+    StateMachine,
+)
 from laps_wire.peering.session.unknown import Drop, Dropped
 
-__all__ = ["PeeringSession"]
+__all__ = [
+    "KEEPALIVES_PER_HOLD",
+    "MAX_EARLY_BYTES",
+    "MAX_REASON_CHARACTERS",
+    "MAX_WAITING_BYTES",
+    "NO_DATA_EXPECTED",
+    "REFUSAL_SECONDS",
+    "PeeringSession",
+]
+
+MAX_WAITING_BYTES: Final = 16_777_216
+"""How much waits for a new control stream; more closes the session."""
+MAX_REASON_CHARACTERS: Final = 200
+"""How much of an error's text goes to the peer."""
+
+KEEPALIVES_PER_HOLD: Final = 3
+"""How many keepalives fit into a hold time: two may be late before a peer gives up."""
+NO_DATA_EXPECTED: Final = "data from the side that sends no data"
+"""The fault of a peer that sends data on a session or in a direction without it (7.1)."""
+REFUSAL_SECONDS: Final = 1.0
+"""How long a listener that refused waits for the dialler to close (docs/spec/laps-2.md, 4.1)."""
+
+MAX_EARLY_BYTES: Final = 1_048_576
+"""How much a dialler keeps of what an unverified listener sends; more closes the session."""
+
+_IGNORED: Final = Kind.IGNORED
+_LATCH: Final = Kind.LATCH
+_SNS: Final = Kind.SNS
+_VERIFYING: Final = State.VERIFYING
+_TIMED_STATES: Final = HANDSHAKE_STATES | {State.REFUSED}
+"""States that the clock ends if nothing else does."""
+_REPEATED: Final = frozenset({Kind.SYNC, Kind.SNS})
+"""What the session sends anew by itself, or has the application send, after every move."""
+_SYNC_EVENTS: Final = (events.SyncRequested, events.SyncBegan, events.SyncEnded)
+_SYNC_KINDS: Final = frozenset({Kind.SYNC_REQUEST, Kind.SYNC})
 
 # What `send` takes, all of it steady; every other kind has a command of its own.
 _SENDABLE: Final = frozenset(
@@ -66,11 +131,161 @@ _SENDABLE: Final = frozenset(
     }
 )
 
-_SYNCHRONISES: Final = frozenset({Kind.SYNC_REQUEST, Kind.SYNC})
 
+class PeeringSession:
+    """One side of one session, dialler or listener, in either dialect.
 
-class PeeringSession(SessionReceiver):
-    """One side of one session, dialler or listener, in either flavour."""
+    Its methods, in the order in which a shell uses them:
+
+    - **From the transport**, each with the time: ``handle_stream_data``, ``handle_stream_reset``,
+      ``handle_stop_sending``, ``handle_connection_closed``, ``handle_timeout``. They never raise
+      because of what a peer did: a fault closes the session with its code.
+    - **Commands** of the application: handshake (``connect``, ``transcript``, ``prove``,
+      ``accept``, ``refuse``), messages (``send``), subscriber node sets (``advertise_sns``,
+      ``update_sns``, ``withdraw_sns``, ``refuse_sns``), early data (``hold_data``), and the end
+      (``drain``, ``stay``, ``close``). A command in a wrong state raises
+      :class:`~laps_wire.errors.StateError` and changes nothing.
+    - **Polls**, after every call of the above, until there is nothing left: ``poll_transmit``,
+      then ``poll_timeout``, then ``poll_events``.
+
+    The session keeps the subscriber node sets of both directions, because they live and die with
+    it. Nodes, announces and subscribes belong to the whole relay; they only pass through.
+    """
+
+    def __init__(self, config: SessionConfig, dialect: Dialect, now: float) -> None:
+        self._config = config
+        self._dialect = dialect
+        self._machine = StateMachine(dialect.shape, config.role)
+        self._streams: ControlStreams[Any] = ControlStreams(
+            config.role, self._decode, admit=self._admit, fixed=dialect.single_stream
+        )
+        self._outbox = Outbox(single=dialect.single_messages)
+        self._events: deque[Event] = deque()
+        self._handshake = dialect.handshake(config)
+        self._question: AuthenticationRequired | None = None
+        self._early: deque[Any] = deque()
+        self._early_bytes = 0
+        self._generation = 0
+        self._latch_due = False
+        self._syncing = Bases(0)  # bases of which the peer is in the middle of a synchronisation
+        self._sync_sent = Bases(0)  # and those of which our application is
+        self._max_receive = self._max_send = MIN_MESSAGE_BYTES
+        self._agreement: Agreement | None = None
+        self._rights: Rights | None = None
+        # Why a message of a kind may not go either way; there from ESTABLISHED on.
+        self._against_sending: Mapping[Kind, str] = {}
+        self._against_receiving: Mapping[Kind, str] = {}
+        self._sets = ForwardingState(dialect, config.settings)
+        self._data_asked = False  # dialler: whether the answer that we wait for may grant us data
+        self._now = self._heard = self._spoke = now
+        self._deadline = now + config.handshake_seconds
+        self._drain_deadline: float | None = None
+        self._refusal: tuple[int, str] = (CloseCode.NO_ERROR, "")
+
+    # Queries
+
+    @property
+    def state(self) -> State:
+        """Where the session is."""
+        return self._machine.state
+
+    @property
+    def established(self) -> bool:
+        """Whether information and data flow."""
+        return self._machine.established
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What was agreed on, from ESTABLISHED on."""
+        return self._agreement if self.established else None
+
+    @property
+    def rights(self) -> Rights | None:
+        """Who may say what, from ESTABLISHED on."""
+        return self._rights if self.established else None
+
+    @property
+    def control_stream(self) -> int | None:
+        """The stream that control messages are written to."""
+        return self._streams.sending
+
+    @property
+    def forwarding(self) -> ForwardingState | None:
+        """The subscriber node sets and the buffer of early data, to look at."""
+        return None if self._agreement is None else self._sets
+
+    # Polls
+
+    @property
+    def has_transmits(self) -> bool:
+        """Whether :meth:`poll_transmit` has something."""
+        return self._outbox.is_filled
+
+    def poll_transmit(self) -> Transmit | None:
+        """The next thing for the transport; ask until there is none."""
+        return self._outbox.poll()
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called; ``None``: not for now."""
+        state = self._machine.state
+        if state in _TIMED_STATES:
+            return self._deadline
+        agreement = self._agreement
+        if agreement is None or state not in ESTABLISHED_STATES:
+            return None
+        # Asked after every message.
+        first = self._sets.unknown.deadline
+        drained = self._drain_deadline
+        if drained is not None and (first is None or drained < first):
+            first = drained
+        if hold := agreement.hold_seconds:
+            silent, speak = self._heard + hold, self._spoke + hold / KEEPALIVES_PER_HOLD
+            due = min(speak, silent)
+            if first is None or due < first:
+                first = due
+        return first
+
+    def poll_events(self) -> tuple[Event, ...]:
+        """Everything that has happened since the last time."""
+        if not self._events:
+            return ()
+        happened = tuple(self._events)
+        self._events.clear()
+        return happened
+
+    # From the transport
+
+    def handle_stream_data(
+        self, now: float, stream_id: int, data: bytes, *, fin: bool = False
+    ) -> None:
+        """Bytes came in on a bidirectional stream, perhaps its last ones."""
+        self._handle(now, self._streams.receive(stream_id, data, fin=fin))
+
+    def handle_stream_reset(self, now: float, stream_id: int) -> None:
+        """The peer reset its half of a bidirectional stream."""
+        self._handle(now, self._streams.reset(stream_id))
+
+    def handle_stop_sending(self, now: float, stream_id: int) -> None:
+        """The peer no longer reads our half of a bidirectional stream."""
+        self._handle(now, self._streams.stopped(stream_id))
+
+    def handle_connection_closed(self, now: float, code: int = 0, reason: str = "") -> None:
+        """The connection has ended: the peer closed it, or it was lost."""
+        self._clock(now)
+        if self.state is State.REFUSED:
+            code, reason = self._refusal
+        self._end(code, reason, by_peer=True)
+        self._outbox.clear()
+
+    def handle_timeout(self, now: float) -> None:
+        """The time that :meth:`poll_timeout` named has come; too early is no fault."""
+        now = self._clock(now)
+        if self.state in HANDSHAKE_STATES and now >= self._deadline:
+            self._fail(HandshakeTimeoutError("the handshake was not finished in time"))
+        elif self.state is State.REFUSED and now >= self._deadline:
+            self._end(*self._refusal)
+        elif self._machine.established:
+            self._handle_session_timeout(now)
 
     # Commands for the handshake
 
@@ -83,7 +298,7 @@ class PeeringSession(SessionReceiver):
         self._put(Kind.CONNECT, data)
         self._max_receive = self._config.settings.max_message_size  # the listener knows it now
         # Where nothing is proved, the answer to this one grants everything.
-        self._data_asked = self._flavour.shape is Shape.PLAIN and self._config.mode.data
+        self._data_asked = self._dialect.shape is Shape.PLAIN and self._config.mode.data
 
     def transcript(
         self,
@@ -158,7 +373,7 @@ class PeeringSession(SessionReceiver):
         if self._config.role is Role.DIALLER:
             self.close(now, code, reason)
             return
-        data = self._encode(self._flavour.refusal(code, reason, retry_after_ms, redirect))
+        data = self._encode(self._dialect.refusal(code, reason, retry_after_ms, redirect))
         self._clock(now)
         self._refused(data, code, reason)
 
@@ -166,7 +381,7 @@ class PeeringSession(SessionReceiver):
 
     def send(self, now: float, message: Any) -> None:
         """Send information, a probe, or anything else that has no command of its own."""
-        kind = self._flavour.kind(message)
+        kind = self._dialect.kind(message)
         if kind not in _SENDABLE:
             raise StateError(f"{type(message).__name__} is not sent with send")
         if self._machine.state not in ESTABLISHED_STATES:
@@ -174,9 +389,9 @@ class PeeringSession(SessionReceiver):
         if reason := self._against_sending[kind]:
             raise StateError(reason)
         begun = self._sync_sent
-        if kind in _SYNCHRONISES:
-            begun = self._check_bases(self._flavour.event(now, message))
-        data = self._flavour.encode(message, self._max_send)
+        if kind in _SYNC_KINDS:
+            begun = self._check_bases(self._dialect.event(now, message))
+        data = self._dialect.encode(message, self._max_send)
         self._clock(now)
         self._sync_sent = begun
         self._queue(kind, data)
@@ -189,7 +404,7 @@ class PeeringSession(SessionReceiver):
         self._generation += 1
         for ending in endings:
             self._outbox.end(ending.stream_id, ending.ending, StreamCode.LATCHED)
-        self._put(Kind.LATCH, self._encode(self._flavour.latch(self._generation)))
+        self._put(Kind.LATCH, self._encode(self._dialect.latch(self._generation)))
         self._outbox.adopt(stream_id)
         self._synchronise_all()
 
@@ -200,7 +415,7 @@ class PeeringSession(SessionReceiver):
         self._check_can_send(Kind.DRAIN)
         if not 0 <= seconds < math.inf:
             raise StateError(f"nobody goes away after {seconds} seconds")
-        message = self._flavour.drain(seconds, reason, alternates)
+        message = self._dialect.drain(seconds, reason, alternates)
         if message is not None:
             data = self._encode(message)
             self._clock(now)
@@ -211,14 +426,14 @@ class PeeringSession(SessionReceiver):
     def can_stay(self) -> bool:
         """Whether :meth:`stay` is of use: we have said that we go away, and can say otherwise."""
         told = self._machine.can_send(Kind.STAY) and Feature.STAYS in self._agreed.features
-        silent = self._flavour.stay() is None and self.established
+        silent = self._dialect.stay() is None and self.established
         return self._drain_deadline is not None and (told or silent)
 
     def stay(self, now: float) -> None:
         """Take :meth:`drain` back: we do not go away, and do not close."""
         if not self.can_stay:
             raise StateError(f"nothing can be taken back: the session is {self.state.value}")
-        message = self._flavour.stay()
+        message = self._dialect.stay()
         if message is not None:
             data = self._encode(message)
             self._clock(now)
@@ -272,7 +487,7 @@ class PeeringSession(SessionReceiver):
         if not refused:
             self._sets.receiver.refuse(sns_id)
         self._clock(now)
-        self._say(self._flavour.write_sns_refusal(rejection))
+        self._say(self._dialect.write_sns_refusal(rejection))
 
     def hold_data(
         self, now: float, sns_id: int, item: Any, size: int
@@ -293,20 +508,280 @@ class PeeringSession(SessionReceiver):
             self._effects(self._sets.expire(now))  # the timer may be late
         return self._sets.hold(now, sns_id, item, size)
 
-    # Inside
+    # Time
 
-    def _send_sns(self, now: float, messages: Iterable[Any]) -> None:
+    def _clock(self, now: float) -> float:
+        """The time, which does not go back here even if the caller's clock does.
+
+        Otherwise a message that came in "before" another one would let the hold time run out.
+        """
+        if now <= self._now:
+            return self._now
+        self._now = now
+        return now
+
+    def _handle_session_timeout(self, now: float) -> None:
+        hold = self._hold_seconds
+        if hold and now >= self._heard + hold:
+            self._fail(HoldExpiredError(f"nothing heard for {hold:g} s"))
+            return
+        if self._drain_deadline is not None and now >= self._drain_deadline:
+            self._fail(DrainedError("drained"))
+            return
+        if hold and now >= self._spoke + hold / KEEPALIVES_PER_HOLD:
+            self._say(self._dialect.keepalive())
+        self._effects(self._sets.expire(now))
+
+    # Control streams
+
+    def _decode(self, data: bytes, pos: int) -> tuple[Any, int]:
+        message, after = self._dialect.decode(data, pos, self._max_receive)
+        if self._machine.state is _VERIFYING and self._is_early:
+            self._early_bytes += after - pos
+        return message, after
+
+    def _admit(self, message: Any) -> None:
+        """The first message on a newer control stream: the dialler must say that it moves."""
+        if self._config.role is Role.DIALLER:
+            return
+        if not self._machine.established:
+            raise ProtocolViolation("a new control stream before the session is established")
+        generation = self._dialect.generation(message)
+        if generation is None:
+            raise ProtocolViolation("a new control stream that does not begin with CONTROL_LATCH")
+        if generation <= self._generation:
+            raise ProtocolViolation(
+                f"CONTROL_LATCH of generation {generation} after {self._generation}"
+            )
+        self._generation = generation
+        self._latch_due = True
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether a listener speaks that our application has not accepted yet."""
+        return self._machine.state is _VERIFYING and self._config.role is Role.DIALLER
+
+    # Messages that come in
+
+    def _handle(self, now: float, items: Iterator[LatchItem[Any]]) -> None:
+        """Let things happen, in order; the first fault of the peer ends the session."""
         self._clock(now)
-        for message in messages:
+        machine = self._machine
+        if machine.state in DEAF_STATES:
+            return
+        try:
+            for item in items:
+                if type(item) is Received:
+                    self._heard = self._now
+                    self._received(item[0])
+                else:
+                    self._happened(item)
+                if machine.state in DEAF_STATES:
+                    return
+        except PeeringError as error:
+            # Before a session is established a listener says no in a message.
+            if self._machine.can_send(Kind.REFUSED):
+                self._refuse_for(error)
+            else:
+                self._fail(error)
+        except RemoteError as error:
+            self._fail(error)
+
+    def _happened(self, item: LatchItem[Any]) -> None:
+        """Anything but a message."""
+        match item:
+            case StreamEnding(stream_id, ending):
+                self._outbox.end(stream_id, ending, StreamCode.LATCHED)
+            case Lost(stream_id):
+                self._emit(events.ControlStreamLost(stream_id=stream_id))
+            case Moved(old, new, clean, discarded):
+                self._emit(
+                    events.ControlStreamMoved(old=old, new=new, clean=clean, discarded=discarded)
+                )
+                self._moved()
+
+    def _received(self, message: Any) -> None:
+        kind = self._dialect.kind(message) or _IGNORED
+        machine = self._machine
+        if machine.state is _VERIFYING and self._is_early:
+            if self._early_bytes > MAX_EARLY_BYTES:
+                raise LimitExceededError("too much before the listener was verified")
+            self._early.append(message)
+            return
+        if kind not in STEADY or machine.state not in ESTABLISHED_STATES:
+            machine.received(kind)
+        if kind is _IGNORED:
+            return
+        if machine.state in ESTABLISHED_STATES:
+            self._received_in_session(kind, message)
+        else:
+            self._received_in_handshake(kind, message)
+
+    def _received_in_handshake(self, kind: Kind, message: Any) -> None:
+        handshake = self._handshake
+        self._step()
+        match kind:
+            case Kind.CONNECT:
+                answer = handshake.on_connect(message)
+                if isinstance(answer, AuthenticationRequired):
+                    self._ask(answer)
+                else:
+                    self._put(Kind.CHALLENGE, self._encode(answer))
+            case Kind.CHALLENGE:
+                self._ask(handshake.on_challenge(message))
+            case Kind.PROOF:
+                self._ask(handshake.on_proof(message))
+            case Kind.RESPONSE:
+                question = handshake.on_response(message)
+                self._agree()
+                self._ask(question)
+            case _:  # REFUSED: the tables let nothing else through
+                refused = self._dialect.event(self._now, message)
+                if isinstance(refused, events.Refused):
+                    self._emit(refused)
+                    self._end(refused.code, refused.reason, by_peer=True)
+
+    def _received_in_session(self, kind: Kind, message: Any) -> None:
+        if reason := self._against_receiving[kind]:
+            raise ProtocolViolation(reason)
+        if kind is _LATCH:
+            if not self._latch_due:
+                raise ProtocolViolation("CONTROL_LATCH on a stream that is in use already")
+            self._latch_due = False
+        elif kind is _SNS:
+            self._effects(self._sets.receive(message))
+        else:
+            event = self._dialect.event(self._now, message)
+            if isinstance(event, _SYNC_EVENTS):
+                self._synchronise(event)
+            elif event is not None:
+                self._events.append(event)
+
+    # The handshake
+
+    def _ask(self, question: AuthenticationRequired) -> None:
+        if self._config.role is Role.LISTENER and not (
+            self._config.mode.allows(question.mode) or question.mode.allows(self._config.mode)
+        ):
+            raise ModeRefusedError(f"mode {question.mode.name} is not for this relay")
+        self._question = question
+        self._emit(question)
+
+    def _choice(self, mode: Mode | None, direction: Direction | None) -> tuple[Mode, Direction]:
+        """What the application chose, or else what it was asked for within our configuration."""
+        question = self._question
+        if question is None:
+            raise StateError(f"nothing was asked: the session is {self.state.value}")
+        if mode is None:
+            mode = _common(question.mode, self._config.mode)
+        if direction is None:
+            direction = min(question.direction, self._config.direction)
+        return mode, direction
+
+    def _agree(self) -> None:
+        """The handshake has said everything; a dialler's application may still say no."""
+        agreement = self._handshake.agreement()
+        own, peer = self._config.node_info.node.relay_type, agreement.peer.node.relay_type
+        if not self._dialect.checks_types:
+            own = peer = RelayType.EDGE
+        self._agreement = agreement
+        self._rights = Rights(
+            role=self._config.role,
+            mode=agreement.mode,
+            direction=agreement.direction,
+            local_type=own,
+            peer_type=peer,
+        )
+        self._against_sending = self._rights.sending
+        self._against_receiving = self._rights.receiving
+        self._sets.meet(agreement.peer_settings)
+        self._max_receive = self._config.settings.max_message_size
+        self._max_send = agreement.peer_settings.max_message_size
+        if self._sets.unknown and not self._rights.receives_data:
+            raise ProtocolViolation(NO_DATA_EXPECTED)
+
+    def _refuse_for(self, error: PeeringError) -> None:
+        reason = _reason(error)
+        data = self._encode(self._dialect.refusal(error.code, reason, 0, ()))
+        self._refused(data, error.code, reason)
+
+    def _refused(self, data: bytes, code: int, reason: str) -> None:
+        self._put(Kind.REFUSED, data)
+        self._question = None
+        self._refusal = (code, reason)
+        self._deadline = self._now + REFUSAL_SECONDS
+
+    # Synchronisation of bases and sets
+
+    def _synchronise(
+        self, event: events.SyncRequested | events.SyncBegan | events.SyncEnded
+    ) -> None:
+        """A message about bases: sets are ours to deal with, the others are the application's."""
+        bases = event.bases
+        match event:
+            case events.SyncRequested():
+                self._check_peer_bases(bases, self._agreed_rights.bases_sent())
+                if Bases.SNS in bases:
+                    self._send_all_sets()
+            case events.SyncBegan():
+                self._check_peer_bases(bases, self._agreed_rights.bases_received())
+                if bases & self._syncing:
+                    raise ProtocolViolation("SYNC_BEGIN inside a synchronisation of the same bases")
+                self._syncing |= bases
+                if Bases.SNS in bases:
+                    self._sets.receiver.begin_sync()
+            case events.SyncEnded():
+                if bases not in self._syncing:
+                    raise ProtocolViolation("SYNC_END without SYNC_BEGIN")
+                self._syncing &= ~bases
+                if Bases.SNS in bases:
+                    self._effects(self._sets.end_sync())
+        if Bases.SNS in bases:
+            if rest := bases & ~Bases.SNS:
+                self._emit(replace(event, bases=rest))
+        elif bases:
+            self._emit(event)
+
+    @staticmethod
+    def _check_peer_bases(bases: Bases, allowed: Bases) -> None:
+        if bases not in allowed:
+            wrong = bases & ~allowed
+            raise ProtocolViolation(f"a synchronisation of {wrong!r} has no place here")
+
+    def _synchronise_all(self) -> None:
+        """Send all bases: the session its sets, the application everything else.
+
+        Due when a session is established and when we write to another control stream, for what was
+        under way may be lost (docs/spec/laps-2.md, 4.6 and 5.4).
+        """
+        bases = self._agreed_rights.bases_sent()
+        self._sync_sent = Bases(0)  # one that was begun on an older stream is void
+        if bases & Bases.SNS:
+            self._send_all_sets()
+        if rest := bases & ~Bases.SNS:
+            self._emit(events.SyncRequested(bases=rest))
+
+    def _send_all_sets(self) -> None:
+        for message in self._sets.synchronise():
             self._say(message)
 
-    def _check_can_send(self, kind: Kind) -> None:
-        if not self._machine.can_send(kind):
-            raise StateError(f"{kind.value} can not be sent: the session is {self.state.value}")
+    def _effects(self, effects: Iterator[Effect]) -> None:
+        """Events go to the application, rejections to the peer."""
+        for effect in effects:
+            if isinstance(effect, SnsRejection):
+                self._say(self._dialect.write_sns_refusal(effect))
+            else:
+                self._emit(effect)
 
-    def _check_may_send(self, kind: Kind) -> None:
-        if reason := self._against_sending[kind]:
-            raise StateError(reason)
+    def _moved(self) -> None:
+        """We read from another control stream: what was under way to us may be lost."""
+        self._syncing = Bases(0)
+        self._sets.receiver.moved()
+        if self._config.role is Role.LISTENER and self._streams.sending is not None:
+            self._outbox.adopt(self._streams.sending)
+            # The dialler moves with the first message that it gets there, so there must be one.
+            self._say(self._dialect.keepalive())
+            self._synchronise_all()
 
     def _check_bases(self, event: Event | None) -> Bases:
         """A synchronisation of the application is about what it may send or ask for.
@@ -330,3 +805,102 @@ class PeeringSession(SessionReceiver):
             wrong = bases & ~allowed
             raise StateError(f"a synchronisation of {wrong!r} has no place here")
         return begun
+
+    # What goes out
+
+    def _check_can_send(self, kind: Kind) -> None:
+        if not self._machine.can_send(kind):
+            raise StateError(f"{kind.value} can not be sent: the session is {self.state.value}")
+
+    def _check_may_send(self, kind: Kind) -> None:
+        if reason := self._against_sending[kind]:
+            raise StateError(reason)
+
+    def _encode(self, message: Any) -> bytes:
+        return self._dialect.encode(message, self._max_send)
+
+    def _put(self, kind: Kind, data: bytes) -> None:
+        """Send an encoded message; the caller has made sure that the state allows it."""
+        self._machine.sent(kind)
+        self._queue(kind, data)
+
+    def _queue(self, kind: Kind, data: bytes) -> None:
+        """The same where the state stays what it is."""
+        outbox = self._outbox
+        self._spoke = now = self._now
+        self._deadline = now + self._config.handshake_seconds  # of the next step, if it is one
+        outbox.put(self._streams.sending, data, kind in _REPEATED)
+        if outbox.waiting_bytes > MAX_WAITING_BYTES:
+            self._fail(OverloadedError("no control stream to send on"))
+
+    def _step(self) -> None:
+        """The handshake went on: each of its messages has its own time."""
+        self._deadline = self._now + self._config.handshake_seconds
+
+    def _say(self, message: Any | None) -> None:
+        """Send a message of the session itself, if the dialect has it."""
+        if message is None:
+            return
+        kind = self._dialect.kind(message) or Kind.IGNORED
+        # The message before this one may have ended the session (MAX_WAITING_BYTES).
+        if self._machine.can_send(kind):
+            self._put(kind, self._encode(message))
+
+    def _emit(self, event: Event) -> None:
+        self._events.append(event)
+
+    def _send_sns(self, now: float, messages: Iterable[Any]) -> None:
+        self._clock(now)
+        for message in messages:
+            self._say(message)
+
+    # The end
+
+    def _fail(self, error: RemoteError) -> None:
+        self._end(error.code, _reason(error))
+
+    def _end(self, code: int, reason: str, *, by_peer: bool = False) -> None:
+        if self.state is State.CLOSED:
+            return
+        self._machine.closed()
+        self._question = None
+        self._early.clear()
+        self._outbox.close(code, reason[:MAX_REASON_CHARACTERS])
+        self._events.extend(self._sets.clear())
+        self._emit(events.Closed(code=code, reason=reason, by_peer=by_peer))
+
+    # What is there once the tables say so
+
+    @property
+    def _agreed(self) -> Agreement:
+        return _known(self._agreement)
+
+    @property
+    def _agreed_rights(self) -> Rights:
+        return _known(self._rights)
+
+    @property
+    def _hold_seconds(self) -> float:
+        return self._agreed.hold_seconds
+
+
+_T = TypeVar("_T")
+
+
+def _known(value: _T | None) -> _T:
+    if value is None:
+        raise StateError("the session is not established")
+    return value
+
+
+def _common(asked: Mode, most: Mode) -> Mode:
+    """What is in both modes; that there is something is known by now."""
+    return most if asked is Mode.BOTH else asked
+
+
+def _reason(error: RemoteError) -> str:
+    """The error's text, without an offset: it counts from where a chunk happened to begin."""
+    text = str(error)
+    if isinstance(error, MalformedError):
+        text = f"{error.field}: {error.reason}" if error.field else error.reason
+    return text[:MAX_REASON_CHARACTERS]

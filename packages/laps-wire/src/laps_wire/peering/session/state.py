@@ -9,8 +9,8 @@ ever closes. Three rules hold this file together:
 
 1. Everything that changes a state is in ``TRANSITIONS``. Code asks :class:`StateMachine`, which
    looks (state, way, kind of message) up; a message that is not there is the sender's fault.
-2. The tables do not know bytes. A message is a :class:`Kind`; both flavours map theirs to it, and a
-   flavour with fewer messages uses fewer rows. ``Way`` says whether we sent it or received it.
+2. The tables do not know bytes. A message is a :class:`Kind`; both dialects map theirs to it, and a
+   dialect with fewer messages uses fewer rows. ``Way`` says whether we sent it or received it.
 3. What a *mode* allows is not a state. It is fixed when the session is established, and has a table
    of its own (:mod:`laps_wire.peering.session.rights`).
 
@@ -62,7 +62,6 @@ from enum import Enum, unique
 from typing import Final
 
 from laps_wire.errors import ProtocolViolation, StateError
-from laps_wire.peering.session.latching import Role
 
 __all__ = [
     "DEAF_STATES",
@@ -71,11 +70,22 @@ __all__ = [
     "STEADY",
     "TRANSITIONS",
     "Kind",
+    "Role",
     "Shape",
     "State",
     "StateMachine",
     "Way",
 ]
+
+
+@unique
+class Role(Enum):
+    """Who made the connection."""
+
+    DIALLER = "dialler"
+    """The side that made the connection, and that opens control streams."""
+    LISTENER = "listener"
+    """The side that accepted the connection, and that latches."""
 
 
 @unique

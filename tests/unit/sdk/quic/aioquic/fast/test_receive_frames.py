@@ -9,7 +9,7 @@ from aioquic.quic.packet import QuicErrorCode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.quic.aioquic.fast.varints import encode_varint
+from laps_sdk.quic.aioquic.fast.frames import encode_varint
 from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from testkit.quic_twins import Twins
 

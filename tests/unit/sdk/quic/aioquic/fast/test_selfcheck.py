@@ -9,9 +9,8 @@ from aioquic.quic.recovery import QuicPacketPacer
 from aioquic.quic.stream import QuicStreamReceiver, QuicStreamSender
 
 from laps_sdk.quic.aioquic.fast import selfcheck
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from laps_sdk.quic.aioquic.fast.protection import Sealer
-from laps_sdk.quic.aioquic.fast.receive_frames import ReceivedFrames
-from laps_sdk.quic.aioquic.fast.send_frames import SentFrames
 
 
 def test_this_aioquic_is_fine() -> None:
@@ -75,22 +74,26 @@ def test_packets_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_data_that_is_read_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReceivedFrames, "_receive_stream", lambda _self, _payload, _at, end: end)
+    monkeypatch.setattr(
+        FastQuicConnection, "_receive_stream", lambda _self, _payload, _at, end: end
+    )
     assert "FastQuicConnection did not read what was sent" in selfcheck.fault()
 
 
 def test_acknowledgements_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    put = SentFrames._put_ack
+    put = FastQuicConnection._put_ack
 
-    def wrong(self: SentFrames, now: float, *rest: object) -> object:
+    def wrong(self: FastQuicConnection, now: float, *rest: object) -> object:
         return put(self, now + 0.5, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SentFrames, "_put_ack", wrong)
+    monkeypatch.setattr(FastQuicConnection, "_put_ack", wrong)
     assert "acknowledgements differ" in selfcheck.fault()
 
 
 def test_acknowledgements_that_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReceivedFrames, "_receive_ack", lambda _self, _payload, _at, end, _now: end)
+    monkeypatch.setattr(
+        FastQuicConnection, "_receive_ack", lambda _self, _payload, _at, end, _now: end
+    )
     assert "FastQuicConnection did not take the acknowledgements" in selfcheck.fault()
 
 
@@ -98,5 +101,5 @@ def test_a_check_that_stumbles_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: object) -> bool:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(SentFrames, "_limits_due", broken)
+    monkeypatch.setattr(FastQuicConnection, "_limits_due", broken)
     assert selfcheck.fault() == "the self-check stopped: KeyError: 'surprise'"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import StopSendingReceived, StreamDataReceived, StreamReset
 
-from laps_sdk.quic.aioquic.fast.prepared import ADDRESSES, prepared
-from laps_sdk.quic.aioquic.fast.varints import encode_varint
+from laps_sdk.quic.aioquic.fast.frames import encode_varint
+from laps_sdk.quic.aioquic.fast.selfcheck import ADDRESSES, prepared
 from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from testkit.quic_twins import Twins
 

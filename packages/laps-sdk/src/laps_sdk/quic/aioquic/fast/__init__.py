@@ -1,19 +1,21 @@
-"""The parts of the 1-RTT fast path; :mod:`laps_sdk.quic.aioquic.fast_path` puts them together.
+"""The 1-RTT fast path: a subclass of aioquic's connection for common packets.
 
-::
+Three facts make aioquic slow for many small streams. It asks every open stream for every packet
+whether it has something to send. It calls the cipher once a packet for header protection. It builds
+each packet in several copies. The fast path replaces these parts and nothing else::
 
-    protection   AES-GCM and header protection for a burst of packets at once
-    pacing       a token bucket that lets 64 packets go at once
-    varints      QUIC's variable-length integers
-    streams      senders and receivers that say when they have something to do
-    frames       parent's frame writers, used for single frames of our packets
-    base         what both sides share: the queue of busy streams, the way back to the parent
-    send, send_frames          datagrams_to_send: packets, their frames
-    receive, receive_frames    receive_datagram: packets, their frames
-    connection   both sides in one class
-    prepared     connections that stand without a handshake, to compare bytes
-    selfcheck    does this aioquic look as expected, do both classes make the same packets
+    laps_sdk.quic.aioquic.fast_path     is the fast path available? (runs the self-check once)
+            |
+            v
+    selfcheck --> connection   FastQuicConnection: sends and receives 1-RTT packets
+                      |-----> streams      halves of streams that mark themselves ready to send
+                      |-----> frames       aioquic's frame writers, varints, records of sent packets
+                      |-----> protection   AES-GCM and header protection for a burst of packets
+                      '-----> pacing       a token bucket that lets 64 packets go at once
 
-All state is aioquic's own. What is added (the queue of busy streams, the keys in a handier form)
-is derived from it, so that any packet may be handled by either class, in any order.
+All state is aioquic's own. What is added (the queue of ready streams, the keys in a handier form)
+is derived from it, so any packet may be handled by either class, in any order. Only
+``laps_sdk.quic.aioquic`` imports from this folder.
+
+The folder implements RFC 9000 (12 to 19), RFC 9001 (5) and RFC 9221 for these packets.
 """

@@ -1,17 +1,21 @@
-"""aioquic's own frame writers, used for single frames of packets that are built here.
+"""What the fast path's packets are made of: frames, integers, and the record of a sent packet.
 
-Takes over ``QuicPacketBuilder.start_frame``: the methods ``_write_..._frame`` of ``QuicConnection``
-ask a builder for a buffer, write a frame and leave a delivery handler. :class:`FrameCollector`
-answers them like the builder does, but hands out a small buffer of its own and keeps the bytes, so
-all rare frames (limits, resets, STOP_SENDING, ACKs with many ranges) are aioquic's to write, and
-whoever overrides these methods is heard.
+:class:`FrameCollector` replaces ``QuicPacketBuilder.start_frame``. The methods ``_write_..._frame``
+of ``QuicConnection`` ask a builder for a buffer, write a frame and leave a delivery handler. The
+collector answers them like the builder does, hands out a small buffer of its own and keeps the
+bytes. So aioquic writes all rare frames (limits, resets, STOP_SENDING, ACKs with many ranges), and
+overrides of these methods take effect.
 
-Also the record of a sent packet that loss recovery keeps: the fields of ``QuicSentPacket`` without
-the dataclass, because one is made for every packet.
+:class:`SentPacket` is the record of a sent packet that loss recovery keeps: the fields of
+``QuicSentPacket`` without the dataclass, because one is created for every packet.
+
+:func:`encode_varint` writes QUIC's variable-length integers (RFC 9000, 16). aioquic writes them
+into a ``Buffer``; the fast path joins frames from parts, for which ``bytes`` objects are cheaper.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +27,7 @@ from aioquic.quic.packet import (
 from aioquic.quic.packet_builder import QuicPacketBuilderStop
 from aioquic.tls import Epoch
 
-__all__ = ["FrameCollector", "Handler", "SentPacket"]
+__all__ = ["FrameCollector", "Handler", "SentPacket", "encode_varint"]
 
 Handler = tuple[Callable[..., None], Sequence[Any]]
 """What to call with the fate of a packet, and with which further arguments."""
@@ -128,3 +132,22 @@ class FrameCollector:
             self.room -= size
             self._room_any -= size
             self._buffer.seek(0)
+
+
+_VARINT_1 = [bytes((value,)) for value in range(64)]
+"""The integers that take one byte."""
+
+_U16 = struct.Struct(">H").pack
+_U32 = struct.Struct(">I").pack
+_U64 = struct.Struct(">Q").pack
+
+
+def encode_varint(value: int) -> bytes:
+    """The shortest form of an integer below 2**62."""
+    if value < 0x40:
+        return _VARINT_1[value]
+    if value < 0x4000:
+        return _U16(value | 0x4000)
+    if value < 0x4000_0000:
+        return _U32(value | 0x8000_0000)
+    return _U64(value | 0xC000_0000_0000_0000)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, cast
 from aioquic.quic.packet_builder import QuicDeliveryState
 from aioquic.quic.stream import QuicStream, QuicStreamReceiver, QuicStreamSender
 
-from laps_sdk.quic.aioquic.fast.varints import encode_varint
+from laps_sdk.quic.aioquic.fast.frames import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
