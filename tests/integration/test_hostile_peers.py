@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_relay.network.nodes.suspicions import MAX_LIES
 from laps_relay.network.views import FibRow
-from laps_relay.peering import NODE_URN, PeerKeyRing, open_key_ring
-from laps_relay.peering.keys import NETWORK_KEY
 from laps_relay.server.known_keys import KeyMemory
 from laps_relay.server.network_part import NetworkPart
+from laps_sdk.peering.keys import NODE_URN, PeerKeyRing, open_key_ring
+from laps_sdk.peering.keys.files import NETWORK_KEY
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import laps2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import laps_sdk
-from laps_relay.peering.keys import NETWORK_KEY, read_network_key
+from laps_sdk.peering.keys.files import NETWORK_KEY, read_network_key
 from laps_sdk.tokens import generate, save_key
 from testkit.logs import restored_logging
 from testkit.network_show import Listener, Show

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from laps_relay.peering import AuthMethod, PeerKeyRing
-from laps_relay.peering.dialling import Contact
-from laps_relay.peering.peers import NodeIdConflict, PeerDown, PeerRefused, PeerUp
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.events import NodeIdConflict, PeerDown, PeerRefused, PeerUp
+from laps_sdk.peering.keys import AuthMethod, PeerKeyRing
 from laps_sdk.quic.engine import Tls
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.nodeid import NodeId

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from laps_relay.network.fetch.fetch_host import FetchHandle, FetchRefusal
-from laps_relay.network.interfaces import Answer
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.upstream.directory import Directory
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.network import NetworkBridge
 from laps_sdk.edge.authorization import Authorizer
 from laps_sdk.edge.events import RelayEvent

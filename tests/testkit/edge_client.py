@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.upstream.bodies import ok_data
 from laps_relay.upstream.client import EdgeClient
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import SubscribeOk

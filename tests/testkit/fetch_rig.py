@@ -6,10 +6,10 @@ from itertools import count
 
 from laps_relay.network.fetch.fetch_bodies import fetch_data
 from laps_relay.network.fetch.fetch_host import FetchHandle, FetchMessage, TrackHashes
-from laps_relay.network.interfaces import Policy
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Feed, Ingress
 from laps_relay.policy import OPEN_POLICY
+from laps_relay.policy.interface import Policy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.moqt.messages import StandaloneFetch
 from laps_wire.moqt.parameters import NO_PARAMETERS

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from laps_relay.network.flood.entries import SubscribeEntries
 from laps_relay.network.flood.floods import FloodTable
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Stamp, SubscribeInfo, SubscribeWithdrawal
 from laps_wire.peering.laps2.information import SubscribeIdentity

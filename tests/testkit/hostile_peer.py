@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from laps_relay.peering import PeerKeyRing, open_key_ring
-from laps_relay.peering.keys import NETWORK_KEY
+from laps_sdk.peering.keys import PeerKeyRing, open_key_ring
+from laps_sdk.peering.keys.files import NETWORK_KEY
 from laps_sdk.quic.base import OutStream
 from laps_sdk.quic.events import Closed, StopSending
 from laps_wire.errors import IncompleteError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from laps_relay.admin.network_api import PlanState, PolicyState
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
-from laps_relay.peering.dial_slots import DialRow
+from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

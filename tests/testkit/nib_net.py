@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from laps_relay.network.interfaces import NetworkSettings, Policy
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY
+from laps_relay.policy.interface import Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     UNSIGNED,

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
-from laps_relay.peering import NODE_URN, NodeKey
+from laps_sdk.peering.keys import NODE_URN, NodeKey
 from laps_wire.nodeid import NodeId
 
 __all__ = ["Issued", "authority", "issue_node", "node_key", "store"]

@@ -12,64 +12,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from laps_relay.network.interfaces import (
-    ClassLimits,
-    Dial,
-    Identity,
-    NetworkSettings,
-    NodeLookup,
-    Refusal,
-)
-from laps_relay.peering.peers import PeerEvent, Peers
-from laps_wire.names import FullTrackName
+from laps_sdk.peering.events import Dial, PeerEvent, PeerFilter, Refusal
+from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.settings import Identity, PeeringSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
-    AnnounceInfo,
     Evidence,
     NodeInfo,
     NodeSelf,
     NodeSignature,
     RelayType,
     Stamp,
-    SubscribeInfo,
 )
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamData, StreamEnd
 
 E = TypeVar("E")
 
 
-class OpenPolicy:
-    """Everything is allowed, but peers in ``banned``."""
-
-    def __init__(self, *banned: int) -> None:
-        self.banned = banned
-
-    def peer(self, node: NodeSelf) -> Refusal | None:
-        return Refusal("peers", "not here") if node.node_id in self.banned else None
-
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> None: ...
-    def export_node(self, info: NodeInfo, peer: NodeSelf) -> None: ...
-    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> None: ...
-    def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> None: ...
-    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> None: ...
-    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> None: ...
-    def subscribe(
-        self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
-    ) -> None: ...
-    def want(self, name: FullTrackName, local: NodeSelf) -> None: ...
-    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> None: ...
-
-    def scope(self, name: FullTrackName) -> str:
-        return ""
-
-    def region(self, node: NodeSelf) -> str:
-        return node.region
-
-    def country(self, node: NodeSelf) -> str:
-        return ""
-
-    def limits(self, scope: str) -> ClassLimits:
-        return ClassLimits()
+def banning(*banned: int) -> PeerFilter:
+    """Return a filter that lets every node peer but the ``banned`` ones."""
+    return lambda node: Refusal("peers", "not here") if node.node_id in banned else None
 
 
 class ToyAuthenticator:
@@ -159,8 +121,8 @@ class Net:
         key: int | None = None,
         epoch: int = 1,
         relay_type: RelayType = RelayType.EDGE,
-        policy: OpenPolicy | None = None,
-        settings: NetworkSettings | None = None,
+        may_peer: PeerFilter | None = None,
+        settings: PeeringSettings | None = None,
         authenticator: ToyAuthenticator | None = None,
         hash_check: int = 7,
         **more: Any,
@@ -171,11 +133,11 @@ class Net:
         challenges = iter(range(1, 1 << 30))
         peers = Peers(
             Identity(node_id=NodeId(number), epoch=epoch),
-            settings or NetworkSettings(relay_type=relay_type),
+            settings or PeeringSettings(relay_type=relay_type),
             proof,
             challenge=lambda: bytes([number % 256]) * 28 + next(challenges).to_bytes(4, "big"),
             hash_check=hash_check,
-            policy=policy or OpenPolicy(),
+            may_peer=may_peer or banning(),
             node_info=lambda: NodeInfo(me),
             **more,
         )

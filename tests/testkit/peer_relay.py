@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
-from laps_relay.network.interfaces import Dial, Identity, NetworkSettings
-from laps_relay.peering import AuthMethod, open_key_ring
-from laps_relay.peering.contacts import show_contact
-from laps_relay.peering.dialling import Contact, Dialler, DialReport
-from laps_relay.peering.peers import PeerAuthenticator, PeerEvent, Peers, PeerUp
 from laps_relay.server.peer_server import PeerServer, PeerServerConfig
 from laps_sdk.forwarding.interfaces import Egress, OutStream
+from laps_sdk.peering.contacts import show_contact
+from laps_sdk.peering.dialler import Contact, Dialler, DialReport
+from laps_sdk.peering.events import Dial, PeerAuthenticator, PeerEvent, PeerFilter, PeerUp
+from laps_sdk.peering.keys import AuthMethod, open_key_ring
+from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.settings import Identity, PeeringSettings
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import ConnectionLimits
 from laps_sdk.quic.engine import EngineOptions, Tls
@@ -29,7 +30,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType, Stamp, decode_data_header
 from laps_wire.peering.session import Role, Transmit
 from testkit.certs import certificates
-from testkit.peer_nodes import OpenPolicy
+from testkit.peer_nodes import banning
 
 __all__ = ["PeerTask", "PeeringRelay", "eventually"]
 
@@ -49,18 +50,18 @@ class PeeringRelay:
         *,
         epoch: int = 1,
         relay_type: RelayType = RelayType.EDGE,
-        settings: NetworkSettings | None = None,
-        policy: OpenPolicy | None = None,
+        settings: PeeringSettings | None = None,
+        may_peer: PeerFilter | None = None,
         max_handshakes: int = 64,
     ) -> None:
         me = NodeSelf(NodeId(number), relay_type, Stamp(epoch, 0))
         self.peers = Peers(
             Identity(node_id=NodeId(number), epoch=epoch),
-            settings or NetworkSettings(relay_type=relay_type, hold=PATIENCE),
+            settings or PeeringSettings(relay_type=relay_type, hold=PATIENCE),
             authenticator,
             challenge=lambda: secrets.token_bytes(32),
             hash_check=7,
-            policy=policy or OpenPolicy(),
+            may_peer=may_peer or banning(),
             node_info=lambda: NodeInfo(me),
             max_handshakes=max_handshakes,
             handshake_seconds=PATIENCE,

@@ -14,15 +14,18 @@ from itertools import count
 from typing import TypeVar
 
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.guests import GuestFactory
-from laps_relay.network.interfaces import Answer, Dial, Identity, NetworkSettings, Order, Policy
-from laps_relay.network.nodes.selection import default_order
+from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.peer_forwarding.forwarding import Feed
-from laps_relay.peering.dialling import Contact
-from laps_relay.peering.peers import PeerAuthenticator
 from laps_relay.policy import OPEN_POLICY
+from laps_relay.policy.interface import Policy
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.events import Dial, PeerAuthenticator
+from laps_sdk.peering.foreign_peers import ForeignPeerFactory
+from laps_sdk.peering.settings import Identity
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -71,7 +74,7 @@ class RelayNet:
         policy: Policy = OPEN_POLICY,
         region: str = "",
         location: Location | None = None,
-        guests: GuestFactory | None = None,
+        guests: ForeignPeerFactory | None = None,
         authenticator: PeerAuthenticator | None = None,
         order: Order = default_order,
         known_keys: Mapping[NodeId, bytes] | None = None,

@@ -12,12 +12,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from laps_relay.network.flood.mixing import mixed
-from laps_relay.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.steering.steering import Assignment
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.rendezvous import mixed
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_relay.network.interfaces import Candidate, PathRule
+from laps_relay.network.nodes.selection import Candidate, PathRule
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Label,

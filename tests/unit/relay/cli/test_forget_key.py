@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_relay.cli import app
-from laps_relay.peering.keys import NODE_KEY
+from laps_sdk.peering.keys.files import NODE_KEY
 from testkit.logs import restored_logging
 from testkit.network_task import network, until
 

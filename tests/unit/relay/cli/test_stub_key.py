@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from laps_relay.cli import app
-from laps_relay.peering.keys import obtain_network_key, read_network_key
+from laps_sdk.peering.keys.files import obtain_network_key, read_network_key
 
 
 def test_the_key_for_stubs_is_printed_as_a_key_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from laps_relay.config import RelayConfig
 from laps_relay.config.mapping import peer_contacts
 from laps_relay.config.network import Network
-from laps_relay.peering.dialling import Contact
+from laps_sdk.peering.dialler import Contact
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Direction, Mode
 

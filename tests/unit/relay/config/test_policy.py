@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from laps_relay.config.policy import PolicyModel, compiled, namespace_of
-from laps_relay.network.interfaces import ClassLimits
 from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, TrackRule
 from laps_wire.names import Namespace

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.events import PeerGone, PolicyChanged, SubscribeRefused
-from laps_relay.network.interfaces import Answer, NetworkSettings, NodeLookup, Refusal
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
+from laps_relay.policy.interface import NodeInfoLookup
+from laps_relay.upstream.interfaces import Answer
+from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -264,7 +267,7 @@ class NoTransit(OpenPolicy):
 
     __slots__ = ()
 
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
         return Refusal("transit", "no relay may be passed") if info.path else None
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from laps_relay.network.events import Dialled
-from laps_relay.network.interfaces import Answer, Refusal
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.steering.dial_wishes import WishBook
 from laps_relay.network.steering.plans import NO_PLAN, TablePlan
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
+from laps_relay.upstream.interfaces import Answer
+from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from laps_relay.network.events import Dialled, PeerFaulted, PeerGone
-from laps_relay.network.guests import GuestWire
-from laps_relay.network.interfaces import Answer, Refusal
-from laps_relay.peering.dialling import Contact
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_relay.policy import OpenPolicy
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.events import PeerUp, Refusal
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
+from laps_sdk.peering.links import ForeignPeer, Link
 from laps_wire.errors import ProtocolViolation
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -82,7 +82,7 @@ def test_a_datagram_without_a_header_ends_the_session() -> None:
 class Visitor:
     """A guest that keeps what comes, and takes no empty data."""
 
-    wire: GuestWire
+    wire: ForeignPeerWire
     calls: list[tuple[object, ...]] = field(default_factory=list)
 
     def event(self, now: float, event: Event) -> None: ...
@@ -113,7 +113,7 @@ class Visitor:
 def test_a_guest_gets_all_that_is_its_own(fault: str) -> None:
     guests: list[Visitor] = []
 
-    def invite(now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+    def invite(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
         guests.append(Visitor(wire))
         return guests[0]
 

@@ -14,16 +14,14 @@ from laps_relay.network.events import (
     PeerTurnedDown,
     SetGone,
 )
-from laps_relay.network.guests import GuestWire
-from laps_relay.network.interfaces import Refusal
 from laps_relay.network.nodes.plausibility import ESTIMATED
 from laps_relay.network.nodes.probing import Prober
-from laps_relay.peering.dialling import Contact
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peer_events import NOT_NOW
-from laps_relay.peering.peers import PeerUp
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.events import NOT_NOW, PeerUp, Refusal
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
+from laps_sdk.peering.links import ForeignPeer, Link
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -312,7 +310,7 @@ def test_stubs_are_for_guests() -> None:
 class Visitor:
     """A guest that keeps what comes."""
 
-    wire: GuestWire
+    wire: ForeignPeerWire
     calls: list[tuple[object, ...]] = field(default_factory=list)
 
     def event(self, now: float, event: Event) -> None:
@@ -342,7 +340,7 @@ class Visitor:
 def test_a_guest_has_its_session_for_itself_and_is_unseen() -> None:
     guests: dict[int, Visitor] = {}
 
-    def invite(now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+    def invite(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
         if up.node.node.node_id != 2:
             return None
         guests[wire.session] = Visitor(wire)

@@ -19,12 +19,13 @@ from laps_relay.network.events import (
     SetRefused,
     SubscribeRefused,
 )
-from laps_relay.network.interfaces import Answer, Refusal
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.suspicions import MAX_LIES
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering.links import Link
 from laps_relay.policy import OpenPolicy
+from laps_relay.upstream.interfaces import Answer
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Link
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (

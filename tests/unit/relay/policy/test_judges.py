@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import Refusal
 from laps_relay.policy import judges
 from laps_relay.policy.facts import Facts
 from laps_relay.policy.judges import (
@@ -15,6 +14,7 @@ from laps_relay.policy.judges import (
 )
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 
 NO_CA = Fence(deny_countries=frozenset({"CA"}))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.network.interfaces import ClassLimits, Policy
+from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.open_policy import NO_LIMITS, OPEN_POLICY
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
@@ -16,7 +16,7 @@ SUBSCRIBE = SubscribeInfo(NodeId(1), Stamp(1, 1), (1,), 2, 3)
 def test_everything_is_allowed() -> None:
     policy: Policy = OPEN_POLICY
     assert policy.peer(NODE) is None
-    assert policy.import_node(NodeInfo(NODE), NODE, Directory()) is None
+    assert policy.import_node(NodeInfo(NODE), NODE, Directory().info) is None
     assert policy.export_node(NodeInfo(NODE), NODE) is None
     assert policy.import_announce(ANNOUNCE, NODE) is None
     assert policy.export_announce(ANNOUNCE, NODE) is None

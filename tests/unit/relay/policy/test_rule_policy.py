@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.interfaces import ClassLimits, Policy, Refusal
 from laps_relay.policy import rule_policy
 from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
+from laps_sdk.peering.events import Refusal
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.peering.laps2 import (
@@ -91,30 +92,30 @@ def test_who_may_peer() -> None:
 
 def test_transit_that_is_denied_to_all_is_not_imported() -> None:
     found = policy(transit=NO_CA)
-    assert found.import_node(way(FAR), FAR, EMPTY) is None
-    assert found.import_node(way(VIA), VIA, EMPTY) is None, "the end of a way is not transit"
-    assert found.import_node(way(FAR, OTHER), OTHER, EMPTY) is None
+    assert found.import_node(way(FAR), FAR, EMPTY.info) is None
+    assert found.import_node(way(VIA), VIA, EMPTY.info) is None, "the end of a way is not transit"
+    assert found.import_node(way(FAR, OTHER), OTHER, EMPTY.info) is None
     denied = Refusal("transit", "country CA is denied")
-    assert found.import_node(way(FAR, VIA), VIA, EMPTY) == denied
-    assert found.import_node(way(FAR, OTHER, VIA), OTHER, EMPTY) == denied
-    assert policy().import_node(way(FAR, VIA), VIA, EMPTY) is None
+    assert found.import_node(way(FAR, VIA), VIA, EMPTY.info) == denied
+    assert found.import_node(way(FAR, OTHER, VIA), OTHER, EMPTY.info) == denied
+    assert policy().import_node(way(FAR, VIA), VIA, EMPTY.info) is None
 
 
 def test_what_relays_on_the_way_say_of_themselves_counts() -> None:
     found = policy(transit=Fence(need=(("tier", "core"),)))
     middle = describe("5:5", labels={"tier": "core"})
-    assert found.import_node(way(FAR, middle), middle, EMPTY) is None
+    assert found.import_node(way(FAR, middle), middle, EMPTY.info) is None
     first = describe("5:6", labels={"tier": "core"})
     refusal = Refusal("transit", f"node {middle.node_id} has no label tier = core")
-    assert found.import_node(way(FAR, first, middle), first, EMPTY) == refusal
-    assert found.import_node(way(FAR, first, middle), first, Directory(middle)) is None
+    assert found.import_node(way(FAR, first, middle), first, EMPTY.info) == refusal
+    assert found.import_node(way(FAR, first, middle), first, Directory(middle).info) is None
 
 
 def test_the_declared_path_of_our_own_link_counts() -> None:
     found = policy(transit=NO_CA, links=(CABLE,))
     denied = Refusal("transit", "country CA is denied")
-    assert found.import_node(way(OTHER), OTHER, EMPTY) == denied
-    assert found.import_node(way(FAR, OTHER), OTHER, EMPTY) == denied
+    assert found.import_node(way(OTHER), OTHER, EMPTY.info) == denied
+    assert found.import_node(way(FAR, OTHER), OTHER, EMPTY.info) == denied
     assert found.path("", [ME, OTHER]) == denied
     assert found.path("", [OTHER, ME]) == denied
     assert found.path("", [ME, FAR, OTHER]) is None
@@ -123,8 +124,8 @@ def test_the_declared_path_of_our_own_link_counts() -> None:
 def test_node_filters() -> None:
     rule = FilterRule(name="r", accept=False, source_regions=frozenset({"eu"}), reason="hidden")
     found = policy(import_node=Filter(rules=(rule,)), export_node=Filter(accept=False))
-    assert found.import_node(way(FAR), VIA, EMPTY) == Refusal("import.node.r", "hidden")
-    assert found.import_node(way(VIA), VIA, EMPTY) is None
+    assert found.import_node(way(FAR), VIA, EMPTY.info) == Refusal("import.node.r", "hidden")
+    assert found.import_node(way(VIA), VIA, EMPTY.info) is None
     out = found.export_node(way(VIA), FAR)
     assert out is not None
     assert out.rule == "export.node.default"

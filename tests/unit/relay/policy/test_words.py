@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import ClassLimits
 from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_relay.policy.words import rules_in_words

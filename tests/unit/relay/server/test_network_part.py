@@ -15,13 +15,13 @@ from laps_relay.config import Loaded, RelayConfig
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.tables import ALL, RelayTables
-from laps_relay.peering import NetworkKey, PeerKeyRing
 from laps_relay.server import RelayApp, StartError, network_part
 from laps_relay.server.certificates import obtain
 from laps_relay.server.known_keys import KeyMemory
 from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
 from laps_relay.server.network_part import NetworkPart
 from laps_relay.telemetry.logs import configure
+from laps_sdk.peering.keys import NetworkKey, PeerKeyRing
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Load, LoadClass
 from laps_wire.telemetry import TypeChange, load_line
@@ -261,7 +261,7 @@ def test_a_relay_that_drains_stays_until_peers_know_and_have_everything(tmp_path
                 assert leaving.in_transit
             # So may words: the set of what a peer has already.
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(type(port.connection), "unheard", lambda _: True)
+                patch.setattr(type(port.connection), "unacknowledged_bidirectional", lambda _: True)
                 assert (leaving.stays, leaving.in_transit) == (True, False)
             await until(lambda: not leaving.stays)
             leaving.drain(0.0)  # said once

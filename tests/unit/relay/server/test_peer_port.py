@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from laps_relay.network.interfaces import Dial
 from laps_relay.server import peer_port
 from laps_relay.server.peer_port import PeerPort
+from laps_sdk.peering.events import Dial
 from laps_sdk.quic.base import ConnectionStats
 from laps_sdk.quic.events import (
     Closed,

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives import serialization
 import laps_sdk
 from laps_relay.config import Loaded, RelayConfig, load
 from laps_relay.config.model import TlsFiles
-from laps_relay.peering import NODE_URN
 from laps_relay.server import RelayApp, StartError, admin_token, certificates
 from laps_relay.server.certificates import DEV_CERTIFICATE
 from laps_relay.telemetry.logs import configure
 from laps_sdk import tokens
+from laps_sdk.peering.keys import NODE_URN
 from laps_sdk.quic.tls import CertificateError
 from laps_wire.errors import LapsError
 from laps_wire.telemetry import SessionClose, SessionOpen, UnknownBody, load_line

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import pytest
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.peer_forwarding.forwarding import Ingress
 from laps_relay.sim.clients import NO_DATA, Clients
 from laps_relay.sim.clock import Clock
@@ -14,6 +13,7 @@ from laps_relay.sim.ledger import BreakError, GivenUp, Group, Ledger, encode_obj
 from laps_relay.sim.publications import Publication, Style
 from laps_relay.sim.receiving import Left
 from laps_relay.sim.tracks import track
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

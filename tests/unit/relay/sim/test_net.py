@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from laps_relay.network.interfaces import Dial
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.net import End, Network
 from laps_relay.sim.wires import Chunk, SimOutStream, Wire
+from laps_sdk.peering.events import Dial
 from laps_wire.peering.session import Role
 
 

@@ -5,7 +5,6 @@ from itertools import product
 
 import pytest
 
-from laps_relay.network.interfaces import Refusal
 from laps_relay.policy.facts import scope_of
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_relay.policy.rule_policy import RulePolicy
@@ -15,6 +14,7 @@ from laps_relay.sim.rules import Border, SimPolicy
 from laps_relay.sim.scenario import Scenario, scenario
 from laps_relay.sim.tracks import HASHER, track
 from laps_relay.sim.world import World
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import Candidate
+from laps_relay.network.nodes.selection import Candidate
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.deeds import Deeds

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.stubs.stub_parent import answer_of
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.settings import EdgeSettings
 from laps_wire.errors import ProtocolViolation

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from laps_relay.network.interfaces import Answer
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.network import NetworkBridge
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import SessionFaulted, SessionLeaving

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.network.interfaces import Answer
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.settings import EdgeSettings
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18

@@ -54,7 +54,7 @@ def test_getters() -> None:
     assert connection.rtt == 0.25
     assert connection.now == 5.0
     assert connection.unacknowledged() == frozenset()
-    assert not connection.unheard()
+    assert not connection.unacknowledged_bidirectional()
     assert connection.stats() == ConnectionStats(
         0, 0, 0, 0, 1, 0.25, 0.125, 20_000, 300, 0, 0, 0, 0
     )
@@ -84,10 +84,10 @@ def test_replies_of_streams_that_are_over_do_not_pile_up() -> None:
     for number in range(1_000):
         stream_id = 4 * number
         reply = rig.connection.reply_stream(stream_id)
-        rig.connection.sift([StreamData(stream_id, b"ask", True)])
+        rig.connection.filter_events([StreamData(stream_id, b"ask", True)])
         if number % 100:
             reply.write(b"answer", fin=True)
-        rig.connection.sift([StreamReset(4 * number + 1, 0), StreamReset(stream_id, 0)])
+        rig.connection.filter_events([StreamReset(4 * number + 1, 0), StreamReset(stream_id, 0)])
     assert len(rig.connection._replies) < 100
     assert len(rig.connection._half_over) < 100
     assert not rig.connection.reply_stream(0).closed
@@ -98,17 +98,17 @@ def test_a_stream_that_was_refused_is_heard_no_more() -> None:
     rig.connection.stop_sending(2, 9)
     assert rig.engine.take() == [("stop", 2, 9)]
     events: list[Event] = [StreamData(2, b"x", False), StreamData(6, b"y", True)]
-    assert rig.connection.sift(events) == events[1:]
-    assert rig.connection.sift([StreamData(2, b"", True)]) == []
-    assert rig.connection.sift([StreamData(2, b"a new life", False)])
+    assert rig.connection.filter_events(events) == events[1:]
+    assert rig.connection.filter_events([StreamData(2, b"", True)]) == []
+    assert rig.connection.filter_events([StreamData(2, b"a new life", False)])
     rig.connection.stop_sending(10, 9)
-    assert rig.connection.sift([StreamReset(10, 3)]) == [StreamReset(10, 3)]
+    assert rig.connection.filter_events([StreamReset(10, 3)]) == [StreamReset(10, 3)]
 
 
 def test_stop_sending_is_answered_and_credit_is_kept_from_the_handler() -> None:
     rig = Rig()
     stream = rig.connection.open_unidirectional()
-    told = rig.connection.sift([StopSending(2, 8), StreamsAvailable()])
+    told = rig.connection.filter_events([StopSending(2, 8), StreamsAvailable()])
     assert told == [StopSending(2, 8)]
     assert stream.closed
     assert rig.engine.take() == [("reset", 2, 8)]
@@ -125,10 +125,10 @@ def test_nothing_follows_the_end() -> None:
     rig = Rig()
     stream = rig.connection.open_unidirectional()
     end = Closed(3, "over", True, True)
-    assert rig.connection.sift([end, StreamData(2, b"late", False)]) == [end]
+    assert rig.connection.filter_events([end, StreamData(2, b"late", False)]) == [end]
     assert rig.connection.closed
     assert stream.closed
-    assert rig.connection.sift([StreamData(2, b"late", False)]) == []
+    assert rig.connection.filter_events([StreamData(2, b"late", False)]) == []
     rig.connection.close(1)
     rig.connection.stop_sending(2, 1)
     rig.connection.resume_reading(2)

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.quic.base import BACKGROUND, URGENT, EgressLimits, OutStream
-from laps_sdk.quic.egress import Egress
+from laps_sdk.quic.egress import Egress, EgressStream
 from laps_sdk.quic.events import DropReason, StreamDropped, StreamsAvailable, Writable
-from laps_sdk.quic.out_stream import EgressStream
 from testkit.scripted_engine import ScriptedEngine
 
 LIMITS = EgressLimits(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from laps_sdk.quic.dispatch import Inboxes
 from laps_sdk.quic.events import DatagramReceived, Event
-from laps_sdk.quic.inboxes import Inboxes
 
 
 def some(count: int, first: int = 0) -> list[Event]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.quic.send_window import SendWindow
+from laps_sdk.quic.egress import SendWindow
 from testkit.scripted_engine import ScriptedEngine
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from laps_relay.admin.paging import Limit, Offset, paged
 from laps_relay.admin.views import Page
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
-from laps_relay.peering.dial_slots import DialRow
+from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
-from laps_relay.peering.keys import NETWORK_KEY, read_network_key
+from laps_sdk.peering.keys.files import NETWORK_KEY, read_network_key
 
 __all__ = ["stub_key"]
 

@@ -22,8 +22,8 @@ from pydantic import (
 
 from laps_relay.config.base import Section, key
 from laps_relay.config.units import Duration
-from laps_relay.network.interfaces import ClassLimits
 from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_wire.names import Namespace

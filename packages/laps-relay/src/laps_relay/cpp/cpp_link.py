@@ -57,7 +57,7 @@ class CppLimits(NamedTuple):
 
 
 class CppWire(Protocol):
-    """A peering session, for commands; ``laps_relay.network.guests.GuestWire`` is one."""
+    """A peering session, for commands; ``ForeignPeerWire`` is one."""
 
     def send(self, now: float, message: Any) -> None:
         """Send information."""

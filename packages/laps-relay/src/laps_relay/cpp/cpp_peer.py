@@ -24,9 +24,9 @@ from typing import Final
 from laps_relay.cpp.cpp_data import CppFeed, CppStreams
 from laps_relay.cpp.cpp_link import CppLimits, CppLink, CppWire
 from laps_relay.cpp.cpp_words import CITY, CPP_DRAFT
-from laps_relay.network.interfaces import Answer
 from laps_relay.upstream.client import EdgeClient
 from laps_relay.upstream.directory import Directory
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.sink import PlaneSink
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
@@ -62,7 +62,7 @@ class _Served:
 
 
 class CppPeer:
-    """One C++ relay; a ``Guest`` of the network core."""
+    """One C++ relay; a ``ForeignPeer`` of the network core."""
 
     __slots__ = (
         "_directory",
@@ -167,7 +167,7 @@ class CppPeer:
             due = now + ALIVE_INTERVAL
         self._timers.set(_ALIVE, due)
 
-    # Guest
+    # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
         """Something of the peering session; raises ``RemoteError`` for the peer's fault."""

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_relay.network.interfaces import NetworkSettings
 from laps_relay.network.nodes.location import estimate, nearest
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.plausibility import declared
 from laps_relay.network.nodes.probing import Prober
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import LinkState, Steering
 from laps_relay.network.timers import Due, RelayTimers
-from laps_relay.peering.links import Links
+from laps_sdk.peering.links import Links
 from laps_wire.nodeid import NodeId
 
 __all__ = ["Adjacency"]

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from laps_relay.network.flood.advertising import Advertiser
-from laps_relay.network.interfaces import NetworkSettings
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.timers import Due, RelayTimers
-from laps_relay.peering.links import Link, Links
+from laps_sdk.peering.links import Link, Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Bases, SyncRequest
 

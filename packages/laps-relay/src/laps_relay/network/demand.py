@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 
 from laps_relay.network.control_server.servers import Servers
 from laps_relay.network.events import NetworkEvent, PeerLeaving
-from laps_relay.network.interfaces import NetworkSettings
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.timers import Due, RelayTimers
-from laps_relay.peering.dialling import Dialler
-from laps_relay.peering.links import Links
-from laps_relay.peering.peers import Peers
+from laps_sdk.peering.dialler import Dialler
+from laps_sdk.peering.links import Links
+from laps_sdk.peering.peers import Peers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import NodeSelf

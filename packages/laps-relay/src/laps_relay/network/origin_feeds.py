@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from laps_relay.network.interfaces import LocalSide, Policy
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.peer_forwarding.forwarding import Feed, Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
+from laps_relay.policy.interface import Policy
+from laps_relay.upstream.interfaces import LocalSide
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import PayloadFormat, SubscribeData

@@ -47,27 +47,17 @@ from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries, 
 from laps_relay.network.flood.flood_exports import FloodExports
 from laps_relay.network.flood.floods import Change, FloodTable, Verdict
 from laps_relay.network.flood.withheld import Withheld
-from laps_relay.network.guests import GuestFactory, GuestWire
-from laps_relay.network.interfaces import (
-    Answer,
-    Dial,
-    Identity,
-    LocalSide,
-    NetworkSettings,
-    Order,
-    Policy,
-    Refusal,
-)
 from laps_relay.network.nodes.nib import NOTHING, Nib
 from laps_relay.network.nodes.node_records import Changes, Fault
 from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.probing import BadAnswer, Prober
-from laps_relay.network.nodes.selection import default_order
+from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.nodes.suspicions import Lies
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.plans import Plan
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
@@ -78,22 +68,26 @@ from laps_relay.network.tables import RelayTables
 from laps_relay.network.timers import Due, RelayTimers
 from laps_relay.peer_forwarding.forwarding import LOCAL, DataSink, HoldData, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.peering.dial_slots import RandomSource
-from laps_relay.peering.dialling import Contact, Dialler
-from laps_relay.peering.early import Chunk, EarlyData
-from laps_relay.peering.links import Link, Links
-from laps_relay.peering.peers import (
+from laps_relay.policy.interface import Policy
+from laps_relay.policy.open_policy import OpenPolicy
+from laps_relay.upstream.interfaces import Answer, LocalSide
+from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
+from laps_sdk.peering.events import (
+    Dial,
     NodeIdConflict,
     NodeUnproved,
     PeerAuthenticator,
     PeerDown,
     PeerEvent,
     PeerRefused,
-    Peers,
     PeerUp,
+    Refusal,
 )
-from laps_relay.policy.open_policy import OpenPolicy
-from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
+from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
+from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest, first_of
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.hashing import KeyedHasher
@@ -233,7 +227,7 @@ class NetworkRelay:
         self._policy = policy
         self._hasher = hasher
         self._local: LocalSide | None = None
-        self._guests: GuestFactory | None = None
+        self._guests: ForeignPeerFactory | None = None
         self._events: list[NetworkEvent] = []
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
@@ -264,7 +258,7 @@ class NetworkRelay:
             authenticator,
             challenge=challenge,
             hash_check=hasher.full_name(*HASH_CHECK_NAME),
-            policy=policy,
+            may_peer=policy.peer,
             node_info=lambda: self.own.info,
             implementation=implementation,
             known_keys=known_keys,
@@ -530,7 +524,7 @@ class NetworkRelay:
         early = link.early
         if not link.up:
             if early is None:
-                early = link.early = EarlyData()
+                early = link.early = PreHandshakeData()
             if not early.add(Chunk(stream_id, data, fin)):
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is not None and early.refused(stream_id):
@@ -583,7 +577,7 @@ class NetworkRelay:
         if fetches is not None:
             self.fetches.attach(fetches)
 
-    def set_guests(self, guests: GuestFactory) -> None:
+    def set_guests(self, guests: ForeignPeerFactory) -> None:
         """Who takes sessions that are none of the network's own, before any of them comes."""
         self._guests = guests
 
@@ -728,7 +722,7 @@ class NetworkRelay:
         self._ways.policy = policy
         self.feeds.policy = policy
         self._exports.policy = policy
-        self.peers.set_policy(now, policy, self.node)
+        self.peers.set_policy(now, policy.peer, self.node)
         self.nib.set_policy(now, policy)
         self.steering.set_policy(policy)
         self.announces.reconsider()
@@ -1040,7 +1034,7 @@ class NetworkRelay:
             )
         )
         if self._guests is not None:
-            link.guest = self._guests(now, link, up, GuestWire(self.peers, session))
+            link.guest = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
         if link.guest is not None:
             link.node = node
             return
@@ -1384,7 +1378,7 @@ class NetworkRelay:
         link = self.links.control(node)
         if link is None or type(self._policy) is OpenPolicy:
             return
-        self.peers.set_policy(now, self._policy, self.node)
+        self.peers.set_policy(now, self._policy.peer, self.node)
         self.announces.reconsider(link.session)
         self.subscribes.reconsider(link.session)
         self.withheld.again = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from laps_relay.network.interfaces import Dial
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering.events import Dial
 from laps_wire.peering.session import Role, Transmit
 
 __all__ = ["PeerRelay"]

@@ -25,9 +25,8 @@ from laps_relay.network.views import (
 )
 from laps_relay.peer_forwarding.forwarding import LOCAL, PeerForwarding
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.peering.dial_slots import DialRow
-from laps_relay.peering.dialling import Dialler
-from laps_relay.peering.links import Links
+from laps_sdk.peering.dialler import Dialler, DialRow
+from laps_sdk.peering.links import Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, SubscribeInfo
 

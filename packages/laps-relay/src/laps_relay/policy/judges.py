@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from laps_relay.network.interfaces import Refusal
 from laps_relay.policy.facts import Facts
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 
 __all__ = [

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from laps_relay.network.interfaces import ClassLimits, NodeLookup, Refusal
 from laps_relay.policy.facts import country_label
+from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
+from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
 
@@ -19,7 +20,7 @@ NO_LIMITS: Final = ClassLimits()
 
 
 class OpenPolicy:
-    """Allows everything; implements :class:`~laps_relay.network.interfaces.Policy`."""
+    """Allows everything; implements :class:`~laps_relay.policy.interface.Policy`."""
 
     __slots__ = ()
 
@@ -27,7 +28,7 @@ class OpenPolicy:
         """Everybody may peer."""
         return None
 
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
         """Every way may be used."""
         return None
 

@@ -1,6 +1,6 @@
 """The policy that an operator wrote, compiled: asked for every entry and every way.
 
-Implements :class:`~laps_relay.network.interfaces.Policy`. Its answers depend on the rules and
+Implements :class:`~laps_relay.policy.interface.Policy`. Its answers depend on the rules and
 on what is asked only; those about ways are remembered.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from laps_relay.network.interfaces import ClassLimits, NodeLookup, Refusal
 from laps_relay.policy.facts import FactBook, Facts, scope_of, stranger
+from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
 from laps_relay.policy.judges import (
     Finding,
     HashedFilter,
@@ -21,6 +21,7 @@ from laps_relay.policy.judges import (
 )
 from laps_relay.policy.open_policy import NO_LIMITS
 from laps_relay.policy.rules import Fence, Rules, TrackRule
+from laps_sdk.peering.events import Refusal
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -87,25 +88,25 @@ class RulePolicy:
         """Whether this node may peer with us at all."""
         return first_refusal(self.explain_peer(node))
 
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
         """Whether we may use this way to a node: transit for all classes, then the filter."""
         refusal = self._node("import.node", info, peer)
         if refusal is not None:
             return refusal
         if not self._fenced:
             return None
-        relays = [self._book.of(self._known(self._local, nodes))]
+        relays = [self._book.of(self._known(self._local, lookup))]
         relays += [
             self._book.of(
-                peer if item.node_id == peer.node_id else self._known(item.node_id, nodes)
+                peer if item.node_id == peer.node_id else self._known(item.node_id, lookup)
             )
             for item in reversed(info.path)
         ]
         relays.append(self._book.of(info.node))
         return self._judge("", tuple(relays))
 
-    def _known(self, node: NodeId, nodes: NodeLookup) -> NodeSelf:
-        info = nodes.info(node)
+    def _known(self, node: NodeId, lookup: NodeInfoLookup) -> NodeSelf:
+        info = lookup(node)
         return stranger(node) if info is None else info.node
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from laps_relay.network.interfaces import ClassLimits
 from laps_relay.policy.facts import Facts, NodeNote, Region
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.open_policy import NO_LIMITS
 from laps_relay.policy.patterns import NodePattern
 from laps_wire.names import Namespace

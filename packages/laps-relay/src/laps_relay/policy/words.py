@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from laps_relay.network.interfaces import ClassLimits
 from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Rules, TrackRule
 from laps_wire.names import Namespace
 

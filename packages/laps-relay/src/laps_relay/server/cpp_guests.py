@@ -5,13 +5,13 @@ from __future__ import annotations
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
-from laps_relay.network.guests import GuestWire
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering.links import Link
 from laps_relay.server.edge_server import EdgeServer
 from laps_relay.upstream.directory import Directory
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
+from laps_sdk.peering.links import Link
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp
@@ -44,7 +44,7 @@ class CppGuests:
         *,
         session: int,
         link: Link,
-        wire: GuestWire,
+        wire: ForeignPeerWire,
     ) -> CppPeer:
         """A guest for a session that was just established."""
         peer = CppPeer(

@@ -19,10 +19,7 @@ from typing import Final, Protocol
 
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_peer import CppPeer
-from laps_relay.network.guests import GuestWire
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_relay.server.cpp_guests import CppGuests
 from laps_relay.server.edge_server import EdgeServer
 from laps_relay.stub.stub_link import StubLimits
@@ -32,6 +29,9 @@ from laps_relay.upstream.network import NetworkBridge
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.peering.events import PeerUp
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
+from laps_sdk.peering.links import ForeignPeer, Link
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.setup import SetupOptions
@@ -131,7 +131,9 @@ class JoinedEdge:
 
     # Guests
 
-    def guest(self, now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+    def guest(
+        self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire
+    ) -> ForeignPeer | None:
         """Stubs, a Stub's parents and C++ relays are clients of the Edge, not of the network."""
         node = up.node.node
         if isinstance(self._up, StubUplink):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from laps_relay.config import RelayConfig
 from laps_relay.config.policy_file import load_policy
-from laps_relay.network.interfaces import Policy
-from laps_relay.peering import PeerKeyError, PeerKeyRing, open_key_ring
 from laps_relay.policy import OPEN_POLICY, RulePolicy
+from laps_relay.policy.interface import Policy
 from laps_relay.server.parts import StartError
+from laps_sdk.peering.keys import PeerKeyError, PeerKeyRing, open_key_ring
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 

@@ -26,12 +26,10 @@ from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.control_server.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.network.departure import Departure, Standing
 from laps_relay.network.events import NetworkEvent, PeerAdded
-from laps_relay.network.interfaces import Identity, Policy
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering import PeerKeyRing
-from laps_relay.peering.contacts import show_contact
+from laps_relay.policy.interface import Policy
 from laps_relay.server.certificates import Certificate
 from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.epochs import next_epoch
@@ -47,6 +45,9 @@ from laps_relay.stub.stub_link import StubLimits
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.peering.contacts import show_contact
+from laps_sdk.peering.keys import PeerKeyRing
+from laps_sdk.peering.settings import Identity
 from laps_sdk.quic.engine import EngineOptions
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.nodeid import NodeId
@@ -254,7 +255,9 @@ class NetworkPart(NetworkReadings):
     @property
     def _unheard(self) -> bool:
         """Whether a peer may not have heard all: data that it has may wait for its set."""
-        return any(port.connection.unheard() for port in self.server.ports.values())
+        return any(
+            port.connection.unacknowledged_bidirectional() for port in self.server.ports.values()
+        )
 
     @property
     def stays(self) -> bool:

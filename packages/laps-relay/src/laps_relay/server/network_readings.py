@@ -10,13 +10,13 @@ from laps_relay.admin.paging import LazyRows
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
-from laps_relay.peering.dial_slots import DialRow, Phase
 from laps_relay.policy import RulePolicy
 from laps_relay.policy.rules import Rules
 from laps_relay.policy.words import rules_in_words
 from laps_relay.server.joined_edge import JoinedEdge
 from laps_relay.server.peer_server import PeerServer
 from laps_relay.telemetry.network_sampler import NetworkSample
+from laps_sdk.peering.dialler import DialRow, Phase
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.nodeid import NodeId
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
 
-from laps_relay.network.interfaces import Dial
 from laps_relay.network.shell import PeerRelay
-from laps_relay.peering.contacts import ContactError, parse_contact
 from laps_relay.server.peer_port import PeerPort
 from laps_relay.server.turns import Deaf, TurnServer
 from laps_sdk.errors import ConnectError
+from laps_sdk.peering.contacts import ContactError, parse_contact
+from laps_sdk.peering.events import Dial
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Endpoint, Handler
 from laps_sdk.quic.endpoint import Backend, open_endpoint

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.tracks import HASHER
+from laps_relay.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 
 if TYPE_CHECKING:

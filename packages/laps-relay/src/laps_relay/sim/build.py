@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from laps_relay.network.interfaces import Identity
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering.dialling import Contact
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.tables import RelayTables
 from laps_relay.sim.tracks import HASHER
+from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.settings import Identity
 from laps_wire.hashing import KeyedHasher
 from laps_wire.peering.laps2 import Mode, RelayType
 

@@ -23,7 +23,6 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from laps_relay.network.events import SetGone, SubscribeGone
-from laps_relay.network.interfaces import Answer
 from laps_relay.network.nodes.probing import MAX_PROBES
 from laps_relay.sim.borders import check_borders, told
 from laps_relay.sim.core import SetOut
@@ -37,6 +36,7 @@ from laps_relay.sim.steering_checks import SteeringChecks
 from laps_relay.sim.stub_checks import StubChecks
 from laps_relay.sim.ways import served
 from laps_relay.sim.world import World
+from laps_relay.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from laps_relay.network.departure import Departure, Standing
-from laps_relay.peering.peer_admission import Admission
 from laps_relay.policy.judges import HashedFilter, LinkTable
 from laps_relay.sim.stub_mutants import Patching
+from laps_sdk.peering.admission import Admission
 
 __all__ = ["countries_ignored", "drain_ends_early", "filters_skipped", "twin_ignored"]
 

@@ -15,10 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from laps_relay.network.guests import GuestWire
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peering.links import Guest, Link
-from laps_relay.peering.peers import PeerUp
 from laps_relay.sim.ledger import BreakError, Object
 from laps_relay.sim.moqt_clients import MoqtClients
 from laps_relay.sim.tracks import HASHER
@@ -30,6 +27,9 @@ from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.plane import Plane
+from laps_sdk.peering.events import PeerUp
+from laps_sdk.peering.foreign_peers import ForeignPeerWire
+from laps_sdk.peering.links import ForeignPeer, Link
 from laps_sdk.timers import earliest
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
@@ -164,14 +164,14 @@ class EdgeHost:
         self._joined[BRIDGE] = self.up
         self.up.open(self.now)
 
-        def guest(now: float, link: Link, up: PeerUp, wire: GuestWire) -> Guest | None:
+        def guest(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
             return self._guest(now, link, up, wire, contexts)
 
         core.set_guests(guest)
 
     def _guest(
-        self, now: float, link: Link, up: PeerUp, wire: GuestWire, contexts: Callable[[], int]
-    ) -> Guest | None:
+        self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire, contexts: Callable[[], int]
+    ) -> ForeignPeer | None:
         if isinstance(self.up, StubUplink):
             node = up.node.node.node_id
             return self.up.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)

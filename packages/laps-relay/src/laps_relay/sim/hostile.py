@@ -10,12 +10,12 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.network.interfaces import Dial
-from laps_relay.peering.peer_core import DIALECTS
 from laps_relay.sim.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.net import End
 from laps_relay.sim.tracks import HASHER
 from laps_relay.sim.wires import Chunk, SimOutStream
+from laps_sdk.peering.events import Dial
+from laps_sdk.peering.peers import DIALECTS
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

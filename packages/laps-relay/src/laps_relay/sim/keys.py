@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
-from laps_relay.network.interfaces import Refusal
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AuthScheme, Evidence, NodeInfo, NodeSelf, NodeSignature
 

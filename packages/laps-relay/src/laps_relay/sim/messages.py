@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from laps_relay.peering.peer_core import DIALECTS
+from laps_sdk.peering.peers import DIALECTS
 from laps_wire.peering.laps2 import ALPN
 from laps_wire.peering.session.dialect import Dialect
 from laps_wire.peering.session.laps2 import Laps2Dialect

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.sim.clients import NO_DATA, Clients
 from laps_relay.sim.clock import Clock
@@ -25,6 +24,7 @@ from laps_relay.sim.receiving import Want
 from laps_relay.sim.tracks import HASHER
 from laps_relay.upstream.bodies import DRAFT
 from laps_relay.upstream.egress import alias_of
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.virtual import VirtualClient
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream

@@ -23,12 +23,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from laps_relay.network.interfaces import Dial
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.digest import WireDigest
 from laps_relay.sim.queues import QUEUE_BYTES
 from laps_relay.sim.wires import Cause, Chunk, Pipe, QueueJudge, SimOutStream, Wire
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.events import Dial
 from laps_wire.peering.session import Role
 
 __all__ = ["CONNECT_TIMEOUT", "IDLE_CODE", "End", "Host", "Network"]

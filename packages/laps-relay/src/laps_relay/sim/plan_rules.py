@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.network.interfaces import ClassLimits, NodeLookup, Refusal
+from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
 from laps_relay.sim.rules import SimPolicy
 from laps_relay.sim.topology import Topology
+from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, RelayType
@@ -66,7 +67,7 @@ class PlanPolicy(SimPolicy):
         self,
         info: NodeInfo,  # noqa: ARG002
         peer: NodeSelf,  # noqa: ARG002
-        nodes: NodeLookup,  # noqa: ARG002
+        lookup: NodeInfoLookup,  # noqa: ARG002
     ) -> Refusal | None:
         """Nothing is forbidden to all classes."""
         return None

@@ -21,7 +21,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.checks import Checks
@@ -36,6 +35,7 @@ from laps_relay.sim.scenario import SETTINGS, Scenario
 from laps_relay.sim.stage import Demand, PlanHasher, Stage, entry_for
 from laps_relay.sim.steering_kind import settling
 from laps_relay.sim.world import World
+from laps_relay.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind
 from laps_wire.plan import ClassRule, PlanEntry, SignedPlan, dumps
 

@@ -15,7 +15,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.network.interfaces import ClassLimits, Policy
+from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule

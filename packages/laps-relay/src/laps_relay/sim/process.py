@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.network.departure import Departure, Standing
-from laps_relay.network.interfaces import Dial
 from laps_relay.network.relay import STAY_WAIT
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
@@ -18,6 +17,7 @@ from laps_relay.sim.edge_host import EdgeHost
 from laps_relay.sim.net import End
 from laps_relay.sim.topology import RelaySpec
 from laps_relay.sim.wires import Chunk, SimOutStream
+from laps_sdk.peering.events import Dial
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import ConnectionClose, StreamData

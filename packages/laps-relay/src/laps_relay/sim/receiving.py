@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.sim.ledger import (
     FLIGHT,
     OBJECT,
@@ -19,6 +18,7 @@ from laps_relay.sim.ledger import (
     Object,
     read_object,
 )
+from laps_relay.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import DataHeader
 

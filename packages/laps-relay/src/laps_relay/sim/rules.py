@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from laps_relay.network.interfaces import ClassLimits, NodeLookup, Refusal
 from laps_relay.policy.facts import country_label
+from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
 from laps_relay.sim.tracks import HASHER
+from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
@@ -137,7 +138,7 @@ class SimPolicy:
         self,
         info: NodeInfo,
         peer: NodeSelf,  # noqa: ARG002
-        nodes: NodeLookup,  # noqa: ARG002
+        lookup: NodeInfoLookup,  # noqa: ARG002
     ) -> Refusal | None:
         """No way through what is no transit for anything."""
         denied = self.no_transit.get("", frozenset())

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.sim.backbones import backbone
 from laps_relay.sim.clock import Dice
 from laps_relay.sim.deed import Deed

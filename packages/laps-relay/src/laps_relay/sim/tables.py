@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
-from laps_relay.peering.links import Link
 from laps_relay.sim.core import Flow, SetOut
+from laps_sdk.peering.links import Link
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.network.events import PeerAdded, PeerGone, RouteChanged
-from laps_relay.network.interfaces import Policy
+from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_relay.sim.clock import Clock, Dice
 from laps_relay.sim.core import RelayCore, Tables

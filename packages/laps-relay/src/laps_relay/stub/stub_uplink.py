@@ -48,7 +48,7 @@ _GRACE: Final = 5.0
 
 
 class UplinkParent:
-    """The session with one parent; a ``Guest`` of the network core."""
+    """The session with one parent; a ``ForeignPeer`` of the network core."""
 
     __slots__ = (
         "_streams",
@@ -102,7 +102,7 @@ class UplinkParent:
         self.serves.discard(key)
         self.link.unwant(now, key)
 
-    # Guest
+    # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
         """Something of the peering session."""

@@ -19,11 +19,11 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.network.subscriptions.bodies import read_subscribe
 from laps_relay.stub.stub_data import TrackFeed, TrackStreams
 from laps_relay.stub.stub_link import PeerWire, StubLimits, StubLink
 from laps_relay.upstream.client import EdgeClient
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.sink import PlaneSink
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
@@ -56,7 +56,7 @@ def answer_of(code: int) -> Answer:
 
 
 class StubParent:
-    """One Stub; a ``Guest`` of the network core."""
+    """One Stub; a ``ForeignPeer`` of the network core."""
 
     __slots__ = (
         "_contexts",
@@ -125,7 +125,7 @@ class StubParent:
             name, data, _ = self._refused[key]
             self._pull(now, key, name, data)
 
-    # Guest
+    # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
         """Something of the peering session."""

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from laps_relay.network.interfaces import Answer
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.upstream.bodies import DRAFT
 from laps_relay.upstream.egress import FeedEgress, FetchOutlet, alias_of
 from laps_relay.upstream.fetching import Fetching, FetchNetwork
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.offers import Namespaces, Publications
 from laps_relay.upstream.parts import EdgeClientHost, NameHasher, Office
 from laps_relay.upstream.pulls import Pulls

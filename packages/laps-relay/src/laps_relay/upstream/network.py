@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, cast
 
 from laps_relay.network.fetch.fetch_host import FetchHandle
-from laps_relay.network.interfaces import Answer
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.upstream.announcements import Announcements
 from laps_relay.upstream.client import EdgeClient
 from laps_relay.upstream.directory import Directory
 from laps_relay.upstream.elsewhere import Elsewhere
 from laps_relay.upstream.fetching import Fetching, FetchNetwork
+from laps_relay.upstream.interfaces import Answer
 from laps_relay.upstream.sink import PlaneSink
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay

@@ -240,7 +240,7 @@ class Connection(ABC):
         """
         return frozenset()
 
-    def unheard(self) -> bool:
+    def unacknowledged_bidirectional(self) -> bool:
         """Whether something of bidirectional streams was handed to QUIC and has not arrived.
 
         As far as the backend can tell, too.

@@ -19,7 +19,7 @@ from laps_sdk.quic.base import (
     Listener,
     OutStream,
 )
-from laps_sdk.quic.egress import Egress
+from laps_sdk.quic.egress import Egress, EgressStream
 from laps_sdk.quic.engine import EngineConnection
 from laps_sdk.quic.events import (
     Closed,
@@ -29,7 +29,6 @@ from laps_sdk.quic.events import (
     StreamReset,
     StreamsAvailable,
 )
-from laps_sdk.quic.out_stream import EgressStream
 from laps_sdk.quic.timers import Entry
 
 __all__ = ["INTERNAL_ERROR", "QuicTransportConnection", "Shell"]
@@ -62,7 +61,7 @@ class QuicTransportConnection(Connection):
         "bytes_received",
         "bytes_sent",
         "close_request",
-        "closed_told",
+        "closed_reported",
         "deadline",
         "dirty",
         "egress",
@@ -110,7 +109,7 @@ class QuicTransportConnection(Connection):
         self.timer_entry: Entry | None = None
         self.close_request: Closed | None = None
         """We closed; the engine is told at the end of the turn, behind what was written before."""
-        self.closed_told = False
+        self.closed_reported = False
         """The handler has had, or will have, its ``Closed``."""
         self.failed = False
         """The handler raised: it gets nothing more but ``Closed``."""
@@ -160,7 +159,7 @@ class QuicTransportConnection(Connection):
     @property
     def closed(self) -> bool:
         """See :attr:`Connection.closed`."""
-        return self.closed_told or self.close_request is not None
+        return self.closed_reported or self.close_request is not None
 
     @property
     def congested(self) -> bool:
@@ -205,9 +204,9 @@ class QuicTransportConnection(Connection):
         """See :meth:`Connection.unacknowledged`."""
         return self.engine.unacknowledged()
 
-    def unheard(self) -> bool:
-        """See :meth:`Connection.unheard`."""
-        return self.engine.unheard()
+    def unacknowledged_bidirectional(self) -> bool:
+        """See :meth:`Connection.unacknowledged_bidirectional`."""
+        return self.engine.unacknowledged_bidirectional()
 
     # B. Streams
 
@@ -276,9 +275,9 @@ class QuicTransportConnection(Connection):
             self.dirty = True
             self._shell.wake(self)
 
-    def sift(self, events: list[Event]) -> list[Event]:
+    def filter_events(self, events: list[Event]) -> list[Event]:
         """What the handler is to see of the engine's events; the egress learns the rest."""
-        if self.closed_told:
+        if self.closed_reported:
             return []
         stopped = self._stopped
         seen: list[Event] = []
@@ -308,7 +307,7 @@ class QuicTransportConnection(Connection):
 
     def end(self, event: Closed) -> Closed:
         """The connection is over: nothing is sent and nothing is told after ``event``."""
-        self.closed_told = True
+        self.closed_reported = True
         self.egress.close()
         self._stopped.clear()
         self._replies.clear()

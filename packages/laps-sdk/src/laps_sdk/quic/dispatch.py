@@ -15,23 +15,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, TypeVar
 
 from laps_sdk.quic.admission import Accept, Admission, Reply
 from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
 from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
-from laps_sdk.quic.inboxes import Inboxes
 from laps_sdk.quic.routes import Routes
 from laps_sdk.quic.timers import Timers
 from laps_sdk.quic.udp import DatagramPort
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "Inboxes"]
 
 _log = logging.getLogger("laps_sdk.quic")
 
 _Found = QuicTransportConnection | None
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Dispatcher:
@@ -102,7 +104,7 @@ class Dispatcher:
     def give_up(self, connection: QuicTransportConnection) -> None:
         """Forget a dialled connection without a word to anybody: nobody waits for it any more."""
         connection.on_outcome = None
-        connection.handler = _Deaf()
+        connection.handler = IgnoringHandler()
         connection.close()
         self._turn_soon()
 
@@ -148,8 +150,8 @@ class Dispatcher:
         self._settled(connection)
         self._timers.forget(connection)
         self._routes.remove(connection)
-        if not connection.closed_told:
-            self._tell(connection, [connection.end(_gone())])
+        if not connection.closed_reported:
+            self._enqueue(connection, [connection.end(_gone())])
 
     def _settled(self, connection: QuicTransportConnection) -> None:
         """The handshake is over, one way or the other."""
@@ -164,7 +166,7 @@ class Dispatcher:
         for datagrams, address in self._port.receive():
 
             def stranger(datagram: bytes, address: Address = address) -> _Found:
-                return self._stranger(datagram, address, now)
+                return self._admit(datagram, address, now)
 
             for connection, run in self._routes.runs(datagrams, stranger):
                 self._feed(connection, run, address, now)
@@ -183,12 +185,12 @@ class Dispatcher:
         try:
             connection.engine.feed(run, address, now)
         except Exception:  # noqa: BLE001 - whatever it is, it must stay this connection's
-            self._broken(connection, "feed")
+            self._engine_failed(connection, "feed")
             return
         self._routes.sync(connection)
         self._touch(connection)
 
-    def _stranger(self, datagram: bytes, address: Address, now: float) -> _Found:
+    def _admit(self, datagram: bytes, address: Address, now: float) -> _Found:
         """A datagram that belongs to no connection: a new client, or nothing."""
         listener = self._listener
         if listener is None:
@@ -228,7 +230,7 @@ class Dispatcher:
             if connection.on_outcome is not None and connection.engine.peer_address == address:
                 event = Closed(0, "nothing listens there", by_peer=False, application=False)
                 connection.engine.close(0, "", application=False)
-                self._tell(connection, [connection.end(event)])
+                self._enqueue(connection, [connection.end(event)])
 
     def _count(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
@@ -274,17 +276,17 @@ class Dispatcher:
             for connection in touched:
                 events = connection.engine.events()
                 if events:
-                    events = connection.sift(events)
+                    events = connection.filter_events(events)
                 own = connection.egress.take_events()
                 if own:
                     events = [*own, *events]
                 if events:
-                    self._tell(connection, events)
+                    self._enqueue(connection, events)
                 if not connection.dirty:
                     connection.dirty = True
                     self._dirty.append(connection)
 
-    def _tell(self, connection: QuicTransportConnection, events: list[Event]) -> None:
+    def _enqueue(self, connection: QuicTransportConnection, events: list[Event]) -> None:
         self._inboxes.put(connection, events)
 
     def _on_timer(self, connection: QuicTransportConnection, now: float) -> None:
@@ -299,7 +301,7 @@ class Dispatcher:
                 try:
                     connection.engine.on_timer(max(now, timer))
                 except Exception:  # noqa: BLE001 - as in _feed
-                    self._broken(connection, "on_timer")
+                    self._engine_failed(connection, "on_timer")
         self._touch(connection)
 
     def _flush(self, connection: QuicTransportConnection, now: float) -> None:
@@ -315,12 +317,12 @@ class Dispatcher:
                     INTERNAL_ERROR, egress.overrun, by_peer=False, application=True
                 )
             request = connection.close_request
-            if request is not None and not connection.closed_told:
-                self._tell(connection, [connection.end(request)])
+            if request is not None and not connection.closed_reported:
+                self._enqueue(connection, [connection.end(request)])
                 engine.close(request.code, request.reason)
                 bursts = [*bursts, *engine.flush(now)]
         except Exception:  # noqa: BLE001 - as in _feed
-            self._broken(connection, "flush")
+            self._engine_failed(connection, "flush")
             bursts = []
         egress.flushed()
         for burst in bursts:
@@ -330,7 +332,7 @@ class Dispatcher:
         if egress.has_events:
             self._touch(connection)
         if engine.terminated:
-            self._last_words(connection)
+            self._take_final_events(connection)
             self._forget(connection)
             return
         timer = engine.next_timer()
@@ -340,12 +342,12 @@ class Dispatcher:
         if timer != connection.timer:
             self._timers.set(connection, timer)
 
-    def _last_words(self, connection: QuicTransportConnection) -> None:
-        events = connection.sift(connection.engine.events())
+    def _take_final_events(self, connection: QuicTransportConnection) -> None:
+        events = connection.filter_events(connection.engine.events())
         if events:
-            self._tell(connection, events)
+            self._enqueue(connection, events)
 
-    def _broken(self, connection: QuicTransportConnection, where: str) -> None:
+    def _engine_failed(self, connection: QuicTransportConnection, where: str) -> None:
         """An engine raised: its connection cannot go on."""
         _log.exception(
             "the %s engine failed in %s with %s", self._engine.name, where, connection.peer_address
@@ -411,7 +413,51 @@ class Dispatcher:
         return handler
 
 
-class _Deaf:
+class Inboxes(Generic[K]):
+    """Events on their way to the handlers: in order for each connection, fairly between them.
+
+    One connection gets at most ``quota`` events in a round. The rest waits for the next round, so
+    that a busy publisher cannot starve the others. A connection with more than ``limit`` waiting
+    events is *full*: the dispatcher then drops its packets, and its peer sees loss and slows down.
+    """
+
+    __slots__ = ("_limit", "_quota", "_waiting")
+
+    def __init__(self, *, quota: int = 256, limit: int = 4096) -> None:
+        self._quota = quota
+        self._limit = limit
+        self._waiting: dict[K, list[Event]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, owner: K, events: list[Event]) -> None:
+        """Add events behind those that wait; the list is kept."""
+        waiting = self._waiting.get(owner)
+        if waiting is None:
+            self._waiting[owner] = events
+        else:
+            waiting.extend(events)
+
+    def full(self, owner: K) -> bool:
+        """Whether nothing more should be taken in for this owner now."""
+        waiting = self._waiting.get(owner)
+        return waiting is not None and len(waiting) >= self._limit
+
+    def round(self) -> list[tuple[K, list[Event]]]:
+        """One list for each owner with events; the rest stays for the next round."""
+        quota = self._quota
+        waiting, self._waiting = self._waiting, {}
+        found: list[tuple[K, list[Event]]] = []
+        for owner, events in waiting.items():
+            if len(events) > quota:
+                self._waiting[owner] = events[quota:]
+                del events[quota:]
+            found.append((owner, events))
+        return found
+
+
+class IgnoringHandler:
     """The handler of a connection that nobody wants any more."""
 
     def handle_events(self, events: Sequence[Event]) -> None:

@@ -6,34 +6,63 @@ so that priority decides as late as possible::
     applications --write--> [ straight through | queue ] --pump--> engine --flush--> packets
                               budget > 0         budget = 0          send_window, backlog
 
+    EgressStream.write
+        |-- fits the budget, nothing waits --> engine.write    the common case: no queue at all
+        '-> chunks of the stream; the stream stands in one Line of its Egress:
+                waiting   the peer allows no more streams yet
+                ready     may be given to the engine, most urgent first
+                stalled   the engine holds enough of it already (stream flow control)
+
 ``budget`` is what the engine would still take in this turn; -1 means that it was flushed since and
-has to be asked again. While it is positive nothing waits, so a write that fits is handed on
+has to be asked again. While the budget is positive nothing waits, so a write that fits is handed on
 without touching a queue. All else goes through ``submit`` and leaves with the turn's ``pump``.
 
-Pure: no clock, no loop. ``clock`` and ``wake`` are the shell's.
+- :class:`Egress` owns the three lines, the datagram queue, the deadlines and the send window.
+- :class:`EgressStream` is the sending half of one stream, the ``OutStream`` of applications.
+- :class:`Line` holds streams in order of urgency.
+- :class:`Deadlines` finds streams whose deadline passed while they waited.
+- :class:`DatagramQueue` holds datagrams that wait; a full queue drops the oldest.
+- :class:`SendWindow` measures what the engine would take now.
+
+Pure: no clock, no loop. ``clock`` and ``wake`` come from the dispatcher.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from laps_sdk.errors import StreamLimitError
-from laps_sdk.quic.base import URGENT, EgressLimits
+from laps_sdk.quic.base import URGENT, EgressLimits, OutStream
 from laps_sdk.quic.engine import EngineConnection
 from laps_sdk.quic.events import DropReason, Event, StreamDropped, StreamsAvailable, Writable
-from laps_sdk.quic.out_datagrams import DatagramQueue
-from laps_sdk.quic.out_deadlines import Deadlines
-from laps_sdk.quic.out_stream import ALLOWANCE, EgressStream, Line
-from laps_sdk.quic.send_window import SendWindow
 
-__all__ = ["Egress"]
+__all__ = [
+    "ALLOWANCE",
+    "DatagramQueue",
+    "Deadlines",
+    "Egress",
+    "EgressStream",
+    "Line",
+    "SendWindow",
+]
 
+ALLOWANCE: Final = 32 * 1024
+"""Bytes of one stream that the engine may hold unsent before the stream has to wait."""
+
+_FIRST: Final = -(1 << 63)
 _QUANTUM: Final = 16 * 1024
 """What a stream is given before the next one of the same urgency has its turn."""
 _PACKET: Final = 1200
 """A piece is never shorter than a packet for want of window: slivers cost more than they help."""
+_STUCK_AFTER: Final = 0.1
+"""Seconds after which backlog that does not move although there is window is not counted."""
+_STUCK_LIMIT: Final = 256 * 1024
+"""... and how much of it at most: an engine that does not tell the connection's flow control
+must not be filled without end."""
 
 
 class Egress:
@@ -456,3 +485,331 @@ class Egress:
                 self._events.append(Writable())
         elif held > self._limits.high_water:
             self._congested = True
+
+
+class EgressStream(OutStream):
+    """One stream's queue. The attributes are the egress's; applications use the methods."""
+
+    __slots__ = (
+        "allowance",
+        "chunks",
+        "closed",
+        "deadline",
+        "drop_code",
+        "droppable",
+        "egress",
+        "ended",
+        "key",
+        "offset",
+        "place",
+        "priority",
+        "queued",
+        "sid",
+    )
+
+    closed: bool
+    queued: int
+
+    def __init__(
+        self,
+        egress: Egress,
+        stream_id: int | None,
+        *,
+        priority: int,
+        droppable: bool = False,
+        drop_code: int = 0,
+        deadline: float | None = None,
+    ) -> None:
+        self.egress = egress
+        self.sid = -1 if stream_id is None else stream_id
+        self.priority = priority
+        self.droppable = droppable
+        self.drop_code = drop_code
+        self.deadline = deadline
+        self.closed = False
+        self.queued = 0
+        self.ended = False  # FIN stands behind the chunks
+        self.chunks: deque[bytes] | None = None
+        self.offset = 0  # what was taken of the first chunk
+        self.allowance = ALLOWANCE
+        self.place: Line | None = None
+        self.key: _Key = (0, 0, self)
+
+    @property
+    def stream_id(self) -> int | None:
+        """See :attr:`OutStream.stream_id`."""
+        return None if self.sid < 0 else self.sid
+
+    @property
+    def unsent(self) -> int:
+        """See :attr:`OutStream.unsent`."""
+        return self.queued + (0 if self.sid < 0 else self.egress.backlog(self.sid))
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """See :meth:`OutStream.write`."""
+        if self.closed:
+            return
+        egress = self.egress
+        size = len(data)
+        if (
+            size < egress.budget
+            and size < self.allowance
+            and self.place is None
+            and self.deadline is None
+        ):
+            egress.budget -= size
+            self.allowance -= size
+            egress.give(self.sid, data, fin)
+            if not egress.dirty:
+                egress.wake()
+            if fin:
+                egress.finished(self)
+            return
+        egress.submit(self, data, fin)
+
+    def reset(self, code: int) -> None:
+        """See :meth:`OutStream.reset`; also takes back a FIN that has not been handed to QUIC."""
+        if not self.closed or self.ended:
+            self.egress.abandon(self, code)
+
+    def set_priority(self, priority: int) -> None:
+        """See :meth:`OutStream.set_priority`."""
+        place = self.place
+        if place is None or priority == self.priority:
+            self.priority = priority
+            return
+        place.remove(self)
+        self.priority = priority
+        place.add(self, self.egress.tick())
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """See :meth:`OutStream.set_deadline`."""
+        if deadline != self.deadline:
+            self.deadline = deadline
+            self.egress.deadline_changed(self)
+
+    def take(self, room: int) -> bytes:
+        """At most ``room`` bytes from the front of what is queued; small chunks are joined."""
+        chunks = self.chunks
+        if not chunks:
+            return b""
+        first, offset = chunks[0], self.offset
+        left = len(first) - offset
+        if left > room:  # a slice is copied once; the rest of the chunk stays where it is
+            self.offset = offset + room
+            self.queued -= room
+            return first[offset : offset + room]
+        self.offset = 0
+        chunks.popleft()
+        data = first[offset:] if offset else first
+        if chunks and left + len(chunks[0]) <= room:
+            pieces = [data]
+            while chunks and left + len(chunks[0]) <= room:
+                data = chunks.popleft()
+                left += len(data)
+                pieces.append(data)
+            data = b"".join(pieces)
+        self.queued -= left
+        return data
+
+
+_Key = tuple[int, int, EgressStream]
+
+
+class Line:
+    """Streams in order of urgency; those that may be dropped stand apart from those kept.
+
+    Sorted lists: both ends are needed (send the most urgent, drop the least urgent), and moving a
+    few thousand pointers is cheaper than keeping two heaps in step.
+    """
+
+    __slots__ = ("kept", "spare")
+
+    def __init__(self) -> None:
+        # (-priority, -tick, stream): the most urgent last; of equals, the one that waits longest.
+        self.kept: list[_Key] = []
+        self.spare: list[_Key] = []
+
+    def __len__(self) -> int:
+        return len(self.kept) + len(self.spare)
+
+    def __bool__(self) -> bool:
+        return bool(self.kept or self.spare)
+
+    def add(self, stream: EgressStream, tick: int) -> None:
+        """Put a stream into the line, behind those that are as urgent."""
+        stream.key = key = (-stream.priority, -tick, stream)
+        stream.place = self
+        insort(self.spare if stream.droppable else self.kept, key)
+
+    def remove(self, stream: EgressStream) -> None:
+        """Take a stream out; it must stand here."""
+        side = self.spare if stream.droppable else self.kept
+        if side[-1][2] is stream:
+            side.pop()
+        else:
+            del side[bisect_left(side, stream.key)]
+        stream.place = None
+
+    def urgent(self) -> EgressStream | None:
+        """The most urgent stream."""
+        kept, spare = self.kept, self.spare
+        if not kept:
+            return spare[-1][2] if spare else None
+        if not spare or kept[-1] > spare[-1]:
+            return kept[-1][2]
+        return spare[-1][2]
+
+    def expendable(self) -> EgressStream | None:
+        """The least urgent stream that may be dropped; of equals, the one that waits longest."""
+        spare = self.spare
+        if not spare:
+            return None
+        rank, _, stream = spare[0]
+        return spare[bisect_left(spare, (rank + 1, _FIRST, stream)) - 1][2]
+
+    def streams(self) -> list[EgressStream]:
+        """All of them, the most urgent first."""
+        return [key[2] for key in sorted(self.kept + self.spare, reverse=True)]
+
+
+class Deadlines:
+    """A heap of (deadline, order, stream)."""
+
+    __slots__ = ("_count", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, EgressStream]] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def watch(self, stream: EgressStream, waiting: int) -> None:
+        """Add a stream with a deadline; ``waiting`` streams stand in lines now."""
+        heap = self._heap
+        if len(heap) > 2 * waiting + 64:  # most are of streams that left long ago
+            heap[:] = [entry for entry in heap if _holds(entry)]
+            heapify(heap)
+        if stream.deadline is not None:
+            self._count += 1
+            heappush(heap, (stream.deadline, self._count, stream))
+
+    def next(self) -> float | None:
+        """The earliest deadline of a stream that still waits."""
+        heap = self._heap
+        while heap and not _holds(heap[0]):
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def passed(self, now: float) -> list[EgressStream]:
+        """Those that still wait and are late, the earliest deadline first."""
+        heap = self._heap
+        found: dict[EgressStream, None] = {}  # one that came back to a deadline is there twice
+        while heap and heap[0][0] <= now:
+            entry = heappop(heap)
+            if _holds(entry):
+                found[entry[2]] = None
+        return list(found)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._heap.clear()
+
+
+def _holds(entry: tuple[float, int, EgressStream]) -> bool:
+    deadline, _, stream = entry
+    return stream.place is not None and stream.deadline == deadline
+
+
+class DatagramQueue:
+    """The queue of one connection, and the count of what it dropped."""
+
+    __slots__ = ("_engine", "_limit", "_queue", "dropped", "size")
+
+    def __init__(self, engine: EngineConnection, limit: int) -> None:
+        self._engine = engine
+        self._limit = limit
+        self._queue: deque[tuple[bytes, float | None]] = deque()
+        self.size = 0
+        """Bytes in it."""
+        self.dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def put(self, data: bytes, deadline: float | None) -> None:
+        """Add one; if there are too many the oldest is dropped."""
+        self._queue.append((data, deadline))
+        self.size += len(data)
+        if len(self._queue) > self._limit:
+            self.size -= len(self._queue.popleft()[0])
+            self.dropped += 1
+
+    def give(self, now: float) -> int:
+        """Hand the oldest to the engine, or drop it if it is late or the path has shrunk.
+
+        Gives the bytes that were handed over.
+        """
+        data, deadline = self._queue.popleft()
+        size = len(data)
+        self.size -= size
+        if (deadline is not None and deadline <= now) or size > self._engine.max_datagram_size:
+            self.dropped += 1
+            return 0
+        self._engine.datagram(data)
+        return size
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._queue.clear()
+        self.size = 0
+
+
+class SendWindow:
+    """Asks one engine, and sees backlog that no flush can move.
+
+    Streams that the peer gives no credit hold such backlog; it must not keep the others waiting.
+    """
+
+    __slots__ = ("_engine", "_seen", "_since", "_stuck", "recheck", "stalled")
+
+    def __init__(self, engine: EngineConnection) -> None:
+        self._engine = engine
+        self.stalled = 0
+        """Backlog of streams that are known to wait for their own credit."""
+        self.recheck: float | None = None
+        """When to measure again although nothing else happens: backlog may turn out stuck."""
+        self._stuck = self._seen = 0
+        self._since = 0.0
+
+    def measure(self, now: float | None = None) -> int:
+        """Bytes that may be given; with ``now``, also look whether backlog is stuck."""
+        engine = self._engine
+        window = engine.send_window()
+        backlog = engine.total_backlog() - self.stalled
+        self.recheck = None
+        if window <= 0 or backlog <= 0:
+            self._stuck = self._seen = 0
+            return max(0, window)
+        self._stuck = min(self._stuck, backlog)
+        if now is not None:
+            if backlog < self._seen or not self._seen:
+                self._since = now
+            elif now - self._since >= _STUCK_AFTER:
+                self._stuck = min(backlog, _STUCK_LIMIT)
+            self._seen = backlog
+            if window <= backlog - self._stuck:
+                self.recheck = max(self._since, now) + _STUCK_AFTER
+        return max(0, window - (backlog - self._stuck))
+
+    def blocked(self, now: float) -> None:
+        """All that could be given was given, and more waits: look again even if nothing happens.
+
+        What was given last may be what no flush can move: then no acknowledgement comes for it.
+        """
+        if self.recheck is None:
+            self.recheck = now + _STUCK_AFTER

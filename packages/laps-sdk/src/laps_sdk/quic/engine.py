@@ -180,8 +180,8 @@ class EngineConnection(ABC):
         """See :meth:`Connection.unacknowledged`; nothing if the library does not tell."""
         return frozenset()
 
-    def unheard(self) -> bool:
-        """See :meth:`Connection.unheard`; False if the library does not tell."""
+    def unacknowledged_bidirectional(self) -> bool:
+        """Whether bytes of bidirectional streams wait for acknowledgement; False if unknown."""
         return False
 
     @abstractmethod

@@ -8,8 +8,8 @@ import pytest
 
 from laps_relay.network.fetch.fetch_host import FetchRefusal
 from laps_relay.network.fetch.fetches import BURST, RATE, Fetches
-from laps_relay.network.interfaces import Refusal
 from laps_relay.policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     FetchCancel,

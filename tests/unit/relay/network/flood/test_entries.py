@@ -4,7 +4,7 @@ import pytest
 
 from laps_relay.network.flood import entries
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries, hide_name
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

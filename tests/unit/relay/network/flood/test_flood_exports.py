@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from laps_relay.network.events import SubscribeRefused
-from laps_relay.network.interfaces import Answer, Refusal
 from laps_relay.policy import OpenPolicy
+from laps_relay.upstream.interfaces import Answer
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

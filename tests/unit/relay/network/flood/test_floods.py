@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from laps_relay.network.flood.entries import SubscribeEntries
 from laps_relay.network.flood.floods import FloodTable, Verdict
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import first_of
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId

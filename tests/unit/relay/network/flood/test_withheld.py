@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from laps_relay.network.flood.withheld import Withheld
-from laps_relay.network.interfaces import Refusal
 from laps_relay.policy import OpenPolicy
 from laps_relay.policy.facts import stranger
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeSelf, Stamp, SubscribeInfo
 from laps_wire.peering.laps2.information import NO_DATA

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.interfaces import NetworkSettings, Refusal
 from laps_relay.network.nodes.adj_out import Exports
 from laps_relay.network.nodes.node_records import PeerRecord
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.nodes.selection import default_order
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import first_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

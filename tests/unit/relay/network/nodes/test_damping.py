@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.interfaces import NetworkSettings
 from laps_relay.network.nodes.damping import Urgency, same_relays, significant, urgency
+from laps_relay.network.settings import NetworkSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Load, LoadClass, NodeInfo, Reachable, RelayType
 from testkit.nib_net import key_of, node_info

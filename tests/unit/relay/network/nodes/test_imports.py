@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from laps_relay.network.interfaces import NetworkSettings, NodeLookup, Refusal
 from laps_relay.network.nodes import imports as imports_module
 from laps_relay.network.nodes.imports import Imports
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_records import NodeRecord
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY
+from laps_relay.policy.interface import NodeInfoLookup
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf
 from testkit.nib_net import node_info
@@ -27,10 +29,10 @@ class NotThrough(OpenPolicy):
         self.barred = region
         self.asked = 0
 
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
         self.asked += 1
         for item in info.path:
-            known = nodes.info(item.node_id)
+            known = lookup(item.node_id)
             if known is not None and known.node.region == self.barred:
                 return Refusal("region", f"not through {self.barred}")
         return Refusal("region", "not there") if info.node.region == self.barred else None

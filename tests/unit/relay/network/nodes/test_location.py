@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.interfaces import NodeLookup
 from laps_relay.network.nodes.location import (
     MAX_RADIUS_KM,
     MAX_SIGHTINGS,
@@ -17,6 +16,7 @@ from laps_relay.network.nodes.location import (
     nearest,
 )
 from laps_relay.network.nodes.plausibility import ESTIMATED, direction, distance_km
+from laps_relay.network.nodes.selection import NodeLookup
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo
 from testkit.nib_net import node_info

@@ -7,9 +7,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from laps_relay.network.interfaces import NetworkSettings, NodeLookup, Refusal
 from laps_relay.network.nodes.nib import Changes, Fault, Nib
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
+from laps_relay.policy.interface import NodeInfoLookup
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.laps2 import Load, LoadClass, NodeInfo, NodeSelf, RelayType
@@ -81,7 +83,7 @@ class Barred(OpenPolicy):
 
     __slots__ = ()
 
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
         return Refusal("transit", "no relay may be passed") if info.path else None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import NodeLookup, Refusal
 from laps_relay.network.nodes.nib import Changes, Fault
 from laps_relay.policy import OPEN_POLICY
+from laps_relay.policy.interface import NodeInfoLookup
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import first_of
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -196,7 +197,7 @@ def test_a_draining_peer_is_the_last_choice() -> None:
 
 
 class NoTransit(OpenPolicy):
-    def import_node(self, info: NodeInfo, peer: NodeSelf, nodes: NodeLookup) -> Refusal | None:
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
         return Refusal("no transit", "there are relays on the way") if info.path else None
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:

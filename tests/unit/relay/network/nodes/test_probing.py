@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.interfaces import NetworkSettings
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.probing import MAX_PROBES, BadAnswer, Prober, Reading
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY
 from laps_sdk.timers import first_of
 from laps_wire.nodeid import NodeId

@@ -7,17 +7,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.interfaces import Candidate
 from laps_relay.network.nodes.selection import (
     LOAD_WEIGHTS,
     ORDERS,
+    Candidate,
     avoided,
     burden,
     default_order,
     make_order,
 )
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import LoadClass
+from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem, NodeSelf, RelayType, Stamp
 from laps_wire.peering.laps2.limits import MAX_HOPS
 from testkit.nib_net import node_info
 
@@ -110,3 +110,21 @@ def test_other_criteria() -> None:
     blind = make_order(lambda each: each.cost_us, avoid=False)
     assert blind(fast._replace(load=OVERLOADED)) < blind(short)
     assert by_cost(way(peer=1)) < by_cost(way(peer=2))
+
+
+def test_a_path_counts_its_relays_and_its_cost() -> None:
+    near, far = NodeId(2), NodeId(3)
+    info = NodeInfo(
+        NodeSelf(far, RelayType.EDGE, Stamp(1, 1)),
+        path=(NodePathItem(NodeId(4), 100), NodePathItem(near, 20)),
+    )
+    path = Candidate(far, near, info, 7, forwards=True)
+    assert (path.hops, path.cost_us) == (2, 127)
+    # The last of a path is the next hop: data passes it first.
+    assert path.relays == (near, NodeId(4), far)
+
+
+def test_a_neighbour_is_its_own_next_hop() -> None:
+    info = NodeInfo(NodeSelf(NodeId(2), RelayType.VIA, Stamp(1, 1)))
+    path = Candidate(NodeId(2), NodeId(2), info, 7, forwards=True)
+    assert (path.hops, path.cost_us, path.relays) == (0, 7, (NodeId(2),))

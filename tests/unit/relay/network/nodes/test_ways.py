@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from laps_relay.network.interfaces import Refusal
 from laps_relay.network.nodes.ways import LinkState, Ways
 from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Link, Rules
+from laps_sdk.peering.events import Refusal
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from testkit.ways import Directory, describe

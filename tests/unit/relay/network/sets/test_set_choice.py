@@ -6,10 +6,12 @@ from collections.abc import Container
 
 import pytest
 
-from laps_relay.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.network.sets.set_choice import Choice, Chooser
 from laps_relay.network.sets.set_records import Block, IngressRecord, OutSet, Unserved
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.steering.steering import Assignment
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from testkit.set_world import SetRelay, SetWorld

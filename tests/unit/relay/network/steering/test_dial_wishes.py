@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.interfaces import ClassLimits, NetworkSettings, Policy
 from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.dial_wishes import Need, Shortage, WishBook
 from laps_relay.policy import OPEN_POLICY, RulePolicy
+from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Rules, ServiceClass
 from laps_wire.hashing import KeyedHasher

@@ -7,14 +7,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.interfaces import ClassLimits, NetworkSettings, Policy, Refusal
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.plans import NO_PLAN, TablePlan
 from laps_relay.network.steering.steering import LinkState, Steering
 from laps_relay.policy import OPEN_POLICY, RulePolicy
+from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Rules, ServiceClass
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import first_of
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId

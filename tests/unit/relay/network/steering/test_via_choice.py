@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.interfaces import Candidate
+from laps_relay.network.nodes.selection import Candidate
 from laps_relay.network.steering.via_choice import (
     COPY_PRICE_US,
     Choice,

@@ -284,19 +284,19 @@ def test_words_are_unheard_until_they_have_arrived(flavour: str) -> None:
     link.settle()
     client, server = link.client.quic, link.server.quic
     send(link, 1000, fin=False)
-    assert not client.unheard()
+    assert not client.unacknowledged_bidirectional()
     link.settle()
     client.write(words := client.open_stream(not UNI), b"x", False)
-    assert client.unheard()
+    assert client.unacknowledged_bidirectional()
     link.cut = True
     link.settle(0.1)
-    assert client.unheard()  # lost
+    assert client.unacknowledged_bidirectional()  # lost
     link.cut = False
-    link.run(lambda: not client.unheard())
+    link.run(lambda: not client.unacknowledged_bidirectional())
     server.write(words, b"y", False)
-    assert server.unheard()
+    assert server.unacknowledged_bidirectional()
     server.reset(words, 7)
-    assert not server.unheard()
+    assert not server.unacknowledged_bidirectional()
 
 
 def test_a_peer_that_takes_no_datagrams(flavour: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laps_sdk.quic.base import ConnectionLimits
 from laps_sdk.quic.memory.packets import Frame, MaxData, MaxStreams, Stream
-from laps_sdk.quic.memory.table import StreamTable
+from laps_sdk.quic.memory.streams import StreamTable
 
 LIMITS = ConnectionLimits(max_streams_bidi=2, max_streams_uni=3, max_data=1000, max_stream_data=400)
 UNI, BIDI = True, False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, TypeAlias
 
-from laps_relay.network.interfaces import Policy
 from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.policy.interface import Policy
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol
 
 from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.fetch.fetch_host import FetchMessage, TrackHashes, entry_of
-from laps_relay.network.interfaces import Policy
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.peering.links import Links
+from laps_relay.policy.interface import Policy
+from laps_sdk.peering.links import Links
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

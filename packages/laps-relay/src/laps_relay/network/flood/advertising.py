@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import FloodTable
-from laps_relay.peering.links import NO_BASES, Link
+from laps_sdk.peering.links import NO_BASES, Link
 from laps_wire.errors import EncodeError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

@@ -18,9 +18,10 @@ from typing import Protocol
 
 from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.control_server.sharding import Sharding
-from laps_relay.network.interfaces import NodeLookup, Policy
+from laps_relay.network.nodes.selection import NodeLookup
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
-from laps_relay.peering.links import Link, Links
+from laps_relay.policy.interface import Policy
+from laps_sdk.peering.links import Link, Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, NodeSelf, SubscribeInfo
 

@@ -23,7 +23,7 @@ from laps_relay.network.flood.flood_records import (
 from laps_relay.network.flood.flood_rests import Rests
 from laps_relay.network.flood.flood_telling import Telling
 from laps_relay.network.flood.flood_waiting import Waiting
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from laps_relay.network.interfaces import Policy, Refusal
+from laps_relay.policy.interface import Policy
+from laps_sdk.peering.events import Refusal
 from laps_wire.peering.laps2 import NodeSelf, Stamp, SubscribeInfo
 from laps_wire.peering.laps2.information import SubscribeIdentity
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.network.interfaces import NetworkSettings, Policy
 from laps_relay.network.nodes.damping import Urgency, same_relays, urgency
 from laps_relay.network.nodes.node_records import AdjOut, NodeRecord, PeerRecord
 from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.policy.interface import Policy
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from laps_relay.network.interfaces import NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_wire.peering.laps2 import Load, NodeInfo, NodePathItem, NodeSelf, Stamp
 from laps_wire.peering.laps2.node import MAX_LOAD
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_relay.network.interfaces import NodeLookup, Policy
 from laps_relay.network.nodes.node_records import PeerRecord
 from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.network.nodes.selection import NodeLookup
+from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf
@@ -119,7 +120,7 @@ class Imports:
             told = record.told
             if told.node.stamp > info.node.stamp:
                 info = NodeInfo(told.node, told.signature, info.path, info.parameters)
-        return self._policy.import_node(info, peer.told.node, self._lookup) is None
+        return self._policy.import_node(info, peer.told.node, self._lookup.info) is None
 
 
 def _standing(node: NodeSelf) -> tuple[object, ...]:

@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import atan2, cos, degrees, pi, sin, sqrt
 from typing import Final, NamedTuple
 
-from laps_relay.network.interfaces import NodeLookup
 from laps_relay.network.nodes.plausibility import (
     EARTH_KM,
     LIGHT_KM_PER_S,
@@ -31,6 +30,7 @@ from laps_relay.network.nodes.plausibility import (
     direction,
     distance_km,
 )
+from laps_relay.network.nodes.selection import NodeLookup
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location
 

@@ -34,11 +34,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from laps_relay.network.interfaces import NetworkSettings, Order, Policy
 from laps_relay.network.nodes import selection
 from laps_relay.network.nodes.adj_in import Finding, about_us, misfit, other_key, too_fast
 from laps_relay.network.nodes.node_peers import NodePeers
 from laps_relay.network.nodes.node_records import Changes, Fault, PeerRecord, Report
+from laps_relay.network.nodes.selection import Order
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.policy.interface import Policy
 from laps_sdk.timers import Timers, earliest
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
@@ -53,7 +55,7 @@ NOTHING: Final = Changes([], [])
 class Nib(NodePeers):
     """All nodes that one relay knows, and the ways to them.
 
-    Implements :class:`~laps_relay.network.interfaces.NodeLookup`.
+    Implements :class:`~laps_relay.network.nodes.selection.NodeLookup`.
     """
 
     __slots__ = ()

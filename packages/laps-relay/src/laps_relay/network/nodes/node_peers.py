@@ -13,7 +13,6 @@ A handshake proves who a peer is, so what it says of itself counts more than wha
 from __future__ import annotations
 
 from laps_relay.network.flood.flood_doubts import TOLD_AGAIN
-from laps_relay.network.interfaces import NetworkSettings, Order, Policy
 from laps_relay.network.nodes.adj_in import place_of
 from laps_relay.network.nodes.adj_out import Exports
 from laps_relay.network.nodes.damping import significant
@@ -21,8 +20,11 @@ from laps_relay.network.nodes.imports import Imports
 from laps_relay.network.nodes.node_questions import NodeQuestions
 from laps_relay.network.nodes.node_records import AdjOut, Fault, PeerRecord, Report
 from laps_relay.network.nodes.plausibility import Direction, declared, light_rtt_us
+from laps_relay.network.nodes.selection import Order
 from laps_relay.network.nodes.silences import Silences
 from laps_relay.network.nodes.suspicions import Retractions
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.policy.interface import Policy
 from laps_sdk.timers import Timers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId

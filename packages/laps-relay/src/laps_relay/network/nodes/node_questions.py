@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_relay.network.interfaces import Candidate, Order, PathRule
 from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.network.nodes.selection import Candidate, Order, PathRule
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo
 
@@ -18,7 +18,7 @@ __all__ = ["NodeQuestions"]
 
 
 class NodeQuestions:
-    """The questions of :class:`~laps_relay.network.interfaces.NodeLookup`, and some more."""
+    """The questions of :class:`~laps_relay.network.nodes.selection.NodeLookup`, and some more."""
 
     __slots__ = ("_local", "_node", "_table")
 

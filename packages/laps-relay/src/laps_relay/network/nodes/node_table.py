@@ -10,9 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from laps_relay.network.interfaces import Candidate, Order
 from laps_relay.network.nodes.node_records import NodeRecord, PeerRecord, Rank
-from laps_relay.network.nodes.selection import LOAD_WEIGHTS, burden, default_order, rank_of
+from laps_relay.network.nodes.selection import (
+    LOAD_WEIGHTS,
+    Candidate,
+    Order,
+    burden,
+    default_order,
+    rank_of,
+)
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodeSelf
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from laps_relay.network.interfaces import Identity
 from laps_relay.network.nodes.plausibility import ESTIMATED, declared, direction, distance_km
+from laps_sdk.peering.settings import Identity
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Label,

@@ -23,9 +23,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from laps_relay.network.interfaces import NetworkSettings, NodeLookup
 from laps_relay.network.nodes.adj_in import place_of
 from laps_relay.network.nodes.plausibility import Direction, declared, possible
+from laps_relay.network.nodes.selection import NodeLookup
+from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeSelf, Probe, ProbeResponse, Reachable

@@ -21,23 +21,80 @@ way than to go there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from laps_relay.network.interfaces import Candidate, Order
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import LoadClass, NodePathItem
+from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem
 
 __all__ = [
     "LOAD_WEIGHTS",
     "ORDERS",
+    "Candidate",
     "Criterion",
+    "NodeLookup",
+    "Order",
+    "PathRule",
     "avoided",
     "burden",
     "default_order",
     "make_order",
     "rank_of",
 ]
+
+
+class Candidate(NamedTuple):
+    """One way to a node, as one peer told it."""
+
+    node: NodeId
+    peer: NodeId
+    """The next hop; the node itself if it is a neighbour."""
+    info: NodeInfo
+    link_srtt_us: int
+    """Of our own session with the peer, as we measured it."""
+    forwards: bool
+    """Whether data can go this way: not through a control server, nor against a direction."""
+    load: int = 0
+    """How loaded the transit relays are, all together (``selection.burden``)."""
+
+    @property
+    def hops(self) -> int:
+        """Transit relays on the way."""
+        return len(self.info.path)
+
+    @property
+    def cost_us(self) -> int:
+        """Sum of the path's sRTT and the session's own."""
+        return self.info.sum_srtt_us + self.link_srtt_us
+
+    @property
+    def relays(self) -> tuple[NodeId, ...]:
+        """All nodes from the next hop to the target, in the order in which data passes them."""
+        return (*[item.node_id for item in reversed(self.info.path)], self.node)
+
+
+Order: TypeAlias = "Callable[[Candidate], tuple[int, ...]]"
+"""The key of a total order over candidates for one node: the least is best."""
+
+PathRule: TypeAlias = "Callable[[Candidate], bool]"
+"""Whether a way may be used for something."""
+
+
+class NodeLookup(Protocol):
+    """What others may ask the node information base."""
+
+    def info(self, node: NodeId) -> NodeInfo | None:
+        """What a node says of itself, however it became known; our own too."""
+
+    def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
+        """The best way that forwards and that the rule allows."""
+
+    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+        """The way that one peer tells, whether or not data can go there."""
+
+    def candidates(self, node: NodeId) -> Sequence[Candidate]:
+        """All ways, the best first."""
+
 
 # At most 16 relays are on a way: a sum of one class never reaches the weight of the next one.
 LOAD_WEIGHTS: Final[Mapping[LoadClass, int]] = {

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from laps_relay.network.interfaces import Candidate, NodeLookup, Policy, Refusal
+from laps_relay.network.nodes.selection import Candidate, NodeLookup
 from laps_relay.policy.facts import stranger
+from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeSelf
 

@@ -34,9 +34,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from laps_relay.network.interfaces import NetworkSettings, Refusal
 from laps_relay.network.sets.set_records import Block, IngressRecord, Unserved
 from laps_relay.network.sets.set_routing import SetRouting
+from laps_relay.network.settings import NetworkSettings
+from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from laps_wire.peering.laps2.limits import MAX_HOPS

@@ -11,15 +11,16 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final
 
 from laps_relay.network.events import NetworkEvent, SetRefused
-from laps_relay.network.interfaces import Assignment, NetworkSettings, Refusal
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.set_log import SetLog
 from laps_relay.network.sets.set_records import Unserved
-from laps_relay.network.steering.steering import Steering
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.steering.steering import Assignment, Steering
 from laps_relay.network.subscriptions.pulls import Lack
-from laps_relay.peering.links import Links
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Links
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeSelf, SnsRefusal, SubscribeCode

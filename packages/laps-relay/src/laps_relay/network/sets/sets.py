@@ -21,13 +21,13 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any
 
-from laps_relay.network.interfaces import NetworkSettings
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_egress import EgressSets
 from laps_relay.network.sets.set_records import IngressRecord
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.set_rows import EgressRow, SetRow, SetsCounters
 from laps_relay.network.sets.set_switch import Switch
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
 from laps_sdk.timers import Timers
 from laps_wire.errors import StateError

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from laps_relay.network.interfaces import Candidate, NetworkSettings, NodeLookup
+from laps_relay.network.nodes.selection import Candidate, NodeLookup
 from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.via_choice import COPY_PRICE_US
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeSelf, RelayType

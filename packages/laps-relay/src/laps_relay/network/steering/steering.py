@@ -22,18 +22,11 @@ Via is a peer and has advertised the target itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from laps_relay.network.interfaces import (
-    Assignment,
-    Candidate,
-    ClassLimits,
-    NetworkSettings,
-    Policy,
-    Refusal,
-)
-from laps_relay.network.nodes.selection import LOAD_WEIGHTS
+from laps_relay.network.nodes.selection import LOAD_WEIGHTS, Candidate
 from laps_relay.network.nodes.ways import LinkState, Ways
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.dial_wishes import Need, NodeDirectory, Shortage, WishBook
 from laps_relay.network.steering.plans import NO_PLAN, Plan
 from laps_relay.network.steering.steering_records import Flow, Group
@@ -45,11 +38,22 @@ from laps_relay.network.steering.via_choice import (
     laid_out,
     prefer,
 )
+from laps_relay.policy.interface import ClassLimits, Policy
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import Timers, earliest
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType
 
-__all__ = ["LinkState", "NodeDirectory", "Steering"]
+__all__ = ["Assignment", "LinkState", "NodeDirectory", "Steering"]
+
+
+class Assignment(NamedTuple):
+    """Which next hop each target gets."""
+
+    next_hop: Mapping[NodeId, NodeId]
+    """Target to peer node."""
+    unreachable: Mapping[NodeId, Refusal]
+    """Targets without a path now, and why."""
 
 
 class Steering:

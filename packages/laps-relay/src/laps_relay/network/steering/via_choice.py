@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from laps_relay.network.interfaces import Candidate
+from laps_relay.network.nodes.selection import Candidate
 from laps_wire.nodeid import NodeId
 
 __all__ = [

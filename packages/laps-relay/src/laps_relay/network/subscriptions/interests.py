@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 
 from laps_relay.network.fetch.fetch_host import TrackHashes
 from laps_relay.network.flood.floods import Change
-from laps_relay.network.interfaces import Identity, NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
 from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
 from laps_relay.network.subscriptions.origins import Origins
 from laps_relay.network.subscriptions.pulls import Lack
 from laps_relay.network.subscriptions.responses import way_back
 from laps_relay.network.subscriptions.wants import Wants
+from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName

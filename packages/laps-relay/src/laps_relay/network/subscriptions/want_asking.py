@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_relay.network.interfaces import Identity, NetworkSettings
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
 from laps_relay.network.subscriptions.interest_host import InterestsHost
 from laps_relay.network.subscriptions.want_records import PAUSE, Due, Want, WantTimers
 from laps_relay.policy.facts import scope_of
+from laps_sdk.peering.settings import Identity
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeInfo, SubscribeWithdrawal
 

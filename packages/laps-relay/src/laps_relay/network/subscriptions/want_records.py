@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from laps_relay.network.interfaces import Answer
+from laps_relay.upstream.interfaces import Answer
 from laps_sdk.timers import Timers
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -56,8 +56,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
 from laps_sdk.quic.aioquic.names import check
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address, ConnectionLimits
-from laps_sdk.quic.path_mtu import BASE_SIZE
 from laps_sdk.quic.qlog import MAX_EVENTS
 from laps_sdk.quic.tls import pin_refusal
 
@@ -280,7 +280,7 @@ class Tuned(QuicConnection):
         )
 
     @property
-    def unheard(self) -> bool:
+    def unacknowledged_bidirectional(self) -> bool:
         """Whether bytes of bidirectional streams have not been acknowledged."""
         return any(
             sender._buffer_start < sender._buffer_stop and sender._reset_error_code is None

@@ -1,7 +1,7 @@
 """A connection of aioquic: private figures, backpressure, and the growth of packets.
 
 Packets begin at 1200 bytes and grow when a probe of a larger size was acknowledged
-(:mod:`laps_sdk.quic.path_mtu`). They go back to 1200 on a new path, when the path swallows
+(:mod:`laps_sdk.quic.aioquic.path_mtu`). They go back to 1200 on a new path, when the path swallows
 large ones, and when it gives no answer at all.
 """
 
@@ -14,11 +14,11 @@ from typing import ClassVar, Final
 from aioquic.quic import events
 
 from laps_sdk.quic.aioquic.compat import Tuned
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE, PathMtu
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineStats
 from laps_sdk.quic.library_connection import LibraryConnection
 from laps_sdk.quic.library_types import DATAGRAM_FRAME_OVERHEAD, Ending, Setup
-from laps_sdk.quic.path_mtu import BASE_SIZE, PathMtu
 
 __all__ = ["AioquicConnection"]
 
@@ -184,9 +184,9 @@ class AioquicConnection(LibraryConnection):
         """See the base class."""
         return self._tuned.unacknowledged
 
-    def unheard(self) -> bool:
+    def unacknowledged_bidirectional(self) -> bool:
         """See the base class."""
-        return self._tuned.unheard
+        return self._tuned.unacknowledged_bidirectional
 
     def total_backlog(self) -> int:
         """See the base class. Only streams written to since they were last empty are looked at."""

@@ -14,11 +14,11 @@ from aioquic.quic.configuration import QuicConfiguration
 
 from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, BoundedTrace, Tuned
 from laps_sdk.quic.aioquic.connection import AioquicConnection
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineConnection, EngineOptions
 from laps_sdk.quic.library_engine import LibraryEngine, long_header_ids
 from laps_sdk.quic.library_types import CONNECTION_ID_LENGTH, Setup
-from laps_sdk.quic.path_mtu import BASE_SIZE
 from laps_sdk.quic.tls import CertificateError, ServerCertificate
 
 __all__ = ["AioquicEngine"]

@@ -19,7 +19,7 @@ from aioquic.quic.recovery import QuicPacketPacer
 from aioquic.quic.stream import QuicStream
 
 from laps_sdk.errors import TransportError
-from laps_sdk.quic.path_mtu import BASE_SIZE
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 
 __all__ = ["check", "missing_names"]
 

@@ -18,13 +18,51 @@ Deterministic: connection ids are counted, time is an argument.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from laps_sdk.quic.base import Address
-from laps_sdk.quic.engine import Engine, EngineConnection, EngineOptions
-from laps_sdk.quic.memory.connection import MemoryConnection
-from laps_sdk.quic.memory.packets import Hello
+from laps_sdk.quic.base import Address, ConnectionLimits
+from laps_sdk.quic.engine import (
+    Burst,
+    Engine,
+    EngineConnection,
+    EngineOptions,
+    EngineStats,
+)
+from laps_sdk.quic.events import (
+    Closed,
+    Connected,
+    DatagramReceived,
+    Event,
+    StopSending,
+    StreamData,
+    StreamReset,
+    StreamsAvailable,
+)
+from laps_sdk.quic.memory.packets import (
+    Ack,
+    Close,
+    Datagram,
+    Frame,
+    Hello,
+    MaxData,
+    MaxStreams,
+    MemoryPacket,
+    Ping,
+    Reset,
+    Stop,
+    Stream,
+)
+from laps_sdk.quic.memory.streams import StreamTable
 
-__all__ = ["MemoryEngine"]
+__all__ = ["WINDOW", "MemoryConnection", "MemoryEngine", "Recovery"]
+
+_PACKET: Final = 1200
+_NO_PROTOCOL: Final = 0x178
+"""CRYPTO_ERROR with TLS's no_application_protocol (RFC 9001, 4.8)."""
+WINDOW: Final = 64 * 1200
+"""The congestion window, which never changes."""
+_PROBE: Final = 0.2
+"""Seconds without an answer after which all that is in flight counts as lost."""
 
 
 class MemoryEngine(Engine):
@@ -76,3 +114,404 @@ class MemoryEngine(Engine):
     def reload_certificate(self) -> None:
         """See :meth:`Engine.reload_certificate`; there is none, so calls are counted."""
         self.reloads += 1
+
+
+def _size(frame: Frame) -> int:
+    return 8 + len(frame.data) if isinstance(frame, Stream | Datagram) else 8
+
+
+class MemoryConnection(EngineConnection):
+    """One side of a connection."""
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        address: Address,
+        *,
+        is_client: bool,
+        hello: Hello,
+        peer_id: bytes,
+        now: float,
+    ) -> None:
+        self._options = options
+        self._limits = options.limits
+        self._is_client = is_client
+        self._hello = hello
+        self._id = hello.source
+        self._peer_id = peer_id
+        self._address = address
+        self._token = b""
+        self._alpn = ""
+        self._server_name = hello.server_name
+        self._peer_limits = ConnectionLimits(
+            max_streams_bidi=0, max_streams_uni=0, max_data=0, max_stream_data=0
+        )
+        self._complete = self._terminated = False
+        self._closing: Close | None = None
+        self._events: list[Event] = []
+        self._table = StreamTable(self._limits, is_client=is_client, say=self._say)
+        # Sending
+        self._pending: list[Frame] = [hello] if is_client else []
+        self._datagrams: list[Datagram] = []
+        self._number = 0
+        self._recovery = Recovery(now)
+        # Receiving
+        self._acks: list[int] = []
+        self._ack_now = False
+        self._seen: set[int] = set()
+        self._heard = now
+
+    # A. From the endpoint
+
+    def feed(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
+        """See :meth:`EngineConnection.feed`."""
+        for packet in datagrams:
+            if self._terminated or self._closing is not None:
+                return
+            if not isinstance(packet, MemoryPacket):
+                if self._is_client and not self._complete and packet[0] & 0xF0 == 0xF0:
+                    self._retried(packet)
+                continue
+            self._heard = now
+            if packet.number in self._seen:
+                self._ack_now = True
+                self._acks.append(packet.number)
+                continue
+            self._seen.add(packet.number)
+            self._address = address
+            for frame in packet.frames:
+                self._take(frame, now)
+            if any(not isinstance(frame, Ack) for frame in packet.frames):
+                self._acks.append(packet.number)
+                self._ack_now = True
+
+    def events(self) -> list[Event]:
+        """See :meth:`EngineConnection.events`."""
+        events, self._events = self._events, []
+        return events
+
+    def flush(self, now: float) -> list[Burst]:
+        """See :meth:`EngineConnection.flush`."""
+        packets: list[bytes] = []
+        if self._terminated:
+            return []
+        if self._closing is not None:
+            if self._peer_id:
+                packets.append(self._packet((self._closing,), now))
+            self._terminated = True
+        else:
+            while frames := self._next_frames():
+                packets.append(self._packet(frames, now))
+        return [Burst(packets, self._address)] if packets else []
+
+    def next_timer(self) -> float | None:
+        """See :meth:`EngineConnection.next_timer`."""
+        if self._terminated:
+            return None
+        idle = self._heard + self._limits.idle_timeout
+        timer = self._recovery.timer
+        return idle if timer is None else min(idle, timer)
+
+    def on_timer(self, now: float) -> None:
+        """See :meth:`EngineConnection.on_timer`."""
+        if self._terminated:
+            return
+        if now >= self._heard + self._limits.idle_timeout:
+            self._end(Closed(0, "idle timeout", by_peer=False, application=False))
+        elif (timer := self._recovery.timer) is not None and now >= timer:
+            self._again(self._recovery.probe())
+            self._pending.append(Ping())
+
+    @property
+    def connection_ids(self) -> Sequence[bytes]:
+        """See :attr:`EngineConnection.connection_ids`."""
+        return (self._id,)
+
+    @property
+    def terminated(self) -> bool:
+        """See :attr:`EngineConnection.terminated`."""
+        return self._terminated
+
+    # B. Getters
+
+    @property
+    def handshake_complete(self) -> bool:
+        """See :attr:`EngineConnection.handshake_complete`."""
+        return self._complete
+
+    @property
+    def alpn(self) -> str:
+        """See :attr:`EngineConnection.alpn`."""
+        return self._alpn
+
+    @property
+    def server_name(self) -> str:
+        """See :attr:`EngineConnection.server_name`."""
+        return self._server_name
+
+    @property
+    def peer_address(self) -> Address:
+        """See :attr:`EngineConnection.peer_address`."""
+        return self._address
+
+    @property
+    def max_datagram_size(self) -> int:
+        """See :attr:`EngineConnection.max_datagram_size`."""
+        return max(0, min(_PACKET - 40, self._peer_limits.max_datagram_frame - 3))
+
+    def stats(self) -> EngineStats:
+        """See :meth:`EngineConnection.stats`."""
+        known = self._recovery
+        return EngineStats(known.lost, known.rtt, known.rtt, WINDOW, known.in_flight)
+
+    # C. Sending
+
+    def streams_left(self, unidirectional: bool) -> int:
+        """See :meth:`EngineConnection.streams_left`."""
+        return self._table.left(unidirectional)
+
+    def open_stream(self, unidirectional: bool) -> int:
+        """See :meth:`EngineConnection.open_stream`."""
+        return self._table.open(unidirectional)
+
+    def write(self, stream_id: int, data: bytes, fin: bool) -> None:
+        """See :meth:`EngineConnection.write`."""
+        half = self._table.outgoing.get(stream_id)
+        if half is not None and not half.fin and not half.reset:
+            half.write(data, fin)
+
+    def backlog(self, stream_id: int) -> int:
+        """See :meth:`EngineConnection.backlog`."""
+        half = self._table.outgoing.get(stream_id)
+        return half.backlog if half is not None else 0
+
+    def total_backlog(self) -> int:
+        """See :meth:`EngineConnection.total_backlog`."""
+        streams = sum(half.backlog for half in self._table.outgoing.values())
+        return streams + sum(len(datagram.data) for datagram in self._datagrams)
+
+    def send_window(self) -> int:
+        """See :meth:`EngineConnection.send_window`."""
+        return max(0, min(self._recovery.room, self._table.room))
+
+    def datagram(self, data: bytes) -> None:
+        """See :meth:`EngineConnection.datagram`."""
+        self._datagrams.append(Datagram(data))
+
+    def reset(self, stream_id: int, code: int) -> None:
+        """See :meth:`EngineConnection.reset`."""
+        half = self._table.outgoing.get(stream_id)
+        if half is not None and not half.reset:
+            half.abandon()
+            self._pending.append(Reset(stream_id, code))
+            self._table.half_over(stream_id)
+
+    def stop(self, stream_id: int, code: int) -> None:
+        """See :meth:`EngineConnection.stop`."""
+        half = self._table.incoming.get(stream_id)
+        if half is not None and not half.over:
+            self._pending.append(Stop(stream_id, code))
+
+    def set_reading(self, stream_id: int, on: bool) -> bool:
+        """See :meth:`EngineConnection.set_reading`."""
+        half = self._table.incoming.get(stream_id)
+        if half is not None:
+            half.reading = on
+            if on:
+                self._table.grant(stream_id, half)
+        return True
+
+    def close(self, code: int, reason: str, *, application: bool = True) -> None:
+        """See :meth:`EngineConnection.close`."""
+        if not self._terminated and self._closing is None:
+            self._closing = Close(code, reason, application)
+            self._events.append(Closed(code, reason, by_peer=False, application=application))
+
+    # D. Packets
+
+    def _packet(self, frames: tuple[Frame, ...], now: float) -> bytes:
+        self._number += 1
+        size = 32 + sum(map(_size, frames))
+        if any(not isinstance(frame, Ack | Close) for frame in frames):
+            self._recovery.sent(self._number, frames, size, now)
+        if any(isinstance(frame, Hello) for frame in frames):
+            # A long header, as long as an Initial must be (RFC 9000, 14.1; 17.2.2).
+            to, source, token = self._peer_id, self._id, self._token
+            header = b"\xc0\0\0\0\1" + bytes([len(to)]) + to + bytes([len(source)]) + source
+            header += (len(token) | 0x4000).to_bytes(2, "big") + token
+            return MemoryPacket.make(header, _PACKET, self._number, frames)
+        return MemoryPacket.make(b"\x40" + self._peer_id, size, self._number, frames)
+
+    def _next_frames(self) -> tuple[Frame, ...]:
+        """The frames of the next packet; none if there is nothing to say or no window."""
+        frames: list[Frame] = []
+        if self._acks and self._ack_now:
+            frames.append(Ack(tuple(self._acks[-256:])))
+            self._acks.clear()
+            self._ack_now = False
+        room = min(_PACKET - 32, self._recovery.room)
+        while self._pending and (size := _size(self._pending[0])) <= room:
+            room -= size
+            frames.append(self._pending.pop(0))
+        if self._complete and not self._pending:
+            while self._datagrams and (size := _size(self._datagrams[0])) <= room:
+                room -= size
+                frames.append(self._datagrams.pop(0))
+            frames += self._table.frames(room)
+        return tuple(frames)
+
+    def _again(self, frames: list[Frame]) -> None:
+        """Send frames of lost packets again, but those that nobody needs any more."""
+        for frame in frames:
+            if isinstance(frame, Stream):
+                half = self._table.outgoing.get(frame.stream_id)
+                if half is not None and half.reset:
+                    continue
+            if not isinstance(frame, Ack | Datagram | Ping):
+                self._pending.append(frame)
+
+    # E. Frames
+
+    def _take(self, frame: Frame, now: float) -> None:
+        match frame:
+            case Stream(stream_id, offset, data, fin):
+                half = self._table.receiving(stream_id)
+                got = half.receive(offset, data, fin) if half is not None else None
+                if half is not None and got is not None:
+                    data, fin = got
+                    self._events.append(StreamData(stream_id, data, fin))
+                    self._table.delivered(stream_id, half, len(data), fin)
+            case Ack(numbers):
+                self._again(self._recovery.acknowledged(numbers, now))
+            case Datagram(data):
+                self._events.append(DatagramReceived(data))
+            case Reset(stream_id, code):
+                half = self._table.receiving(stream_id)
+                if half is not None and not half.over:
+                    half.over = True
+                    self._events.append(StreamReset(stream_id, code))
+                    self._table.half_over(stream_id)
+            case Stop(stream_id, code):
+                if self._table.sending(stream_id) is not None:
+                    self._events.append(StopSending(stream_id, code))
+            case MaxData(None, limit):
+                self._table.credit = max(self._table.credit, limit)
+            case MaxData(int(stream_id), limit):
+                sending = self._table.sending(stream_id)
+                if sending is not None:
+                    sending.credit = max(sending.credit, limit)
+            case MaxStreams(unidirectional, limit):
+                if self._table.allow(unidirectional, limit):
+                    self._events.append(StreamsAvailable())
+            case Hello():
+                self._greeted(frame)
+            case Close(code, reason, application):
+                self._end(Closed(code, reason, by_peer=True, application=application))
+            case Ping():
+                pass
+
+    def _greeted(self, hello: Hello) -> None:
+        if self._complete:
+            return
+        self._peer_id = hello.source
+        self._peer_limits = hello.limits
+        self._table.greeted(hello.limits)
+        if not self._is_client:
+            common = [name for name in self._options.alpn if name in hello.alpn]
+            if not common:
+                offered = ", ".join(hello.alpn)
+                self.close(_NO_PROTOCOL, f"no protocol of {offered}", application=False)
+                return
+            self._server_name = hello.server_name
+            self._hello = self._hello._replace(alpn=(common[0],))
+            self._pending.append(self._hello)
+            self._alpn = common[0]
+        else:
+            self._alpn = hello.alpn[0]
+        self._complete = True
+        self._events.append(Connected(self._alpn))
+
+    def _retried(self, packet: bytes) -> None:
+        """A Retry of the admission: begin again with its token (RFC 9000, 17.2.5)."""
+        if self._token:
+            return
+        at = 6 + packet[5]
+        length = packet[at]
+        self._peer_id = packet[at + 1 : at + 1 + length]
+        self._token = packet[at + 1 + length : -16]
+        self._recovery.forget()
+        self._pending = [self._hello]
+
+    def _say(self, frame: Frame) -> None:
+        self._pending.append(frame)
+
+    def _end(self, event: Closed) -> None:
+        self._terminated = True
+        self._events.append(event)
+
+
+class _Sent(NamedTuple):
+    time: float
+    frames: tuple[Frame, ...]
+    size: int
+
+
+class Recovery:
+    """Packets in flight: acknowledged, lost, and a fixed congestion window."""
+
+    __slots__ = ("_flying", "_last", "_slowest", "in_flight", "lost", "rtt")
+
+    def __init__(self, now: float) -> None:
+        self._flying: dict[int, _Sent] = {}
+        self._last = now
+        self._slowest = 0.0
+        self.in_flight = 0
+        self.lost = 0
+        self.rtt: float | None = None
+
+    @property
+    def room(self) -> int:
+        """What may be sent before something is acknowledged."""
+        return WINDOW - self.in_flight
+
+    @property
+    def timer(self) -> float | None:
+        """When :meth:`probe` is due."""
+        return self._last + _PROBE if self._flying else None
+
+    def sent(self, number: int, frames: tuple[Frame, ...], size: int, now: float) -> None:
+        """A packet that wants to be acknowledged went out."""
+        self._flying[number] = _Sent(now, frames, size)
+        self.in_flight += size
+        self._last = now
+
+    def acknowledged(self, numbers: tuple[int, ...], now: float) -> list[Frame]:
+        """Packets arrived; gives the frames of those that turn out to be lost."""
+        for number in numbers:
+            if number in self._flying:
+                sent = self._flying.pop(number)
+                self.in_flight -= sent.size
+                self.rtt = now - sent.time
+                self._slowest = max(self._slowest, self.rtt)
+                self._last = now
+        # Three later ones have arrived, and it had time to: it is lost (RFC 9002, 6.1).
+        before, late = max(numbers) - 3, now - self._slowest
+        return self._lose([n for n, s in self._flying.items() if n <= before and s.time <= late])
+
+    def probe(self) -> list[Frame]:
+        """Nothing was heard for too long: the frames of all that is in flight."""
+        return self._lose(list(self._flying))
+
+    def forget(self) -> None:
+        """Begin again: nothing was sent."""
+        self._flying.clear()
+        self.in_flight = 0
+
+    def _lose(self, numbers: list[int]) -> list[Frame]:
+        frames: list[Frame] = []
+        for number in numbers:
+            sent = self._flying.pop(number)
+            self.in_flight -= sent.size
+            self.lost += 1
+            frames += sent.frames
+        return frames

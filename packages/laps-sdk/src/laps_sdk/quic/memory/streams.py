@@ -1,4 +1,7 @@
-"""The two halves of a stream in the in-memory backend: offsets, credit, order.
+"""The streams of one side of an in-memory connection: which there are, and what may be sent.
+
+Credit goes both ways. The peer grants a number of streams and of bytes, and this side grants the
+same to the peer, and more whenever half of it is used up or one of the peer's streams is over.
 
 Pure; see :mod:`laps_sdk.quic.memory.engine`.
 """
@@ -6,8 +9,155 @@ Pure; see :mod:`laps_sdk.quic.memory.engine`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 
-__all__ = ["ReceivingHalf", "SendingHalf"]
+from laps_sdk.quic.base import ConnectionLimits
+from laps_sdk.quic.memory.packets import Frame, MaxData, MaxStreams, Stream
+
+__all__ = ["ReceivingHalf", "SendingHalf", "StreamTable"]
+
+
+class StreamTable:
+    """The streams; a stream is forgotten when both of its halves are over."""
+
+    __slots__ = (
+        "_allowed",
+        "_credit_given",
+        "_is_client",
+        "_limits",
+        "_opened",
+        "_over",
+        "_peer_allowed",
+        "_received_total",
+        "_say",
+        "_sent_total",
+        "_stream_credit",
+        "credit",
+        "incoming",
+        "outgoing",
+    )
+
+    def __init__(
+        self, limits: ConnectionLimits, *, is_client: bool, say: Callable[[Frame], None]
+    ) -> None:
+        """``limits`` are our own; ``say`` takes what the peer must hear."""
+        self._limits = limits
+        self._is_client = is_client
+        self._say = say
+        # Sending
+        self.outgoing: dict[int, SendingHalf] = {}
+        self.credit = 0
+        """The peer's MAX_DATA."""
+        self._stream_credit = self._sent_total = 0
+        self._opened = {True: 0, False: 0}
+        self._allowed = {True: 0, False: 0}
+        # Receiving
+        self.incoming: dict[int, ReceivingHalf] = {}
+        self._received_total = 0
+        self._credit_given = limits.max_data
+        self._peer_allowed = {True: limits.max_streams_uni, False: limits.max_streams_bidi}
+        self._over: set[int] = set()
+
+    # What the peer allows
+
+    def greeted(self, limits: ConnectionLimits) -> None:
+        """The peer's limits are known."""
+        self.credit = limits.max_data
+        self._stream_credit = limits.max_stream_data
+        self._allowed = {True: limits.max_streams_uni, False: limits.max_streams_bidi}
+
+    def allow(self, unidirectional: bool, limit: int) -> bool:
+        """The peer's MAX_STREAMS; whether these are more than before."""
+        if limit <= self._allowed[unidirectional]:
+            return False
+        self._allowed[unidirectional] = limit
+        return True
+
+    def left(self, unidirectional: bool) -> int:
+        """How many streams we may still open."""
+        return self._allowed[unidirectional] - self._opened[unidirectional]
+
+    @property
+    def room(self) -> int:
+        """How many bytes we may still send."""
+        return self.credit - self._sent_total
+
+    # Streams
+
+    def open(self, unidirectional: bool) -> int:
+        """A new stream of ours."""
+        number = self._opened[unidirectional]
+        self._opened[unidirectional] = number + 1
+        stream_id = number << 2 | unidirectional << 1 | (not self._is_client)
+        self.sending(stream_id)
+        if not unidirectional:
+            self.receiving(stream_id)
+        return stream_id
+
+    def sending(self, stream_id: int) -> SendingHalf | None:
+        """The half that we send; None if the stream is over."""
+        half = self.outgoing.get(stream_id)
+        if half is None and stream_id not in self._over:
+            half = self.outgoing[stream_id] = SendingHalf(self._stream_credit)
+        return half
+
+    def receiving(self, stream_id: int) -> ReceivingHalf | None:
+        """The half that we receive; None if the stream is over."""
+        half = self.incoming.get(stream_id)
+        if half is None and stream_id not in self._over:
+            half = self.incoming[stream_id] = ReceivingHalf(self._limits.max_stream_data)
+            if not stream_id & 2:
+                self.sending(stream_id)
+        return half
+
+    def frames(self, room: int) -> Iterator[Stream]:
+        """What can go now, in at most ``room`` bytes of a packet."""
+        for stream_id, half in list(self.outgoing.items()):
+            if room < 16:
+                return
+            if half.finished or half.reset or not (half.chunks or half.fin):
+                continue
+            taken = half.take(min(room - 8, self.room))
+            if taken is None:
+                continue
+            self._sent_total += len(taken[1])
+            room -= 8 + len(taken[1])
+            yield Stream(stream_id, *taken)
+            if taken[2]:
+                self.half_over(stream_id)
+
+    def delivered(self, stream_id: int, half: ReceivingHalf, size: int, fin: bool) -> None:
+        """Bytes of a stream were handed on: the peer may send more."""
+        self._received_total += size
+        if self._credit_given - self._received_total <= self._limits.max_data // 2:
+            self._credit_given = self._received_total + self._limits.max_data
+            self._say(MaxData(None, self._credit_given))
+        self.grant(stream_id, half)
+        if fin:
+            self.half_over(stream_id)
+
+    def grant(self, stream_id: int, half: ReceivingHalf) -> None:
+        """Let the peer send more of a stream, if it is time."""
+        limit = half.grant()
+        if limit is not None:
+            self._say(MaxData(stream_id, limit))
+
+    def half_over(self, stream_id: int) -> None:
+        """A half ended; when both have, the stream is forgotten and the peer may open another."""
+        sending, receiving = self.outgoing.get(stream_id), self.incoming.get(stream_id)
+        if sending is not None and not (sending.finished or sending.reset):
+            return
+        if receiving is not None and not receiving.over:
+            return
+        self.outgoing.pop(stream_id, None)
+        self.incoming.pop(stream_id, None)
+        if stream_id in self._over:
+            return
+        self._over.add(stream_id)
+        if stream_id & 1 == self._is_client:
+            unidirectional = bool(stream_id & 2)
+            self._peer_allowed[unidirectional] += 1
+            self._say(MaxStreams(unidirectional, self._peer_allowed[unidirectional]))
 
 
 class SendingHalf:

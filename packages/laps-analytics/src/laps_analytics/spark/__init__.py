@@ -1,0 +1,1 @@
+"""Spark: how a session is made."""

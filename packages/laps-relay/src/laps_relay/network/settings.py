@@ -1,0 +1,54 @@
+"""Settings of the network: times, limits and the choice of Vias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laps_sdk.peering.settings import PeeringSettings
+
+__all__ = ["NetworkSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings(PeeringSettings):
+    """The settings of peering, and those of the network; times are in seconds."""
+
+    reflect: bool = True
+    """Via: keep announces and subscribes and give them to new peers. False: pass them on and
+    remember them for ``convergence`` only."""
+
+    # Time
+
+    convergence: float = 30.0
+    """How long a withdrawal is remembered, and an entry waits for its node."""
+    unsubscribe_delay: float = 5.0
+    """How long the last unsubscribe of a track waits."""
+    want_linger: float = 60.0
+    """How long a want that nobody could serve stays advertised."""
+    origin_grace: float = 5.0
+    """How long an o-relay may be out of reach before its tracks have ended here."""
+    metric_interval: float = 1.0
+    """sRTT and load are advertised again at most so often ..."""
+    metric_ratio: float = 0.10
+    """... and only if they changed by this share ..."""
+    metric_floor_us: int = 2_000
+    """... and by this many microseconds."""
+    light_time: bool = True
+    """Disbelieve round trips that are shorter than light needs between the declared locations.
+    False: for networks on one machine whose relays pretend to be far apart."""
+    probe_interval: float = 10.0
+    set_linger: float = 1.0
+    """How long a set outlives its last stream: datagrams may be under way."""
+    continue_after: float = 0.5
+    """How long a stream may take to end by itself before the rest of it goes on anew."""
+
+    # Choosing a Via
+
+    max_fanout: int = 2
+    """Copies of a track that may leave towards one region before a Via is injected."""
+    dynamic_peering: bool = True
+    """Whether relays are dialled on demand."""
+    dynamic_idle: float = 30.0
+    """How long a connection that was dialled on demand stays without use."""
+    via_hold: float = 10.0
+    """How long a Via must pay, or not pay, before it is injected or removed again (hysteresis)."""

@@ -1,0 +1,332 @@
+"""Who comes in, and which connection carries control: the two questions of a handshake.
+
+::
+
+    SIGN    (dialler)   ask     may we ask for control with this node now?
+    VERIFY  (both)      judge   proof good?  policy?  same key as before?  newest life of the node?
+                                -> what is granted, and which connections are dead at the other end
+
+A node id belongs to the key that held it first (laps-2, 4.1): the same key with a higher boot epoch
+is the same node after a restart, another key never replaces it. That outlasts a restart of our own
+where the shell keeps what :meth:`Admission.poll_keys` tells, and gives it to the next life. What
+was only heard of a node does not count here: a liar could lock the node out with it. Stubs share
+node id 0; they have no arbiter and no key of the network.
+
+Node information is signed by the node itself (feature SIGNED_NODES; laps-2, 5.1)
+
+::
+
+    handshake        the peer does not use SIGNED_NODES, and we want it   refused
+                     it does, and its own words are not signed            refused
+    NODE_ADVERTISE   the signature does not hold, or is of another key    a lie: BAD_NODE
+                     the certificate behind it has ended                  left out, and reported
+
+The last one is not the fault of who passes it on: it checked the signature when it was good, and a
+relay must not lose its peers for the certificate of a third one. Stubs say nothing of other nodes,
+and C++ relays sign nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from laps_sdk.peering.events import NOT_NOW, NodeUnproved, PeerAuthenticator, PeerFilter
+from laps_sdk.peering.settings import PeeringSettings
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import (
+    NodeIdConflictError,
+    NotAuthorizedError,
+    OverloadedError,
+    PolicyError,
+    RedundantControlError,
+    StaleEpochError,
+)
+from laps_wire.peering.laps2 import NO_EVIDENCE, Feature, Mode, NodeInfo, RelayType
+from laps_wire.peering.session import Arbiter, AuthenticationRequired, Grant, Role
+
+__all__ = ["Admission", "Judgement", "KeyConflictError", "Ruling", "check_peer", "judge_nodes"]
+
+MAX_REMEMBERED: Final = 65_536
+"""How many nodes without a connection keep their key here; the oldest goes first."""
+
+
+class KeyConflictError(NodeIdConflictError):
+    """Another key holds the node id."""
+
+    def __init__(self, node: NodeId, known: bytes, shown: bytes) -> None:
+        held = known.hex()[:16] or "none"
+        came = shown.hex()[:16] or "none"
+        super().__init__(f"node ID {node} is held by key {held}, not by {came}")
+        self.node = node
+        self.known = known
+        self.shown = shown
+
+
+class Ruling(NamedTuple):
+    """A connection may come in."""
+
+    mode: Mode
+    """What it carries."""
+    fingerprint: bytes
+    superseded: tuple[int, ...]
+    """Connections to the same node that are dead at the other end."""
+
+
+class _Node:
+    """What we have with one node."""
+
+    __slots__ = ("arbiter", "key")
+
+    def __init__(self, local: NodeId, peer: NodeId) -> None:
+        self.arbiter: Arbiter[int] = Arbiter(local, peer)
+        self.key: bytes | None = None
+        """The fingerprint that holds the node id; None until something was proved."""
+
+
+class Admission:
+    """All nodes that we have or had connections with. Refusals are raised as ``PeeringError``."""
+
+    __slots__ = (
+        "_authenticator",
+        "_changed",
+        "_idle",
+        "_kept",
+        "_max_sessions",
+        "_nodes",
+        "_of_session",
+        "may_peer",
+    )
+
+    def __init__(
+        self,
+        authenticator: PeerAuthenticator,
+        may_peer: PeerFilter,
+        *,
+        max_sessions: int,
+        kept: Mapping[NodeId, bytes] | None = None,
+    ) -> None:
+        """``kept``: what :meth:`poll_keys` told a former life."""
+        self.may_peer = may_peer
+        self._authenticator = authenticator
+        self._max_sessions = max_sessions
+        self._nodes: dict[NodeId, _Node] = {}
+        self._of_session: dict[int, NodeId] = {}
+        self._idle: dict[NodeId, None] = {}
+        self._kept = {node: key for node, key in (kept or {}).items() if node and key}
+        """Keys of nodes that were not met in this life; they are older than all that is idle."""
+        self._changed = False
+        self._shrink()
+
+    # The two questions
+
+    def ask(self, session: int, local: NodeId, question: AuthenticationRequired) -> Mode:
+        """We dialled, and know now whom we reached: what may this connection ask for."""
+        arbiter = self._node(local, question.peer).arbiter
+        mode = question.mode
+        if mode.control and not arbiter.may_ask:
+            # A Stub carries both on one connection, and nothing is left of control alone.
+            if mode is Mode.CONTROL or local == 0:
+                raise RedundantControlError("another connection to this node carries control")
+            mode = Mode.DATA
+        arbiter.dialled(session, ask=mode.control)
+        self._hold(session, question.peer)
+        return mode
+
+    def judge(
+        self, session: int, local: NodeId, role: Role, question: AuthenticationRequired
+    ) -> Ruling:
+        """The peer has shown who it is: may it come in, and with what."""
+        info = question.peer_info
+        if info is None:
+            raise NotAuthorizedError("the peer says nothing of itself")
+        fingerprint = self._proved(question, info)
+        if refusal := self.may_peer(info.node):
+            raise PolicyError(f"{refusal.reason} ({refusal.rule})")
+        if question.peer == 0:  # a Stub
+            return Ruling(question.mode, fingerprint, ())
+        node = self._node(local, question.peer)
+        if node.key is None:
+            node.key = fingerprint
+            self._changed |= fingerprint != b""
+        elif node.key != fingerprint:
+            raise KeyConflictError(question.peer, node.key, fingerprint)
+        epoch = info.node.stamp.epoch
+        if role is Role.DIALLER:
+            return self._judge_answer(session, node, question, epoch, fingerprint)
+        return self._judge_caller(session, node, question, epoch, fingerprint)
+
+    def _proved(self, question: AuthenticationRequired, info: NodeInfo) -> bytes:
+        found = self._authenticator.verify(
+            question.evidence or NO_EVIDENCE, question.transcript, info
+        )
+        if not isinstance(found, bytes):
+            raise NotAuthorizedError(f"{found.reason} ({found.rule})")
+        return found
+
+    def _judge_answer(
+        self,
+        session: int,
+        node: _Node,
+        question: AuthenticationRequired,
+        epoch: int,
+        fingerprint: bytes,
+    ) -> Ruling:
+        """We dialled; the listener has granted ``question.mode``."""
+        arbiter = node.arbiter
+        if session not in self._of_session:
+            # The C++ relay's handshake has no moment in which we could have asked.
+            if question.mode.control and not arbiter.may_ask:
+                raise RedundantControlError("another connection to this node carries control")
+            arbiter.dialled(session, ask=question.mode.control)
+            self._hold(session, question.peer)
+        verdict = arbiter.answered(session, control=question.mode.control, epoch=epoch)
+        if verdict.grant is Grant.STALE:
+            raise StaleEpochError(f"node {question.peer} has restarted since epoch {epoch}")
+        return Ruling(question.mode, fingerprint, verdict.superseded)
+
+    def _judge_caller(
+        self,
+        session: int,
+        node: _Node,
+        question: AuthenticationRequired,
+        epoch: int,
+        fingerprint: bytes,
+    ) -> Ruling:
+        """The peer dialled, and asks for ``question.mode``."""
+        arbiter = node.arbiter
+        if len(arbiter) >= self._max_sessions:
+            raise OverloadedError(f"node {question.peer} has {len(arbiter)} connections already")
+        mode = question.mode
+        verdict = arbiter.answer(session, ask=mode.control, epoch=epoch)
+        self._hold(session, question.peer)
+        if verdict.grant is Grant.STALE:
+            raise StaleEpochError(f"node {question.peer} has restarted since epoch {epoch}")
+        if verdict.grant is Grant.DATA and mode.control:
+            # Without a transcript it is a C++ relay, which can not be granted less.
+            if mode is Mode.CONTROL or not question.transcript:
+                self.closed(session)
+                raise RedundantControlError("another connection to this node carries control")
+            mode = Mode.DATA
+        return Ruling(mode, fingerprint, verdict.superseded)
+
+    # Life
+
+    def closed(self, session: int) -> None:
+        """A connection is over."""
+        peer = self._of_session.pop(session, None)
+        node = None if peer is None else self._nodes.get(peer)
+        if peer is None or node is None:
+            return
+        node.arbiter.closed(session)
+        if len(node.arbiter):
+            return
+        if not node.key:
+            del self._nodes[peer]
+            return
+        self._idle[peer] = None
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Let go of who was away for longest."""
+        while len(self._kept) + len(self._idle) > MAX_REMEMBERED:
+            if self._kept:
+                del self._kept[next(iter(self._kept))]
+            else:
+                oldest = next(iter(self._idle))
+                del self._idle[oldest], self._nodes[oldest]
+            self._changed = True
+
+    def forget(self, node: NodeId) -> bool:
+        """Let go of the key of a node that has no session: a person says that it changed.
+
+        Handshakes with it may be under way: we dial it, and it is refused, again and again.
+        """
+        if self._kept.pop(node, None) is not None:
+            self._changed = True
+            return True
+        known = self._nodes.get(node)
+        if known is None or not known.key:
+            return False
+        known.key = None
+        self._changed = True
+        if node in self._idle:
+            del self._idle[node], self._nodes[node]
+        return True
+
+    def poll_keys(self) -> dict[NodeId, bytes] | None:
+        """Which keys hold node ids, if they are others than when this was last asked; else None.
+
+        Who was away for longest is first: so a former life tells the next whom to let go of.
+        """
+        if not self._changed:
+            return None
+        self._changed = False
+        keys = dict(self._kept)
+        here = (node for node in self._nodes if node not in self._idle)
+        for node in (*self._idle, *here):
+            if key := self._nodes[node].key:
+                keys[node] = key
+        return keys
+
+    def control_of(self, node: NodeId) -> int | None:
+        """The connection that carries control with a node, as far as this side knows."""
+        known = self._nodes.get(node)
+        return None if known is None else known.arbiter.held
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _node(self, local: NodeId, peer: NodeId) -> _Node:
+        node = self._nodes.get(peer)
+        if node is None:
+            node = self._nodes[peer] = _Node(local, peer)
+            if peer in self._kept:
+                node.key = self._kept.pop(peer)
+                self._idle[peer] = None  # until it has a connection
+        return node
+
+    def _hold(self, session: int, peer: NodeId) -> None:
+        self._of_session[session] = peer
+        self._idle.pop(peer, None)
+
+
+class Judgement(NamedTuple):
+    """What is left of some node information."""
+
+    nodes: tuple[NodeInfo, ...]
+    unproved: tuple[NodeUnproved, ...] = ()
+    lie: str = ""
+    """Not empty: the session ends, and nothing of it counts."""
+
+
+def check_peer(
+    authenticator: PeerAuthenticator, settings: PeeringSettings, question: AuthenticationRequired
+) -> None:
+    """Raise ``NotAuthorizedError`` if a peer could say anything of others."""
+    info = question.peer_info
+    if info is None or not question.transcript:
+        return
+    if RelayType.STUB in (info.node.relay_type, settings.relay_type):
+        return
+    if Feature.SIGNED_NODES not in question.features:
+        if settings.signed_nodes:
+            raise NotAuthorizedError("node information must be signed here (SIGNED_NODES)")
+    elif refusal := authenticator.verify_node(info):
+        # We would have to pass it on, and others would take us for the liar.
+        raise NotAuthorizedError(f"node information: {refusal.reason} ({refusal.rule})")
+
+
+def judge_nodes(authenticator: PeerAuthenticator, nodes: Iterable[NodeInfo]) -> Judgement:
+    """What of it the nodes have said themselves."""
+    kept: list[NodeInfo] = []
+    unproved: list[NodeUnproved] = []
+    for info in nodes:
+        node, refusal = info.node.node_id, authenticator.verify_node(info)
+        if refusal is None:
+            kept.append(info)
+        elif refusal.rule == NOT_NOW:
+            unproved.append(NodeUnproved(node=node, reason=refusal.reason))
+        else:
+            return Judgement((), lie=f"node {node}: {refusal.reason} ({refusal.rule})")
+    return Judgement(tuple(kept), tuple(unproved))

@@ -1,0 +1,103 @@
+"""Who this relay is among its peers, and the settings and features that it offers to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Feature, RelayType, Settings
+from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
+from laps_wire.peering.session import Role
+
+__all__ = ["Identity", "PeeringSettings", "features_of", "settings_of"]
+
+_MAX_UNKNOWN_MS: Final = 60_000
+_MAX_HOLD_MS: Final = 86_400_000
+_MAX_BATCH_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this relay is in the network."""
+
+    node_id: NodeId
+    epoch: int
+    """Grows with every start."""
+    contacts: tuple[str, ...] = ()
+    region: str = ""
+    longitude: float | None = None
+    latitude: float | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    fingerprint: bytes = b""
+    """Of the key that holds the node id; empty if there is none."""
+    credential: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeeringSettings:
+    """What peers are offered, and the caps for one peer; times are in seconds."""
+
+    relay_type: RelayType = RelayType.EDGE
+    plaintext_names: bool = True
+    """Offer the feature PLAINTEXT_NAMES: announces carry names, so that clients can discover."""
+    signed_nodes: bool = False
+    """Use the feature SIGNED_NODES, and refuse relays that do not."""
+    batch: float = 0.02
+    """How long changes for a peer are collected (BATCH_MS)."""
+    hold: float = 15.0
+    """How long a peer may be silent before its session ends (HOLD_MS)."""
+
+    # Caps for one peer
+
+    max_nodes: int = 65_536
+    max_announces: int = 1_048_576
+    max_subscribes: int = 16_777_216
+    max_sets: int = 65_536
+    max_targets: int = 4_096
+    unknown_bytes: int = 16 * 1_048_576
+    unknown_time: float = 30.0
+    """Sets are not lost, only late: as late as a message that was lost more than once."""
+    max_message: int = 1_048_576
+
+
+def settings_of(
+    settings: PeeringSettings,
+    *,
+    hash_check: int | None,
+    expected: NodeId | None = None,
+    implementation: str = "",
+) -> Settings:
+    """What we hold for a peer (laps-2, 4.3); times and sizes are brought into their ranges."""
+    return Settings(
+        unknown_sns_ms=_milliseconds(settings.unknown_time, _MAX_UNKNOWN_MS),
+        unknown_sns_bytes=settings.unknown_bytes,
+        max_message_size=min(max(settings.max_message, MIN_MESSAGE_BYTES), MAX_MESSAGE_BYTES),
+        hold_ms=_milliseconds(settings.hold, _MAX_HOLD_MS),
+        max_sns_targets=settings.max_targets,
+        max_sns_sets=settings.max_sets,
+        max_nodes=settings.max_nodes,
+        max_announces=settings.max_announces,
+        max_subscribes=settings.max_subscribes,
+        batch_ms=_milliseconds(settings.batch, _MAX_BATCH_MS),
+        hash_check=hash_check,
+        expected_node=expected,
+        implementation=implementation,
+    )
+
+
+def features_of(settings: PeeringSettings, role: Role, own: RelayType) -> tuple[int, ...]:
+    """The features that we would use, ascending."""
+    features = {Feature.DATAGRAMS, Feature.PROBES, Feature.FETCHES, Feature.STAYS}
+    if settings.plaintext_names:
+        features.add(Feature.PLAINTEXT_NAMES)
+    if settings.signed_nodes:
+        features.add(Feature.SIGNED_NODES)
+    # It says that the listener has a shard; who dials can only say that it would respect it.
+    if role is Role.DIALLER or own is RelayType.CONTROL:
+        features.add(Feature.SHARDED_SUBSCRIBES)
+    return tuple(sorted(features))
+
+
+def _milliseconds(seconds: float, most: int) -> int:
+    return min(max(round(seconds * 1000), 0), most)
