@@ -22,8 +22,8 @@ from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.incidents import anomalies
 from laps_analytics.report.network import fanout, links, stretch, topology
+from laps_analytics.report.operations import cache, quality, usage
 from laps_analytics.report.people import blame, churn
-from laps_analytics.report.running import cache, quality, usage
 from laps_analytics.report.section import Context
 from laps_analytics.report.settling import convergence
 from laps_wire.nodeid import NodeId
@@ -165,7 +165,6 @@ def test_an_empty_lake_gives_a_page_that_says_so(tmp_path: Path) -> None:
     assert {answer for _, _, answer in made.answers} == {"No data yet."}
 
 
-@pytest.mark.untraced  # a whole page, as that of the fixture
 def test_words_of_others_are_only_words(tmp_path: Path) -> None:
     rows = sample(tenant=HOSTILE + "x" * 100_000, track=HOSTILE)
     for items in rows.values():

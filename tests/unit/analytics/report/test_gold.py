@@ -156,7 +156,6 @@ def test_a_month_is_that_of_the_clock() -> None:
     assert Gold({}).month("usage_tenant_day") == []
 
 
-@pytest.mark.untraced  # a whole page, as tests of those make
 def test_a_chapter_reads_its_days_and_columns_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

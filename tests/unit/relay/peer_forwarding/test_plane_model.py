@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -21,8 +20,6 @@ from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 from testkit.peer_plane import KEY, Holder, Out, Peer, Sink
 from testkit.properties import examples
-
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
 
 INDEX = st.integers(0, 1000)
 SNS_IDS = st.sampled_from([1, 1, 2, 3])

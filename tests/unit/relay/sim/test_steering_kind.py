@@ -106,7 +106,7 @@ def worsened(seeds: range, *, loss: bool) -> Scenario:
     )
 
 
-LOSS = (True, pytest.param(False, marks=pytest.mark.untraced))
+LOSS = (True, False)
 """For coverage one of two runs that differ by what is wrong with a link is enough."""
 
 

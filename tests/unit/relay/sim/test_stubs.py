@@ -68,7 +68,6 @@ def test_another_policy_comes_when_parents_have_gone_and_come_back() -> None:
     assert made.healed > policy.when
 
 
-@pytest.mark.untraced  # a whole run, as the one of publishers that stay
 def test_objects_come_from_stubs_and_to_them_and_nothing_is_lost_when_parents_drain() -> None:
     outcome, run = simulate(with_stubs(2), network_relay)
     assert outcome.problem == ""
@@ -205,7 +204,6 @@ def test_policy_holds_for_a_stub_whose_parent_has_the_publisher(*, rule_engine: 
     assert answer() is Answer.REFUSED
 
 
-@pytest.mark.untraced  # a whole run, as the one of publishers that stay
 def test_a_parent_that_is_no_transit_still_serves_its_stubs() -> None:
     made = scenario(7, relays=8, topology="random+stubs")
     assert any(deed.verb == "policy" for deed in made.deeds)

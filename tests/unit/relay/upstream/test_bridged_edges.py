@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +11,6 @@ from testkit.edge_net import DRAFTS, NAMESPACE, track_of
 from testkit.plane import subgroup
 from testkit.properties import examples
 from testkit.stubs import Stub
-
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
 
 TRACKS = [track_of("zero"), track_of("one")]
 OPERATIONS = ["publish"] * 3 + ["subscribe"] * 3 + ["send"] * 2 + ["leave", "watch", "wait"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -53,8 +52,6 @@ from laps_wire.moqt.top_n import top_n_options
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.edge_net import EdgeNet, Peer
-
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
 
 NAMESPACES = [Namespace.of(b"a"), Namespace.of(b"a", b"b"), Namespace.of(b"c")]
 PREFIXES = [Namespace(), *NAMESPACES]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -20,8 +19,6 @@ from laps_wire.moqt.data import MoqObject, ObjectDatagram
 from laps_wire.moqt.structures import Location
 from testkit.plane import D16, D18, Net, subgroup
 from testkit.properties import examples
-
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
 
 DRAFTS = st.sampled_from([D16, D18])
 INDEX = st.integers(0, 1000)

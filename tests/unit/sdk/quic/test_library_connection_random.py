@@ -10,8 +10,6 @@ from laps_sdk.quic.events import Closed, Connected, StopSending, StreamReset
 from testkit.engines import End, Link, connected
 from testkit.properties import examples
 
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
-
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(["open", "write", "finish", "reset", "stop", "datagram", "wait", "rebind"]),
@@ -75,6 +73,10 @@ def test_any_order_of_calls(
             link.settle(size / 100_000)
         elif call == "rebind":
             link.rebind()
+            if pair[1] == "qh3":
+                # qh3 2.1.0 does not repeat a PATH_CHALLENGE whose answer was lost, and sends
+                # nothing more (docs/explanation/transport.md, known limits).
+                link.loss = 0.0
         else:
             models[by_server].call(call, which, size, stopped)
     whole = [

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from laps_wire.nodeid import NodeId
 from testkit.set_world import SetWorld, feed
-
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
 
 RING = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 1), (1, 3)]
 """Five relays and a chord."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -29,8 +28,6 @@ from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_pair import Endpoint, Pair
-
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
 
 LIMITS = SessionLimits(max_requests=5, max_updates=3, max_namespaces=3, max_ended=4)
 NAMES = [b"a", b"b", b"c"]

@@ -51,8 +51,6 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_pair import Lone
 
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
-
 D16, D18 = Draft.D16, Draft.D18
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
 BOTH = (D16, D18)

@@ -19,8 +19,6 @@ from testkit import laps2_oracle as oracle
 from testkit.laps2 import data_headers, messages, named
 from testkit.strategies import values_of
 
-pytestmark = pytest.mark.untraced  # the modules have test files of their own
-
 
 def plain(value: Any) -> Any:
     """Tuples of plain values: what the two must agree on is order and content, not names."""
