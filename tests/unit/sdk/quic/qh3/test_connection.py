@@ -301,3 +301,19 @@ def test_many_streams_within_the_limit_of_103() -> None:
             opened += 1
     link.run(lambda: sum(event.fin for event in link.server.of(StreamData)) == opened)
     assert link.client.closed is None
+
+
+@pytest.mark.xfail(
+    strict=True, reason="qh3 sends one PATH_CHALLENGE for an address and never repeats it"
+)
+def test_a_new_address_is_followed_although_the_first_path_response_is_lost() -> None:
+    link = connected("aioquic", "qh3")
+    link.settle()
+    stream_id = link.server.quic.open_stream(UNI)
+    link.rebind()
+    link.mtu = 1199  # a PATH_RESPONSE has at least 1200 bytes (RFC 9000, 8.2.2)
+    link.client.quic.datagram(b"from the new address")
+    link.settle(0.5)
+    link.mtu = 1472
+    link.server.quic.write(stream_id, b"to the new address", True)
+    link.run(lambda: link.client.finished(stream_id), limit=600)
