@@ -47,7 +47,7 @@ test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverag
 	LAPS_WORKERS=$${LAPS_WORKERS:-0} $(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
-	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
+	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[cli,tokens,turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
 
 clean:  ## Remove environments and build output
 	rm -rf $(VENV) .tox .nox build dist docs/_build .coverage .coverage.*
