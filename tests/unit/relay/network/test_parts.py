@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.events import SubscribeRefused
-from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.parameters import Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, Feed
-from laps_relay.stub.direct_feed import DirectFeed
+from laps_relay.peer_forwarding.forwarding import LOCAL
+from laps_sdk.upstream.direct_feed import DirectFeed
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.peering.errors import StreamCode
 from testkit.plane import TimedEgress
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.peer_forwarding.forwarding import LOCAL
-from laps_relay.stub.stub_data import TrackFeed
-from laps_relay.stub.stub_feeds import StubFeeds
+from laps_sdk.stub.stub_feeds import StubFeeds
+from laps_sdk.upstream.stub_data import TrackFeed
 from laps_wire.peering.laps2.data import FLAG_CONTINUED, decode_data_header
 from testkit.plane import D18, FakeEgress, FakeStream
 

@@ -36,18 +36,17 @@ from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.passed import PassedResponses
-from laps_relay.network.subscriptions.responses import RecentResponses
-from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
-from laps_relay.upstream.interfaces import Answer, LocalSide
 from laps_sdk.peering.dialler import Dialler, RandomSource
 from laps_sdk.peering.events import PeerAuthenticator
 from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
 from laps_sdk.peering.links import Links
 from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.sending import ResponseReplay
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.interfaces import Answer, Feed, LocalSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -203,7 +202,7 @@ class NetworkParts(SetHosting):
         self._dialler = Dialler(
             random, relay_type=settings.relay_type, own_contacts=identity.contacts
         )
-        self._recent = RecentResponses(settings.hold)
+        self._recent = ResponseReplay(settings.hold)
         self._placed = self._refilled = float("-inf")
         """When we last tried to find out where we stand, and when peers were last asked for
         everything, because a Via keeps nothing itself."""

@@ -25,14 +25,12 @@ from __future__ import annotations
 from laps_relay.network import events
 from laps_relay.network.events import NetworkEvent
 from laps_relay.network.fetch.fetch_commands import FetchCommands
-from laps_relay.network.fetch.fetch_host import FetchSide
-from laps_relay.peer_forwarding.forwarding import DataSink
-from laps_relay.upstream.interfaces import Answer, LocalSide
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.peering.events import Dial
 from laps_sdk.peering.foreign_peers import ForeignPeerFactory
 from laps_sdk.peering.links import Link
 from laps_sdk.timers import earliest, first_of
+from laps_sdk.upstream.interfaces import Answer, DataSink, FetchSide, LocalSide
 from laps_wire.errors import RemoteError
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

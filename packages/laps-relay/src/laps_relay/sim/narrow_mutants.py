@@ -24,4 +24,4 @@ def ttl_ignored(patch: Patching) -> None:
 
 def priority_ignored(patch: Patching) -> None:
     """All streams are as urgent as each other."""
-    patch.set(flow, "PRIORITIES", (flow.PRIORITIES[128],) * 256)
+    patch.set(flow, "PRIORITIES", (PRIORITIES[128],) * 256)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.fetch.fetch_host import FetchHost, FetchSide, entry_of
+from laps_relay.network.fetch.fetch_host import FetchHost, entry_of
 from laps_relay.network.fetch.fetch_roads import FetchRoads, RelayParts
 from laps_relay.network.parts import NetworkParts
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.upstream.fetching import FetchNetwork
-from laps_relay.upstream.network import NetworkBridge
+from laps_sdk.upstream.fetching import FetchNetwork
+from laps_sdk.upstream.interfaces import FetchSide
+from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.nodeid import NodeId
 from testkit.fetch_rig import request_of
 

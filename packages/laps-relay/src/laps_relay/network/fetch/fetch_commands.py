@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laps_relay.network.fetch.fetch_host import FetchHandle, FetchRefusal
 from laps_relay.network.orders import NetworkOrders
+from laps_sdk.upstream.interfaces import FetchHandle, FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import SubscribeData
 from laps_wire.peering.laps2.information import NO_DATA
