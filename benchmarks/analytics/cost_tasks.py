@@ -39,14 +39,14 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
     import pyarrow.parquet as pq  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
+    from laps_analytics.gold.builders.fanout import track_fanout  # noqa: PLC0415
+    from laps_analytics.gold.builders.hops import ways_5m  # noqa: PLC0415
+    from laps_analytics.gold.builders.links import link_quality  # noqa: PLC0415
+    from laps_analytics.gold.builders.traffic import traffic_1m  # noqa: PLC0415
     from laps_analytics.gold.dimensions import Dimensions  # noqa: PLC0415
-    from laps_analytics.gold.fanout import track_fanout  # noqa: PLC0415
-    from laps_analytics.gold.links import link_quality  # noqa: PLC0415
     from laps_analytics.gold.silver import Silver, stored_type  # noqa: PLC0415
-    from laps_analytics.gold.traffic import traffic_1m  # noqa: PLC0415
-    from laps_analytics.gold.ways import ways_5m  # noqa: PLC0415
     from laps_analytics.schema import body_type  # noqa: PLC0415
-    from laps_analytics.session import SessionSettings, spark_session  # noqa: PLC0415
+    from laps_analytics.spark.session import SessionSettings, spark_session  # noqa: PLC0415
 
     spark = spark_session(
         SessionSettings(

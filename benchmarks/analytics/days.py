@@ -48,7 +48,7 @@ from laps_analytics.gold.dimensions import Dimensions, TrackFacts
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake
 from laps_analytics.schema import table_name
-from laps_analytics.session import SessionSettings, spark_session
+from laps_analytics.spark.session import SessionSettings, spark_session
 
 __all__ = ["FULL", "QUESTIONS", "Bench", "table"]
 

@@ -25,14 +25,14 @@ from laps_analytics.plan import milp
 from laps_analytics.plan.core import baselines
 from laps_analytics.plan.core.compose import make, place
 from laps_analytics.plan.core.demand import Group, Track, aggregate
+from laps_analytics.plan.core.evaluate import Figures, Tree, figures, trees_of
 from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.place import draft
+from laps_analytics.plan.core.placement import draft
 from laps_analytics.plan.core.rules import UNSERVED
-from laps_analytics.plan.core.trees import Figures, Tree, figures, trees_of
 from laps_analytics.plan.core.verify import check
-from laps_analytics.world.backbone import Backbone, load_fibre, make_world
-from laps_analytics.world.demand import make_demand
-from laps_analytics.world.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
+from laps_analytics.synth.backbone import Backbone, load_fibre, make_world
+from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
 
 COLUMNS = (
     *("wan", "dup", "stress", "fibre", "p50/HIER", "p95/HIER"),

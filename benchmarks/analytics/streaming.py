@@ -37,7 +37,7 @@ from analytics.cost import cpu_of
 from laps_analytics.ingest.run import Summary
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake, Table
-from laps_analytics.session import SessionSettings, spark_session
+from laps_analytics.spark.session import SessionSettings, spark_session
 from laps_wire.telemetry import (
     Body,
     CacheStat,

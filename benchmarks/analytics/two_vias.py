@@ -23,13 +23,13 @@ import numpy as np
 from analytics.planning import interval
 from laps_analytics.plan import milp
 from laps_analytics.plan.core.demand import Cell, Group, aggregate
+from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
 from laps_analytics.plan.core.network import Bools, Floats, Network
-from laps_analytics.plan.core.place import Draft
+from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.rules import HOP_MS, Choices, Policy, hourly_cost
-from laps_analytics.plan.core.trees import Figures, figures, trees_of
-from laps_analytics.world.backbone import make_world
-from laps_analytics.world.demand import make_demand
-from laps_analytics.world.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
+from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
 
 
 class Bound(NamedTuple):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from laps_analytics.world.scene import DAY_US
-from laps_analytics.world.setting import END_US, Size, make_setting
-from laps_analytics.world.telemetry import write_present
+from laps_analytics.synth.config import END_US, Size, make_setting
+from laps_analytics.synth.dataset import DAY_US
+from laps_analytics.synth.telemetry import write_present
 from testkit.telemetry_book import as_others_write
 from testkit.telemetry_lines import bad_lines
 

@@ -74,11 +74,11 @@ async def test_a_flood_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             )
             await until(lambda: len(mallory.heard(FetchResponse)) == fetches.BURST + 200)
             codes = Counter(each.code for each in mallory.heard(FetchResponse))
-            assert show.via.network.relay._fetches.over_budget == 200
+            assert show.via.network.relay.fetches.over_budget == 200
             assert codes[SubscribeCode.LIMIT] >= 200  # the o-relay has its own limit
             assert codes[SubscribeCode.ACCEPTED] >= 1
-            assert len(show.left.network.relay._fetches.serving) <= MAX_FETCHES
-        await until(lambda: not len(show.left.network.relay._fetches.serving))
+            assert len(show.left.network.relay.fetches.serving) <= MAX_FETCHES
+        await until(lambda: not len(show.left.network.relay.fetches.serving))
 
 
 async def test_answers_that_nobody_asked_for(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_answers_that_nobody_asked_for(tmp_path: Path) -> None:
             SnsAdvertise(1, 1, 0, (right,)),
         )
         await mallory.echo()
-        assert show.right.network.relay._fetches.asking.dropped == 100
+        assert show.right.network.relay.fetches.asking.dropped == 100
         mallory.data(
             1,
             b"\x05\x00",

@@ -670,8 +670,8 @@ async def test_a_flood_of_handshakes_that_stop_halfway(tmp_path: Path) -> None:
     async with scene(tmp_path) as show, AsyncExitStack() as stack:
         via = show.via
         address = ("127.0.0.1", via.network.server.address[1])
-        via.network.relay._peers._max_handshakes = 8
-        via.network.relay._peers._handshake_seconds = 600.0  # on a busy machine twelve take long
+        via.network.relay.peers._max_handshakes = 8
+        via.network.relay.peers._handshake_seconds = 600.0  # on a busy machine twelve take long
         silent = [await stack.enter_async_context(raw_peer(address)) for _ in range(12)]
         for peer in silent:
             peer.control().write(b"\x02")  # the first byte of CONNECT, and nothing more

@@ -35,7 +35,7 @@ async def test_edge_to_edge(tmp_path: Path) -> None:
         ears = [show.listen(right), show.listen(right), show.listen(left)]
         await show.more(*ears)
         assert left.sends_to() == {right.node}
-        (entry,) = left.network.relay.fib()
+        (entry,) = left.network.relay.tables.fib()
         assert len(entry.egress) == 1  # once over the link, however many listen
         await show.whole(*ears)
         show.stop()
@@ -63,7 +63,7 @@ async def test_tracks_are_spread_over_parallel_connections(tmp_path: Path) -> No
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:
         left = await net.relay("edge")
         right = await net.relay("edge", left, network={"parallel": 3})
-        await until(lambda: sum(row.sends for row in left.network.relay.peers()) == 3)
+        await until(lambda: sum(row.sends for row in left.network.relay.tables.peers()) == 3)
         names, sent = [f"track{number}" for number in range(12)], [0]
         ears = [Listener(name) for name in names]
         tasks = [
@@ -80,10 +80,10 @@ async def test_tracks_are_spread_over_parallel_connections(tmp_path: Path) -> No
             ear.since = sent[0]
         await more(20)
         streams: Counter[int] = Counter()
-        for row in right.network.relay.fib():
+        for row in right.network.relay.tables.fib():
             streams[row.session] += row.streams
         assert len([session for session, number in streams.items() if number >= 20]) > 1
-        assert [len(row.egress) for row in left.network.relay.fib()] == [1] * 12
+        assert [len(row.egress) for row in left.network.relay.tables.fib()] == [1] * 12
         before = sent[0]
         await until(lambda: not any(ear.missing(before) for ear in ears))
         assert [ear.doubled() for ear in ears] == [[]] * 12
@@ -99,14 +99,16 @@ async def test_edge_via_edge_with_a_control_server_and_a_stub(tmp_path: Path) ->
         right = await net.relay("edge", via, control)
         stub = await net.relay("stub", right)
         await net.settled()
-        await until(lambda: any(row.control for row in stub.network.relay.peers()))
+        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
         show = Show(group)
         show.publish(left)
         ears = [show.listen(right), show.listen(stub), show.listen(stub)]
         await show.more(*ears)
         assert left.sends_to() == {via.node}
-        assert via.network.relay.subscribe_rows() == []  # the control server has them
-        assert all(str(row.source) != "0.0:0.0" for row in left.network.relay.subscribe_rows())
+        assert via.network.relay.tables.subscribe_rows() == []  # the control server has them
+        assert all(
+            str(row.source) != "0.0:0.0" for row in left.network.relay.tables.subscribe_rows()
+        )
         await show.whole(*ears)
         show.stop()
 
@@ -118,8 +120,8 @@ async def test_a_stub_that_does_not_have_the_secret_of_the_network(tmp_path: Pat
         given.touch(mode=0o600)
         given.write_text(read_network_key(net.state / NETWORK_KEY).stub_key().dump())
         stub = await net.relay("stub", edge, network={"key_file": given})
-        await until(lambda: any(row.control for row in stub.network.relay.peers()))
-        (row,) = edge.network.relay.peers()
+        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
+        (row,) = edge.network.relay.tables.peers()
         assert (row.relay_type, row.guest) == ("stub", True)
         async with asyncio.TaskGroup() as group:
             show = Show(group)
@@ -138,7 +140,8 @@ async def test_the_clients_of_a_stub_where_tokens_are_needed(tmp_path: Path) -> 
         near, far = await net.relay("stub", edge), await net.relay("stub", edge)
         await until(
             lambda: all(
-                any(row.control for row in stub.network.relay.peers()) for stub in (near, far)
+                any(row.control for row in stub.network.relay.tables.peers())
+                for stub in (near, far)
             )
         )
         show = Show(group)
@@ -158,12 +161,12 @@ async def test_a_stub_publishes(tmp_path: Path) -> None:
         right = await net.relay("edge", left)
         stub = await net.relay("stub", left)
         await net.settled()
-        await until(lambda: any(row.control for row in stub.network.relay.peers()))
+        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
         show = Show(group)
         show.publish(stub)
         ears = [show.listen(right), show.listen(left), show.listen(stub)]
         await show.more(*ears)
-        announces = right.network.relay.announce_rows()
+        announces = right.network.relay.tables.announce_rows()
         assert {str(row.source) for row in announces} == {left.node}  # the Stub is not seen
         await show.whole(*ears)
         show.stop()
@@ -184,14 +187,14 @@ async def test_what_connections_carry_is_configured(tmp_path: Path) -> None:
         ear = show.listen(right)
         await show.more(ear)
         assert left.sends_to() == {via.node}
-        (peer,) = (row for row in right.network.relay.peers() if str(row.node) == left.node)
+        (peer,) = (row for row in right.network.relay.tables.peers() if str(row.node) == left.node)
         assert (peer.control, peer.sends, peer.receives) == (True, False, False)
-        carried = [row.session for row in right.network.relay.sets()]
+        carried = [row.session for row in right.network.relay.tables.sets()]
         assert peer.session not in carried
         # Data goes from who dials to who listens; the other direction has no way.
         sender = await net.relay("edge", f"{straight}/one-way", network=alone)
         await until(lambda: sender.next_hop(left) == left.node)
-        (peer,) = (row for row in left.network.relay.peers() if str(row.node) == sender.node)
+        (peer,) = (row for row in left.network.relay.tables.peers() if str(row.node) == sender.node)
         assert (peer.control, peer.sends, peer.receives) == (True, False, True)
         assert left.next_hop(sender) is None
         await show.whole(ear)
@@ -243,7 +246,7 @@ async def test_a_relay_that_leaves_in_good_order_costs_nothing(tmp_path: Path) -
         leaving.network.drain(30.0)
         await until(lambda: left.sends_to() == {staying.node})
         await show.more(ear, numbers=100)
-        await until(lambda: not leaving.network.relay.fib())
+        await until(lambda: not leaving.network.relay.tables.fib())
         await net.stop(leaving)
         await show.more(ear, numbers=100)
         await show.whole(ear)

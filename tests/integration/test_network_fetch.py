@@ -31,7 +31,7 @@ async def two_edges(net: NetworkTask, shape: str) -> tuple[RunningRelay, Running
     left = await net.relay("edge", *others, network=alone)
     right = await net.relay("edge", *(others or [left]), network=alone)
     await net.settled()
-    await until(lambda: all(row.control for row in right.network.relay.peers()))
+    await until(lambda: all(row.control for row in right.network.relay.tables.peers()))
     return left, right
 
 
@@ -53,7 +53,7 @@ async def fill(
 async def announced(net: NetworkTask) -> None:
     """Whoever can be asked has heard of the track: the last relay, or the control server."""
     last = [each for each in net.relays if each.network.relay_type.name == "CONTROL"]
-    await until((last or net.relays)[-1].network.relay.announce_rows)
+    await until((last or net.relays)[-1].network.relay.tables.announce_rows)
 
 
 async def fetched(session: laps_sdk.Session, start: int, end: int) -> list[tuple[int, int]]:
@@ -64,8 +64,7 @@ async def fetched(session: laps_sdk.Session, start: int, end: int) -> list[tuple
 def quiet(*relays: RunningRelay) -> bool:
     """Nothing of any FETCH is left."""
     return all(
-        not len(relay.network.relay._fetches.asking)
-        and not len(relay.network.relay._fetches.serving)
+        not len(relay.network.relay.fetches.asking) and not len(relay.network.relay.fetches.serving)
         for relay in relays
     )
 
@@ -81,9 +80,9 @@ async def test_a_range_from_another_edge(tmp_path: Path, shape: str) -> None:
             assert await fetched(bob, 1, 2) == expected
             await until(lambda: quiet(left, right))
             # The Edge has a group itself now of which it knows the end.
-            carried = left.network.relay.counters().streams_out
+            carried = left.network.relay.plane.counters().streams_out
             assert await fetched(bob, 1, 1) == expected[:3]
-            assert left.network.relay.counters().streams_out == carried
+            assert left.network.relay.plane.counters().streams_out == carried
 
 
 @pytest.mark.parametrize("shape", ["edge-edge", "edge-via-edge"])

@@ -49,7 +49,7 @@ async def test_a_control_server_that_is_killed_loses_nothing(tmp_path: Path) -> 
                 return all(
                     {
                         str(row.node)
-                        for row in edge.network.relay.peers()
+                        for row in edge.network.relay.tables.peers()
                         if row.relay_type == "control" and row.control
                     }
                     == set(wanted)
@@ -58,7 +58,7 @@ async def test_a_control_server_that_is_killed_loses_nothing(tmp_path: Path) -> 
 
             def held() -> bool:
                 """Whether the one that is to be killed holds a subscribe of ours."""
-                rows = right.network.relay.subscribe_rows()
+                rows = right.network.relay.tables.subscribe_rows()
                 keys = [row.key for row in rows if str(row.source) == right.node]
                 nodes = [NodeId.parse(name) for name in names]
                 return any(NodeId.parse("7:1") in rendezvous(key, nodes) for key in keys)
@@ -89,9 +89,9 @@ async def test_a_control_server_that_is_killed_loses_nothing(tmp_path: Path) -> 
                 await show.whole(ear)
                 show.stop()
             # Each of the two that are left has all of them.
-            wanted = {row.key for row in right.network.relay.subscribe_rows()}
+            wanted = {row.key for row in right.network.relay.tables.subscribe_rows()}
             for server in control:
-                rows = server.network.relay.subscribe_rows()
+                rows = server.network.relay.tables.subscribe_rows()
                 assert {row.key for row in rows} == wanted
             assert len(wanted) == len(shows)
 

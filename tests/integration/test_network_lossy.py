@@ -77,7 +77,7 @@ def later(show: Show, number: int) -> bool:
 
 
 def knows_nothing(relay: RunningRelay) -> bool:
-    return not relay.network.relay.announce_rows()
+    return not relay.network.relay.tables.announce_rows()
 
 
 def parted(*relays: RunningRelay) -> list[str]:
@@ -99,7 +99,7 @@ async def test_edge_to_edge(tmp_path: Path, loss: float, per_group: int) -> None
         await show.more(*ears, numbers=200)
         await show.whole(*ears)
         assert lossy.lost() > 0
-        assert [len(row.egress) for row in left.network.relay.fib()] == [1]
+        assert [len(row.egress) for row in left.network.relay.tables.fib()] == [1]
         assert parted(left, right) == []
         show.stop()
 
@@ -238,8 +238,8 @@ async def test_many_tracks_at_once(tmp_path: Path) -> None:
 
             tasks = [group.create_task(publish()), group.create_task(listen())]
             await until(lambda: all(len(ear.heard) >= 3 for ear in ears))
-            assert len(right.network.relay.announce_rows()) == len(names)
-            assert len(left.network.relay.subscribe_rows()) == len(names)
+            assert len(right.network.relay.tables.announce_rows()) == len(names)
+            assert len(left.network.relay.tables.subscribe_rows()) == len(names)
             for task in tasks:
                 task.cancel()
         # All of it is withdrawn, too.

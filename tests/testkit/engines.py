@@ -25,7 +25,7 @@ from laps_sdk.quic.aioquic.engine import AioquicEngine
 from laps_sdk.quic.base import Address, ConnectionLimits
 from laps_sdk.quic.engine import Engine, EngineConnection, EngineOptions, Tls
 from laps_sdk.quic.events import Closed, Connected, DatagramReceived, Event, StreamData
-from laps_sdk.quic.library_engine import long_header_ids
+from laps_sdk.quic.library import long_header_ids
 from testkit.certs import certificates
 
 __all__ = ["ALPN", "ENGINES", "SERVER_ADDRESS", "End", "Link", "connected", "make_engine"]

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from laps_analytics.ingest.compaction import Upkeep
 from laps_analytics.ingest.run import ingest
 from laps_analytics.ingest.stream import follow
-from laps_analytics.ingest.upkeep import Upkeep
 from laps_analytics.lake import Lake
-from laps_analytics.session import SessionSettings, spark_session
+from laps_analytics.spark.session import SessionSettings, spark_session
 
 __all__ = ["EAGER", "main"]
 

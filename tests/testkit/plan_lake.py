@@ -14,10 +14,10 @@ from laps_analytics.gold.build import gold_name
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake
 from laps_analytics.lake.rows import write_rows
-from laps_analytics.plan.observed import HopRow, NodeRow, Observed
+from laps_analytics.plan.observation import HopRow, NodeRow, Observed
 from laps_analytics.schema import silver_type
-from laps_analytics.world.backbone import Backbone
-from laps_analytics.world.demand import TrackDemand
+from laps_analytics.synth.backbone import Backbone
+from laps_analytics.synth.demand import TrackDemand
 
 __all__ = [
     "END",

@@ -171,7 +171,7 @@ class RelayNet:
 
     def say(self, left: int, right: int, message: object) -> None:
         """Let a relay say something to a peer that it would not say by itself."""
-        wire = self.relays[left]._peers.wire(self.session(left, right))
+        wire = self.relays[left].peers.wire(self.session(left, right))
         wire.send(self.now, message)
 
     # Clients
@@ -223,7 +223,7 @@ class RelayNet:
 
     def way(self, left: int, right: int) -> tuple[int, ...]:
         """The relays on the best way; empty if there is none."""
-        rows = {row.node: row for row in self.relays[left].nodes()}
+        rows = {row.node: row for row in self.relays[left].tables.nodes()}
         row = rows.get(NodeId(right))
         return () if row is None else tuple(int(node) for node in row.path)
 
@@ -232,7 +232,12 @@ class RelayNet:
         left = []
         for number in self.relays if numbers is None else numbers:
             relay = self.relays[number]
-            rows = (*relay.sets(), *relay.fib(), *relay.announce_rows(), *relay.subscribe_rows())
+            rows = (
+                *relay.tables.sets(),
+                *relay.tables.fib(),
+                *relay.tables.announce_rows(),
+                *relay.tables.subscribe_rows(),
+            )
             left += [f"{number}: {row}" for row in rows]
             left += [f"{number}: feed of {key}" for key in self.clients[number].feeds]
         return left

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from laps_relay.network.sets.set_records import Unserved
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment
@@ -108,8 +109,8 @@ class SetPlane:
         )
 
 
-class SetRelay:
-    """One relay: its sets, its plane, and the host that they ask."""
+class SetRelay(SetRouting):
+    """One relay: its sets, its plane, and the routing that they ask."""
 
     def __init__(self, world: SetWorld, node: NodeId, settings: NetworkSettings) -> None:
         self.world = world
@@ -136,7 +137,7 @@ class SetRelay:
         self.leads: dict[int, dict[NodeId, Unserved]] = {}
         """By key of a feed: who gets nothing, as told last."""
 
-    # SetHost
+    # SetRouting
 
     def assign(
         self,

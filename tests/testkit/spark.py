@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.session import LOCAL, SessionSettings, spark_session
+from laps_analytics.spark.session import LOCAL, SessionSettings, spark_session
 
 __all__ = ["CHEAP", "spark", "usual_spark"]
 

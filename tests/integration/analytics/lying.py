@@ -23,15 +23,15 @@ from laps_analytics.plan.assemble import Assembled
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.demand import Track, aggregate, cells
+from laps_analytics.plan.core.evaluate import figures
 from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.trees import figures
-from laps_analytics.plan.observed import Observed, gate_of, observe
-from laps_analytics.world.incidents import Incidents
-from laps_analytics.world.planning import DEMO_POLICY, settings_of
-from laps_analytics.world.scene import Star
-from laps_analytics.world.setting import END_US, Setting, Size, make_setting
-from laps_analytics.world.simulation import Simulation
-from laps_analytics.world.weather import Weather
+from laps_analytics.plan.observation import Observed, gate_of, observe
+from laps_analytics.synth.conditions import Weather
+from laps_analytics.synth.config import END_US, Setting, Size, make_setting
+from laps_analytics.synth.dataset import Star
+from laps_analytics.synth.incidents import Incidents
+from laps_analytics.synth.planning import DEMO_POLICY, settings_of
+from laps_analytics.synth.simulation import Simulation
 from laps_wire.plan import Plan
 from testkit.lying_relay import Telemetry, poisoned
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from laps_analytics.cli import bill
 from laps_analytics.gold.build import build
+from laps_analytics.gold.builders.usage import MUST_BE_EQUAL
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
-from laps_analytics.gold.usage import MUST_BE_EQUAL
 from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
 from laps_wire.telemetry import HopStat

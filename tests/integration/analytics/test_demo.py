@@ -13,8 +13,8 @@ from laps_analytics.cli.demo import summary
 from laps_analytics.errors import OutputError
 from laps_analytics.lake import Lake
 from laps_analytics.report.gold import read_gold
-from laps_analytics.world.demo import STEPS, Demo, run_demo
-from laps_analytics.world.setting import QUICK
+from laps_analytics.synth.config import QUICK
+from laps_analytics.synth.demo import STEPS, Demo, run_demo
 from laps_wire.plan import loads
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]

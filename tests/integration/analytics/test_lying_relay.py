@@ -20,9 +20,9 @@ from integration.analytics.lying import (
     trusting,
     worth,
 )
-from laps_analytics.plan import counted
+from laps_analytics.plan import demand_estimate
 from laps_analytics.plan.assemble import Assembled, assemble
-from laps_analytics.plan.observed import doubted
+from laps_analytics.plan.observation import doubted
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -66,7 +66,7 @@ class Judge:
         """The same without the defence: plain means, no cap, and the gate switched off."""
         seen, setting = self.worlds.observed(case), self.worlds.settings[case.seed]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(counted, "_CROWD", 1e18)
+            patch.setattr(demand_estimate, "_CROWD", 1e18)
             found = assemble(trusting(seen), settings_for(setting), self.worlds.facts(case))
         return self.ratio(case, found)
 

@@ -14,9 +14,9 @@ from laps_analytics.errors import PlanError
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.rehearsal import rehearse, simulator
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign
-from laps_analytics.world.backbone import make_world
-from laps_analytics.world.demand import make_demand
-from laps_analytics.world.planning import WORLD_POLICY, network_of, tracks_of
+from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.planning import WORLD_POLICY, network_of, tracks_of
 from laps_wire.nodeid import NodeId
 from testkit.plan_lake import make_lake, observed_world
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from laps_analytics.cli import app
 from laps_analytics.lake import Lake
 from laps_analytics.plan.signing import make_key, read_key, read_plan, sign, write_plan
-from laps_analytics.world.backbone import make_world
-from laps_analytics.world.demand import make_demand
+from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.demand import make_demand
 from laps_relay.network.steering.plans import NO_PLAN, Plan
 from laps_relay.server.plans import PlanKeeper, read_plan_keys
 from laps_wire.nodeid import NodeId

@@ -18,10 +18,10 @@ from analytics.streaming import kept
 from pyspark.sql import SparkSession
 
 from laps_analytics.ingest import append as append_module
+from laps_analytics.ingest.compaction import Upkeep
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.stream import follow
-from laps_analytics.ingest.upkeep import Upkeep
 from laps_analytics.lake import Lake, horizon_of, read_rows
 from laps_analytics.lake import table as table_module
 from laps_wire.telemetry import CacheStat, Event, dump_line

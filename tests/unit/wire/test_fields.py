@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire import fields
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.fields import (
@@ -153,7 +152,3 @@ def test_words_are_readable_whatever_the_bytes(data: bytes, words: str) -> None:
 @given(data=st.binary(max_size=60))
 def test_words_never_grow_so_that_they_can_be_passed_on(data: bytes) -> None:
     assert len(readable(data).encode()) <= len(data)
-
-
-def test_public_names() -> None:
-    assert set(fields.__all__) <= set(dir(fields))

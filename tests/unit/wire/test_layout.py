@@ -138,7 +138,3 @@ def test_what_is_shared_is_written_once_and_never_mistaken(monkeypatch: pytest.M
     shared.write(other, points[1], "")
     POINT.write(other, points[1], "")
     assert other.getvalue()[:3] == other.getvalue()[3:] != write(shared, points[1])
-
-
-def test_public_names() -> None:
-    assert set(layout.__all__) <= set(dir(layout))

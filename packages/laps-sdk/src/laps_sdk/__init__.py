@@ -12,10 +12,24 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from laps_sdk.client.connecting import connect
     from laps_sdk.client.core.backoff import Backoff
+    from laps_sdk.client.core.objects import (
+        CAPTURE_TIMESTAMP,
+        NamespaceAdded,
+        NamespaceRemoved,
+        Object,
+        TrackAdded,
+        TrackRemoved,
+        TrackStatus,
+    )
     from laps_sdk.client.core.progress import Gap, GapCause
-    from laps_sdk.client.core.timestamps import CAPTURE_TIMESTAMP
     from laps_sdk.client.discovery import Namespaces, Tracks
-    from laps_sdk.client.errors import (
+    from laps_sdk.client.fetch import Fetch
+    from laps_sdk.client.publication import PublishedTrack
+    from laps_sdk.client.reporter import Reporter
+    from laps_sdk.client.session import Session
+    from laps_sdk.client.subscription import Subscription
+    from laps_sdk.client.writing import Group
+    from laps_sdk.errors import (
         ConnectError,
         ConnectionLostError,
         DatagramTooLargeError,
@@ -24,22 +38,8 @@ if TYPE_CHECKING:
         RequestTimeoutError,
         SessionClosedError,
         SubscriptionEndedError,
+        TransportError,
     )
-    from laps_sdk.client.fetch import Fetch
-    from laps_sdk.client.objects import (
-        NamespaceAdded,
-        NamespaceRemoved,
-        Object,
-        TrackAdded,
-        TrackRemoved,
-        TrackStatus,
-    )
-    from laps_sdk.client.publication import PublishedTrack
-    from laps_sdk.client.reporter import Reporter
-    from laps_sdk.client.session import Session
-    from laps_sdk.client.subscription import Subscription
-    from laps_sdk.client.writing import Group
-    from laps_sdk.errors import TransportError
     from laps_sdk.uri import RelayAddress, parse_address
     from laps_wire.errors import LapsError
     from laps_wire.moqt.structures import Location
@@ -86,9 +86,8 @@ _HOMES: Final = {
     "laps_sdk.client.connecting": ("connect",),
     "laps_sdk.client.core.backoff": ("Backoff",),
     "laps_sdk.client.core.progress": ("Gap", "GapCause"),
-    "laps_sdk.client.core.timestamps": ("CAPTURE_TIMESTAMP",),
     "laps_sdk.client.discovery": ("Namespaces", "Tracks"),
-    "laps_sdk.client.errors": (
+    "laps_sdk.errors": (
         "ConnectError",
         "ConnectionLostError",
         "DatagramTooLargeError",
@@ -97,9 +96,11 @@ _HOMES: Final = {
         "RequestTimeoutError",
         "SessionClosedError",
         "SubscriptionEndedError",
+        "TransportError",
     ),
     "laps_sdk.client.fetch": ("Fetch",),
-    "laps_sdk.client.objects": (
+    "laps_sdk.client.core.objects": (
+        "CAPTURE_TIMESTAMP",
         "NamespaceAdded",
         "NamespaceRemoved",
         "Object",
@@ -112,7 +113,6 @@ _HOMES: Final = {
     "laps_sdk.client.session": ("Session",),
     "laps_sdk.client.subscription": ("Subscription",),
     "laps_sdk.client.writing": ("Group",),
-    "laps_sdk.errors": ("TransportError",),
     "laps_sdk.uri": ("RelayAddress", "parse_address"),
     "laps_wire.errors": ("LapsError",),
     "laps_wire.moqt.structures": ("Location",),

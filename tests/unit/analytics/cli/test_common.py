@@ -9,7 +9,7 @@ import pytest
 
 from laps_analytics.cli import common, main
 from laps_analytics.cli.common import session_maker, teller
-from laps_analytics.session import SessionSettings
+from laps_analytics.spark.session import SessionSettings
 
 
 class Terminal(io.StringIO):

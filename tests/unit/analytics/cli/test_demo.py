@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.report.build import Report
-from laps_analytics.world import demo
-from laps_analytics.world.gain import Gain
-from laps_analytics.world.setting import FULL, QUICK
+from laps_analytics.synth import demo
+from laps_analytics.synth.config import FULL, QUICK
+from laps_analytics.synth.gain import Gain
 from laps_wire.plan import Plan
 
 

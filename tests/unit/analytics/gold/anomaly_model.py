@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from statistics import median
 from typing import Any
 
-from laps_analytics.gold.anomaly import BEFORE, Metric
+from laps_analytics.gold.builders.anomaly import BEFORE, Metric
 
 __all__ = ["Point", "incidents"]
 

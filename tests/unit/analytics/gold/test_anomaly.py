@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, StringType, StructField, StructType, TimestampType
 
-from laps_analytics.gold.anomaly import METRICS, Metric, incidents, series_of
+from laps_analytics.gold.builders.anomaly import METRICS, Metric, incidents, series_of
 from unit.analytics.gold import anomaly_model
 from unit.analytics.gold.anomaly_model import Point
 

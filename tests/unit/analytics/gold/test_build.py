@@ -16,17 +16,17 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.errors import GateError, UsageError
-from laps_analytics.gold.blame import blame
 from laps_analytics.gold.build import build, read_gold
-from laps_analytics.gold.churn import churn
-from laps_analytics.gold.common import finish
-from laps_analytics.gold.fanout import track_fanout
+from laps_analytics.gold.builders.blame import blame
+from laps_analytics.gold.builders.churn import churn
+from laps_analytics.gold.builders.common import finish
+from laps_analytics.gold.builders.fanout import track_fanout
+from laps_analytics.gold.builders.links import link_quality
+from laps_analytics.gold.builders.topology import topology_snapshot
+from laps_analytics.gold.builders.traffic import traffic_1m, traffic_longer
 from laps_analytics.gold.kept import kept
-from laps_analytics.gold.links import link_quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
-from laps_analytics.gold.topology import topology_snapshot
-from laps_analytics.gold.traffic import traffic_1m, traffic_longer
 from laps_analytics.lake import Lake, read_rows
 from laps_analytics.schema import table_name
 from laps_wire.telemetry import ClientReport

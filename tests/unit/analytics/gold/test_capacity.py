@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from laps_analytics.gold.capacity import AHEAD, forecast
+from laps_analytics.gold.builders.capacity import AHEAD, forecast
 
 MONDAY = date(2026, 11, 2)
 

@@ -27,7 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of Spark on the session of the tests."""
-    monkeypatch.setattr("laps_analytics.session.spark_session", lambda _: spark)
+    monkeypatch.setattr("laps_analytics.spark.session.spark_session", lambda _: spark)
 
 
 @pytest.mark.usefixtures("shared")

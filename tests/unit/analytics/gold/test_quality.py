@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from laps_analytics.errors import GateError
 from laps_analytics.gold.build import read_gold
+from laps_analytics.gold.builders.quality import quality
 from laps_analytics.gold.gate import Gate, gate
-from laps_analytics.gold.quality import quality
 from laps_analytics.gold.silver import Silver
 from laps_analytics.schema import QUARANTINE
 from testkit.gold_world import DAYS

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.gold.blame import blame
+from laps_analytics.gold.builders.blame import blame
+from laps_analytics.gold.builders.qoe import qoe_region
+from laps_analytics.gold.builders.usage import usage_tenant
+from laps_analytics.gold.builders.viewers import POSTED, viewers
 from laps_analytics.gold.dimensions import Dimensions
-from laps_analytics.gold.qoe import qoe_region
 from laps_analytics.gold.silver import Silver, stored_type
-from laps_analytics.gold.usage import usage_tenant
-from laps_analytics.gold.viewers import POSTED, viewers
-from laps_analytics.plan.viewers import COLUMNS, one_viewer
 from laps_wire.telemetry import ClientReport, DeliverySample, Event
 from testkit.gold_world import DAYS, micros
 from unit.analytics.gold.lakes import silver_rows
@@ -78,14 +75,6 @@ EVENTS = [
 ]
 
 
-def event_columns(event: Event) -> tuple[Any, ...]:
-    """What the planner reads of a report."""
-    body = event.body
-    assert isinstance(body, ClientReport)
-    session = event.relay, event.boot, body.session_id
-    return event.ts_us, *session, body.measured_by, body.player_session, event.region, body.track
-
-
 def silver_of(spark: SparkSession, events: Iterable[Event]) -> Silver:
     frames = {}
     for kind, rows in silver_rows(events).items():
@@ -127,12 +116,6 @@ def test_nobody_is_there_twice(silver: Silver) -> None:
         ("0.1:0.1", "eu", "ff"),
         (COLLECTOR, None, None),
     ]
-    # The planner, who has no Spark, goes by the same rule.
-    columns = zip(*(event_columns(event) for event in EVENTS), strict=True)
-    table = pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)))
-    planned = one_viewer(table).to_pylist()
-    told = Counter((row["session_id"], row["ts"], row["measured_by"]) for row in planned)
-    assert told == Counter((row.session_id, row.ts_us, row.measured_by) for row in rows)
 
 
 def test_what_a_region_gets_and_what_is_billed(silver: Silver) -> None:

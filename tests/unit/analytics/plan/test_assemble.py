@@ -10,12 +10,12 @@ from laps_analytics.gold.dimensions import Dimensions, TrackFacts
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings, parse_settings
 from laps_analytics.plan.core.compose import place
-from laps_analytics.plan.core.place import Draft
-from laps_analytics.plan.core.trees import figures, trees_of
-from laps_analytics.plan.observed import HopRow, Observed
-from laps_analytics.world.backbone import Backbone, make_world
-from laps_analytics.world.demand import TrackDemand, make_demand
-from laps_analytics.world.planning import WORLD_POLICY, tracks_of
+from laps_analytics.plan.core.evaluate import figures, trees_of
+from laps_analytics.plan.core.placement import Draft
+from laps_analytics.plan.observation import HopRow, Observed
+from laps_analytics.synth.backbone import Backbone, make_world
+from laps_analytics.synth.demand import TrackDemand, make_demand
+from laps_analytics.synth.planning import WORLD_POLICY, tracks_of
 from testkit.plan_lake import END_US, observed_world
 
 SETTINGS = Settings(policy=WORLD_POLICY)

@@ -12,9 +12,9 @@ import pytest
 from laps_analytics.plan.core.compose import Made, make
 from laps_analytics.plan.rehearsal import GROUPS, Rehearsal, rehearse, simulator, stage_of
 from laps_analytics.plan.signing import make_key, read_key, sign
-from laps_analytics.world.backbone import make_world
-from laps_analytics.world.demand import make_demand
-from laps_analytics.world.planning import WORLD_POLICY, network_of, tracks_of
+from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.planning import WORLD_POLICY, network_of, tracks_of
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from analytics.two_vias import bound
 
 from laps_analytics.plan.core.demand import Track, aggregate
 from laps_analytics.plan.core.rules import Policy, Weights
-from laps_analytics.world.backbone import make_world
-from laps_analytics.world.demand import make_demand
-from laps_analytics.world.planning import WORLD_POLICY, network_of, tracks_of
+from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.planning import WORLD_POLICY, network_of, tracks_of
 from laps_wire.plan import ClassRule, HardConstraints
 from testkit.planning import line_network
 

@@ -22,8 +22,8 @@ from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.incidents import anomalies
 from laps_analytics.report.network import fanout, links, stretch, topology
+from laps_analytics.report.operations import cache, quality, usage
 from laps_analytics.report.people import blame, churn
-from laps_analytics.report.running import cache, quality, usage
 from laps_analytics.report.section import Context
 from laps_analytics.report.settling import convergence
 from laps_wire.nodeid import NodeId

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from laps_analytics.gold.anomaly import METRICS
+from laps_analytics.gold.builders.anomaly import METRICS
 from laps_analytics.report.gold import Gold
 from laps_analytics.report.incidents import anomalies
 from laps_analytics.report.section import Context, Section

@@ -57,7 +57,7 @@ def test_a_via_carries_what_it_takes_no_part_in(reflect: bool) -> None:
     net.send(1, b"object")
     net.run()
     assert net.got(1, 3) == [[], [b"object"]]
-    assert net.relays[2].counters().streams_out == 1
+    assert net.relays[2].plane.counters().streams_out == 1
     net.unwant(3)
     net.relays[1].withdraw(net.now, AnnounceKind.TRACK, TRACK)
     net.run(120)
@@ -85,10 +85,10 @@ def test_a_relay_that_is_back_is_dialled_as_soon_as_anybody_knows_it() -> None:
     net.run()
     net.crash(3)
     net.run(20)
-    (contact,) = net.relays[1].contacts()
+    (contact,) = net.relays[1].tables.contacts()
     assert contact.due is not None
     net.run(contact.due - net.now + 0.1)  # that was in vain, so the next one is far away
-    (contact,) = net.relays[1].contacts()
+    (contact,) = net.relays[1].tables.contacts()
     assert contact.due is not None
     assert contact.due - net.now > 2.0
     net.add(3)
@@ -120,7 +120,7 @@ def test_a_link_that_breaks_takes_everything_that_was_learned_over_it() -> None:
     assert [event.reason for event in net.told(5, PeerGone)] == ["cut"]
     net.unwant(2)
     net.run(10)
-    assert [net.relays[number].sets() for number in net.relays] == [[]] * 5
+    assert [net.relays[number].tables.sets() for number in net.relays] == [[]] * 5
     net.cut(4, net.session(4, 5))
     net.run(2)
     assert [(gone.node, gone.reason) for gone in net.told(2, NodeGone)] == [(5, "withdrawn")]
@@ -128,7 +128,7 @@ def test_a_link_that_breaks_takes_everything_that_was_learned_over_it() -> None:
     net.run(120)
     assert net.at_rest([1, 2, 3, 4]) == []
     # Alone again: nothing of the others is left, own entries are.
-    assert [row.node for row in net.relays[5].nodes()] == [5]
+    assert [row.node for row in net.relays[5].tables.nodes()] == [5]
 
 
 def test_a_relay_that_restarts_is_another_one() -> None:
@@ -142,7 +142,7 @@ def test_a_relay_that_restarts_is_another_one() -> None:
     net.join(1, 2)
     net.run(8)
     assert net.clients[3].known == []
-    assert net.relays[2].fib() == net.relays[3].fib() == []
+    assert net.relays[2].tables.fib() == net.relays[3].tables.fib() == []
     assert net.answers(3)[0][0] is Answer.ENDED
     net.publish(1)
     net.run()
@@ -150,7 +150,7 @@ def test_a_relay_that_restarts_is_another_one() -> None:
     net.send(1, b"of its second life")
     net.run()
     assert net.got(3) == [[b"of its second life"]]
-    epochs = {row.epoch for relay in net.relays.values() for row in relay.announce_rows()}
+    epochs = {row.epoch for relay in net.relays.values() for row in relay.tables.announce_rows()}
     assert epochs == {4}
 
 
@@ -261,17 +261,17 @@ def test_a_transit_relay_does_not_split_a_set_over_parallel_connections() -> Non
         net.publish(1, name)
         net.want(4, name)
     net.run(2)
-    rows = net.relays[2].peers()
+    rows = net.relays[2].tables.peers()
     net.cut(2, next(row.session for row in rows if row.node == 3 and not row.control))
     net.run(40)  # it was dialled again
-    assert len([row for row in net.relays[2].peers() if row.node == 3]) == 4
+    assert len([row for row in net.relays[2].tables.peers() if row.node == 3]) == 4
     for name in names:
         net.want(5, name)
     net.run(2)
     for name in names:
         net.send(1, b"object", name)
     net.run(2)
-    counters = net.relays[2].counters()
+    counters = net.relays[2].plane.counters()
     assert (counters.streams_in, counters.streams_out) == (16, 16)
     assert net.got(4, 5) == [[b"object"] * 16] * 2
 
@@ -287,18 +287,18 @@ def test_a_parallel_connection_that_dies_gives_its_tracks_to_the_others() -> Non
         net.publish(1, name)
         net.want(2, name)
     net.run()
-    used = {row.session for row in net.relays[1].sets()}
+    used = {row.session for row in net.relays[1].tables.sets()}
     assert len(used) == 4
-    control = next(row.session for row in net.relays[1].peers() if row.control)
+    control = next(row.session for row in net.relays[1].tables.peers() if row.control)
     dying = max(used - {control})
-    homes = {row.key: row.session for row in net.relays[1].sets()}
+    homes = {row.key: row.session for row in net.relays[1].tables.sets()}
     for name in names:
         net.send(1, b"first", name)
     net.run()
     net.cut_off.add(2)
     net.cut(1, dying)
     net.run()
-    after = {row.key: row.session for row in net.relays[1].sets()}
+    after = {row.key: row.session for row in net.relays[1].tables.sets()}
     assert dying not in after.values()
     assert all(after[key] == home for key, home in homes.items() if home != dying)
     for name in names:
@@ -325,7 +325,7 @@ def test_a_stream_spans_the_drain_of_a_via() -> None:
     net.relays[2].drain(net.now, 30.0, "maintenance")
     net.run(0.5)
     assert net.way(1, 4) == (3, 4)
-    sets = {row.session: row for row in net.relays[1].sets()}
+    sets = {row.session: row for row in net.relays[1].tables.sets()}
     old, new = net.session(1, 2), net.session(1, 3)
     assert (sets[old].retiring, sets[new].retiring) == (True, False)
     net.send(1, b"the new way")
@@ -335,11 +335,11 @@ def test_a_stream_spans_the_drain_of_a_via() -> None:
     long.write(b"ended", fin=True)
     net.run(3)
     assert net.got(4) == [[b"begun, moved, ended"]]
-    assert [row.session for row in net.relays[1].sets()] == [new]
-    assert net.relays[2].sets() == []
+    assert [row.session for row in net.relays[1].tables.sets()] == [new]
+    assert net.relays[2].tables.sets() == []
     assert {event.node for event in net.told(1, PeerLeaving)} == {NodeId(2)}
     net.run(40)
-    assert {row.node for row in net.relays[1].peers()} == {NodeId(3)}
+    assert {row.node for row in net.relays[1].tables.peers()} == {NodeId(3)}
 
 
 def test_a_stream_spans_the_coming_of_a_better_link() -> None:
@@ -356,8 +356,8 @@ def test_a_stream_spans_the_coming_of_a_better_link() -> None:
     net.send(1, b"straight")
     net.run(3)
     assert sorted(net.got(3)[0]) == [b"by the Via, to its end", b"straight"]
-    assert [row.session for row in net.relays[1].sets()] == [net.session(1, 3)]
-    assert net.relays[2].fib() == []
+    assert [row.session for row in net.relays[1].tables.sets()] == [net.session(1, 3)]
+    assert net.relays[2].tables.fib() == []
 
 
 def test_data_that_is_faster_than_its_set_is_held() -> None:
@@ -379,12 +379,12 @@ def test_data_that_is_faster_than_its_set_is_held() -> None:
     net.send(1, b"early")
     net.run(0.1)
     assert net.got(2) == [[]]
-    assert net.relays[2].counters().held_bytes > 0
+    assert net.relays[2].plane.counters().held_bytes > 0
     for _, _, _, what, args in waiting:
         net.later(first, what, *args)
     net.run(0.1)
     assert net.got(2) == [[b"early"]]
-    assert net.relays[2].counters().held_bytes == 0
+    assert net.relays[2].plane.counters().held_bytes == 0
 
 
 # Churn and policy
@@ -397,7 +397,7 @@ def test_an_unsubscribe_waits_and_is_cancelled_by_a_new_want() -> None:
     net.run()
     net.unwant(3)
     net.run(4)
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
     net.want(3)
     net.run(10)
     net.send(1, b"still there")
@@ -412,7 +412,7 @@ def test_an_unsubscribe_waits_and_is_cancelled_by_a_new_want() -> None:
     # Only who unsubscribes knows that it waited.
     assert [event.delayed for event in net.told(3, SubscribeGone)] == [True]
     assert [event.delayed for event in net.told(1, SubscribeGone)] == [False]
-    assert net.relays[1].subscribe_rows() == []
+    assert net.relays[1].tables.subscribe_rows() == []
 
 
 def test_a_publisher_ends_a_track_and_comes_back() -> None:
@@ -430,7 +430,7 @@ def test_a_publisher_ends_a_track_and_comes_back() -> None:
     net.run(3)
     assert net.got(3) == [[b"the last words"]]
     for number in (1, 2, 3):
-        assert (net.relays[number].sets(), net.relays[number].fib()) == ([], [])
+        assert (net.relays[number].tables.sets(), net.relays[number].tables.fib()) == ([], [])
     net.want(3)
     net.run()
     net.send(1, b"more")
@@ -447,7 +447,7 @@ def test_a_way_that_only_costs_more_is_no_news() -> None:
     for _ in range(4):
         net.relays[2].measured(net.now, net.session(2, 3), 80_000)
         net.run(2)
-    assert net.relays[1].nodes()[2].cost_us > 50_000
+    assert net.relays[1].tables.nodes()[2].cost_us > 50_000
     assert net.told(1, RouteChanged) == []
     net.crash(3)
     net.run()
@@ -500,7 +500,7 @@ def test_a_link_that_is_not_configured_any_more_carries_what_has_begun_to_its_en
     net.run(0.1)
     net.dial_for_ever(1, 3)
     net.run(0.5)
-    assert {(row.session == old, row.retiring) for row in relay.sets()} == {
+    assert {(row.session == old, row.retiring) for row in relay.tables.sets()} == {
         (True, True),
         (False, False),
     }
@@ -509,9 +509,9 @@ def test_a_link_that_is_not_configured_any_more_carries_what_has_begun_to_its_en
     long.write(b"ended", fin=True)
     net.run(3)
     assert net.got(2) == [[b"the new way", b"begun, ended"]]
-    assert {row.node for row in relay.peers()} == {NodeId(3)}
+    assert {row.node for row in relay.tables.peers()} == {NodeId(3)}
     assert [event.by_peer for event in net.told(1, PeerLeaving)] == [False]
-    relay._part(net.now, old, 1.0)  # it is gone
-    relay._part(net.now, net.session(1, 3), 1.0)
+    relay.demand.part(net.now, old, 1.0)  # it is gone
+    relay.demand.part(net.now, net.session(1, 3), 1.0)
     net.run(3)
     assert net.told(1, PeerLeaving)[0].node == 3

@@ -57,7 +57,7 @@ def test_a_policy_that_is_loaded_cuts_what_it_forbids() -> None:
     assert net.got(3) == [[]]
     assert [data for data, _ in net.clients[3].reset] == [b"never "]
     assert net.answers(3)[0][1] is SubscribeCode.POLICY
-    assert net.relays[1].sets() == net.relays[2].sets() == []
+    assert net.relays[1].tables.sets() == net.relays[2].tables.sets() == []
     assert [event.reason for event in net.told(1, SubscribeRefused)]
     assert len(net.told(1, PolicyChanged)) == 1
     net.relays[1].set_policy(net.now, OPEN_POLICY)
@@ -142,7 +142,7 @@ def test_what_is_kept_from_all_who_could_serve_it_is_answered(where: int) -> Non
     assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
     net.unwant(3)
     net.run(60)
-    assert len(net.relays[where]._withheld) == 0
+    assert len(net.relays[where].withheld) == 0
 
 
 def test_what_is_kept_back_is_answered_when_somebody_announces_it() -> None:
@@ -205,7 +205,7 @@ def test_a_control_server_answers_what_it_keeps_from_all_who_announced_it() -> N
     net.unwant(3)
     net.unwant(4)
     net.run(60)
-    assert [len(net.relays[number]._withheld) for number in servers] == [0, 0]
+    assert [len(net.relays[number].withheld) for number in servers] == [0, 0]
 
 
 class NotAway(OpenPolicy):

@@ -35,15 +35,15 @@ def test_a_target_without_a_way_is_dialled_and_left_when_it_has_no_use() -> None
     net.want(2)
     net.run(2)
     assert net.answers(2)[-1] == ACCEPTED
-    demand = [row for row in net.relays[1].peers() if row.on_demand]
+    demand = [row for row in net.relays[1].tables.peers() if row.on_demand]
     assert [row.node for row in demand] == [2]
     net.send(1, b"object")
     net.run()
     assert net.got(2) == [[b"object"]]
-    assert net.relays[9].counters().streams_in == 0
+    assert net.relays[9].plane.counters().streams_in == 0
     net.unwant(2)
     net.run(34)
-    assert [row.node for row in net.relays[1].peers() if row.on_demand] == [2]
+    assert [row.node for row in net.relays[1].tables.peers() if row.on_demand] == [2]
     # Somebody needs it again before its time is over.
     net.want(2)
     net.run(40)
@@ -52,7 +52,7 @@ def test_a_target_without_a_way_is_dialled_and_left_when_it_has_no_use() -> None
     assert net.got(2) == [[b"again"]]
     net.unwant(2)
     net.run(40)
-    assert [row.node for row in net.relays[1].peers()] == [9]
+    assert [row.node for row in net.relays[1].tables.peers()] == [9]
     assert [event.reason for event in net.told(1, PeerGone)] == ["not needed any more"]
 
 
@@ -66,7 +66,7 @@ def test_without_dynamic_peering_nobody_is_dialled() -> None:
     net.publish(1)
     net.want(2)
     net.run(2)
-    assert [row.node for row in net.relays[1].peers()] == [9]
+    assert [row.node for row in net.relays[1].tables.peers()] == [9]
 
 
 def test_losing_a_control_server_loses_nothing() -> None:
@@ -86,14 +86,14 @@ def test_losing_a_control_server_loses_nothing() -> None:
         net.want(3, name)
     net.run(3)
     # Each subscribe is at two servers, and at the Edge that publishes; nowhere else.
-    held = [{row.key for row in net.relays[number].subscribe_rows()} for number in servers]
+    held = [{row.key for row in net.relays[number].tables.subscribe_rows()} for number in servers]
     for name in names:
         assert sum(key_of(name) in keys for keys in held) == 2
-    assert len(net.relays[1].subscribe_rows()) == 24
-    assert net.relays[4].subscribe_rows() == []
+    assert len(net.relays[1].tables.subscribe_rows()) == 24
+    assert net.relays[4].tables.subscribe_rows() == []
     net.crash(12)
     net.run(3)
-    held = [{row.key for row in net.relays[number].subscribe_rows()} for number in (11, 13)]
+    held = [{row.key for row in net.relays[number].tables.subscribe_rows()} for number in (11, 13)]
     assert held == [{key_of(name) for name in names}] * 2
     for name in names:
         net.send(1, b"object", name)
@@ -122,7 +122,7 @@ def test_an_edge_that_reaches_no_control_server_is_served_after_a_while() -> Non
     net.publish(1)
     net.run(2)
     net.want(2)
-    assert net.relays[2].announce_rows() == []
+    assert net.relays[2].tables.announce_rows() == []
     net.run(60)
     assert net.answers(2)[-1] == ACCEPTED
     net.send(1, b"object")
@@ -148,13 +148,13 @@ def test_an_edge_that_drains_hears_from_control_servers_who_has_its_tracks(serve
         net.want(number, name)
     net.run(3)
     relay = net.relays[2]
-    assert {row.source for row in relay.subscribe_rows()} == {2}
+    assert {row.source for row in relay.tables.subscribe_rows()} == {2}
     relay.drain(net.now, 30.0)
     net.run(0.1)
-    assert {row.source for row in relay.subscribe_rows()} == {2, 3}
+    assert {row.source for row in relay.tables.subscribe_rows()} == {2, 3}
     # It serves nobody for that.
-    assert {row.source for row in net.relays[3].subscribe_rows()} == {3}
-    assert [row for row in relay.fib() if row.session == LOCAL] == []
+    assert {row.source for row in net.relays[3].tables.subscribe_rows()} == {3}
+    assert [row for row in relay.tables.fib() if row.session == LOCAL] == []
     net.send(1, b"object")
     net.run()
     assert net.got(2, 3, 4) == [[b"object"], [b"object"], []]
@@ -172,16 +172,18 @@ def test_a_control_server_that_is_back_keeps_its_session() -> None:
     net.dial_for_ever(2, 8)
     net.join(1, 2)
     net.run(2)
-    (row,) = [row for row in net.relays[2].peers() if row.node == 9]
+    (row,) = [row for row in net.relays[2].tables.peers() if row.node == 9]
     assert row.on_demand
     relay = net.relays[2]
-    known = dict(relay._servers.known)
-    relay._servers.known.clear()
+    known = dict(relay.servers.known)
+    relay.servers.known.clear()
     relay._settle(net.now)
-    relay._servers.known.update(known)
+    relay.servers.known.update(known)
     relay._settle(net.now)
     net.run(60)
-    assert [each.session for each in net.relays[2].peers() if each.node == 9] == [row.session]
+    assert [each.session for each in net.relays[2].tables.peers() if each.node == 9] == [
+        row.session
+    ]
 
 
 def test_nobody_publishes_it() -> None:

@@ -60,7 +60,7 @@ def crowded(*, dynamic_peering: bool = True) -> RelayNet:
 
 def hops_of(net: RelayNet, number: int = 1) -> list[int]:
     """Where new streams of a relay go."""
-    rows = net.relays[number].sets()
+    rows = net.relays[number].tables.sets()
     return sorted(
         net.ends[number, row.session].other.owner
         for row in rows
@@ -82,7 +82,7 @@ def test_a_via_that_drains_is_left_before_it_goes() -> None:
     during.write(b"ing", fin=True)
     net.run(1)
     assert net.got(2, 3, 4) == [[b"before", b"during"]] * 3
-    assert 5 not in [row.node for row in net.relays[1].peers()]
+    assert 5 not in [row.node for row in net.relays[1].tables.peers()]
 
 
 def test_an_overloaded_via_is_left() -> None:
@@ -170,7 +170,7 @@ def test_transit_by_another_way_than_the_best_leaves_who_drains() -> None:
 
 def test_wishes_are_looked_for_only_when_something_has_changed() -> None:
     net = crowded()
-    steering = net.relays[1]._steering
+    steering = net.relays[1].steering
     assert not steering.wishes_due(net.now)
     net.publish(2, FullTrackName.parse("example-room--other"))
     net.run()

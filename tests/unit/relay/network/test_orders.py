@@ -37,13 +37,13 @@ def test_what_a_relay_says_of_itself_reaches_others() -> None:
     net.relays[1].set_own_contacts(net.now, ("here:1",))
     net.relays[1].set_own_contacts(net.now, ("here:1",))
     net.run()
-    row = next(row for row in net.relays[2].nodes() if row.node == 1)
+    row = next(row for row in net.relays[2].tables.nodes() if row.node == 1)
     assert (row.load_class, row.load, row.contacts) == ("overloaded", 900, ("here:1",))
     net.relays[1].drain(net.now, 5.0)
     # Who drains gives everything away and is idle soon: that is no reason to come back.
     net.relays[1].set_load(net.now, Load(LoadClass.NORMAL, 10))
     net.run()
-    row = next(row for row in net.relays[2].nodes() if row.node == 1)
+    row = next(row for row in net.relays[2].tables.nodes() if row.node == 1)
     assert row.load_class == "draining"
 
 
@@ -54,9 +54,9 @@ def test_a_relay_that_drains_takes_nobody_new_and_everybody_leaves() -> None:
     net.dial_for_ever(3, 1)
     net.run()
     # Who comes now is sent to the other one.
-    assert [row.node for row in net.relays[3].peers()] == [2]
+    assert [row.node for row in net.relays[3].tables.peers()] == [2]
     net.run(5)
-    assert net.relays[1].peers() == []
+    assert net.relays[1].tables.peers() == []
     assert net.relays[1].poll_dials(net.now) == []
 
 
@@ -64,43 +64,43 @@ def test_a_relay_that_stays_is_as_before() -> None:
     """Its sessions live, others come again, and it can change its mind once more."""
     net = pair()
     net.add(3)
-    before = [row.session for row in net.relays[1].peers()]
+    before = [row.session for row in net.relays[1].tables.peers()]
     net.relays[1].stay(net.now)  # nothing to take back
     for _ in range(2):
         net.relays[1].drain(net.now, 2.0, "an update")
         net.run(0.5)
-        assert [row.leaving for row in net.relays[2].peers()] == [True]
+        assert [row.leaving for row in net.relays[2].tables.peers()] == [True]
         net.relays[1].stay(net.now)
         net.run(5)
-        row = next(row for row in net.relays[2].nodes() if row.node == 1)
+        row = next(row for row in net.relays[2].tables.nodes() if row.node == 1)
         assert row.load_class == "normal"
-        assert [row.session for row in net.relays[1].peers()] == before
-        assert [row.leaving for row in net.relays[2].peers()] == [False]
+        assert [row.session for row in net.relays[1].tables.peers()] == before
+        assert [row.leaving for row in net.relays[2].tables.peers()] == [False]
     # Who is on the move arrives first: so long it is said to drain.
     net.relays[1].drain(net.now, 2.0)
     net.run(0.5)
     for _ in range(2):
         net.relays[1].stay(net.now)
         net.run(0.9)
-        row = next(row for row in net.relays[2].nodes() if row.node == 1)
+        row = next(row for row in net.relays[2].tables.nodes() if row.node == 1)
         assert row.load_class == "draining"
     net.relays[1].drain(net.now, 30.0)  # it goes, after all
     net.run(3)
-    row = next(row for row in net.relays[2].nodes() if row.node == 1)
+    row = next(row for row in net.relays[2].tables.nodes() if row.node == 1)
     assert row.load_class == "draining"
     net.relays[1].stay(net.now)
     net.run(3)
     net.relays[1].set_load(net.now, Load(LoadClass.BUSY, 700))
     net.dial_for_ever(3, 1)
     net.run()
-    assert [row.node for row in net.relays[3].peers()] == [1]
+    assert [row.node for row in net.relays[3].tables.peers()] == [1]
 
 
 def test_everything_ends_by_order() -> None:
     net = pair()
     net.relays[1].close_all(net.now, reason="bye")
     net.run()
-    assert net.relays[1].peers() == net.relays[2].peers() == []
+    assert net.relays[1].tables.peers() == net.relays[2].tables.peers() == []
     assert [gone.reason for gone in net.told(2, PeerGone)] == ["bye"]
 
 
@@ -122,14 +122,14 @@ def test_a_contact_that_is_not_configured_any_more_is_left_without_a_loss(leaver
     net.run()
     # Both ends use the other way; what has begun ends where it began.
     assert net.way(1, 2) == (3, 2)
-    assert {row.node for row in net.relays[leaver].peers()} == {3 - leaver, 3}
+    assert {row.node for row in net.relays[leaver].tables.peers()} == {3 - leaver, 3}
     net.send(1, b"later")
     net.run()
     stream.write(b"ended", fin=True)
     net.run()
     assert sorted(net.got(2)[0]) == [b"begun, ended", b"later"]
     net.run(2)
-    assert [row.node for row in net.relays[leaver].peers()] == [3]
+    assert [row.node for row in net.relays[leaver].tables.peers()] == [3]
     (leaving,) = net.told(leaver, PeerLeaving)
     assert (leaving.node, leaving.by_peer) == (3 - leaver, False)
     (gone,) = net.told(3 - leaver, PeerGone)
@@ -156,7 +156,7 @@ def test_who_is_reached_no_other_way_is_left_when_the_time_is_over() -> None:
     net.run(0.5)
     assert net.got(2) == [[b"still here"]]
     net.run()
-    assert net.relays[1].peers() == []
+    assert net.relays[1].tables.peers() == []
     (gone,) = net.told(2, PeerGone)
     assert (gone.code, gone.by_peer) == (CloseCode.DRAINED, True)
 
@@ -169,7 +169,7 @@ def test_a_contact_that_nobody_uses_is_left_at_once() -> None:
     net.run()
     net.dial_for_ever(1)
     net.run(0.1)
-    assert net.relays[1].peers() == []
+    assert net.relays[1].tables.peers() == []
     assert net.told(1, PeerLeaving) == []
 
 
@@ -264,7 +264,7 @@ def test_another_filter_is_as_if_it_had_always_been_there() -> None:
     # Another peer could still give them.
     net.run(4)
     assert net.clients[1].known == []
-    assert (net.relays[1].subscribe_rows(), net.relays[1].sets()) == ([], [])
+    assert (net.relays[1].tables.subscribe_rows(), net.relays[1].tables.sets()) == ([], [])
     # However long it takes: who still wants it has it as soon as that is allowed.
     net.run(200)
     assert net.answers(3) == []
@@ -403,8 +403,8 @@ def test_a_policy_may_give_a_track_another_class() -> None:
     for number in (1, 2, 3, 4, 5):
         net.relays[number].set_policy(net.now, Gold())
     net.run(5)
-    assert {row.scope for row in net.relays[1].sets()} == {"gold"}
-    assert net.relays[2].sets() == []
+    assert {row.scope for row in net.relays[1].tables.sets()} == {"gold"}
+    assert net.relays[2].tables.sets() == []
     net.send(1, b"around it")
     net.run()
     assert net.got(3) == [[b"through 2", b"around it"]]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from laps_relay.network.events import SubscribeRefused
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.upstream.interfaces import Feed
@@ -65,11 +68,12 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     net.run()
     relay, first = net.relays[1], net.feed(1)
     # It ends, and is asked for again before anything else happens.
-    relay._interests.pull_ended(net.now, key_of(TRACK), "a pause")
-    relay._interests.reconsider(net.now)
+    relay.interests.pull_ended(net.now, key_of(TRACK), "a pause")
+    relay.interests.reconsider(net.now)
     net.run()
-    assert net.feed(1) is not first
-    assert [row.ingress for row in relay._sets.rows()] == [net.feed(1).ingress]
+    second = cast("NetworkFeed", net.feed(1))
+    assert second is not first
+    assert [row.ingress for row in relay.sets.rows()] == [second.ingress]
     net.send(1, b"object")
     net.run()
     assert net.got(4) == [[b"object"]]
@@ -103,14 +107,14 @@ def test_without_clients_nothing_is_answered_and_nothing_breaks() -> None:
     net.publish(1, OTHER)
     net.want(4)
     net.run(2)
-    assert {row.source for row in net.relays[4].announce_rows()} == {A, B}
-    assert [row.key for row in via.sets() if not row.incoming] == [key_of(TRACK)]
+    assert {row.source for row in net.relays[4].tables.announce_rows()} == {A, B}
+    assert [row.key for row in via.tables.sets() if not row.incoming] == [key_of(TRACK)]
     via.unwant(net.now, OTHER)
     net.unwant(4)
     net.relays[1].withdraw(net.now, AnnounceKind.TRACK, OTHER)
     net.run(10)
-    assert via.sets() == []
-    assert net.relays[1].sets() == []
+    assert via.tables.sets() == []
+    assert net.relays[1].tables.sets() == []
 
 
 class Narrow(OpenPolicy):

@@ -48,7 +48,7 @@ def test_a_slow_peer_loses_a_stream_and_it_is_counted() -> None:
     (out,) = net.ends[2, net.session(2, 1)].incoming.values()
     relay = net.relays[1]
     relay.out_stream_gone(net.now, net.session(1, 2), out, 4, stopped=False)
-    assert (relay.counters().dropped_streams, relay.counters().dropped_bytes) == (1, 4)
+    assert (relay.plane.counters().dropped_streams, relay.plane.counters().dropped_bytes) == (1, 4)
 
 
 def test_a_peer_stops_a_stream() -> None:
@@ -67,7 +67,7 @@ def test_data_of_nobody_is_nothing() -> None:
     relay.data_reset(net.now, 99, 2, 0)
     relay.datagram(net.now, 99, b"data")
     relay.connection_closed(net.now, 99)
-    assert relay.counters().streams_in == 0
+    assert relay.plane.counters().streams_in == 0
 
 
 def test_a_datagram_without_a_header_ends_the_session() -> None:
@@ -141,7 +141,7 @@ def test_a_guest_gets_all_that_is_its_own(fault: str) -> None:
     else:
         relay.datagram(now, session, b"")
     net.run()
-    assert relay.peers() == []
+    assert relay.tables.peers() == []
     assert [gone.code for gone in net.told(2, PeerGone)] == [CloseCode.PROTOCOL_VIOLATION]
 
 
@@ -191,7 +191,7 @@ def test_a_publisher_says_no_and_later_yes() -> None:
     relay.pull_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
     net.run()
     assert net.answers(2) == [(Answer.REFUSED, SubscribeCode.PUBLISHER_REFUSED)]
-    assert relay.sets() == []
+    assert relay.tables.sets() == []
     net.want(2)
     net.run(2)
     relay.pulled(net.now, key)
@@ -268,7 +268,7 @@ def test_the_last_client_leaves() -> None:
     net.unwant(2)
     net.run(10)
     assert net.clients[1].released == [key_of(TRACK)]
-    assert net.relays[1].sets() == []
+    assert net.relays[1].tables.sets() == []
 
 
 def test_a_connection_on_demand_ends_when_it_has_no_use() -> None:
@@ -282,10 +282,10 @@ def test_a_connection_on_demand_ends_when_it_has_no_use() -> None:
     net.run()
     net.want(2)
     net.run(2)
-    assert [row.node for row in net.relays[1].peers() if row.on_demand] == [2]
+    assert [row.node for row in net.relays[1].tables.peers() if row.on_demand] == [2]
     net.unwant(2)
     net.run(15)
-    assert [row.node for row in net.relays[1].peers()] == [9]
+    assert [row.node for row in net.relays[1].tables.peers()] == [9]
     net.relays[1].measured(net.now, 999, 5)
 
 

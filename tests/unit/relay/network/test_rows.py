@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.network.rows import (
+from laps_relay.network.tables import (
     announce_rows,
     fib_rows,
     node_rows,
@@ -37,7 +37,7 @@ def chain() -> RelayNet:
 def test_connections_before_and_after_the_handshake() -> None:
     net = chain()
     net.join(1, 3)
-    known, greeting = peer_rows(net.relays[1]._links)
+    known, greeting = peer_rows(net.relays[1].links)
     assert (known.node, known.relay_type, known.region) == (B, "via", "")
     assert (known.control, known.sends, known.receives) == (True, True, True)
     assert (known.dialled, known.on_demand, known.leaving, known.guest) == (True,) + (False,) * 3
@@ -49,7 +49,7 @@ def test_connections_before_and_after_the_handshake() -> None:
 def test_nodes_and_the_ways_to_them() -> None:
     net = chain()
     relay = net.relays[3]
-    own, first, via = node_rows(relay._own.info, relay._nib)
+    own, first, via = node_rows(relay.own.info, relay.nib)
     assert (own.node, own.next_hop, own.hops, own.path, own.ways) == (C, None, 0, (), 0)
     assert (first.node, first.next_hop, first.hops, first.path) == (A, B, 1, (B, A))
     assert (first.region, first.cost_us, first.ways) == ("north", 20_000, 1)
@@ -64,22 +64,22 @@ def test_announces_and_subscribes() -> None:
     (announce,) = announce_rows(relay.announces)
     assert (announce.source, announce.kind, announce.name) == (A, "track", TRACK)
     assert (announce.key, announce.session) == (key_of(TRACK), None)
-    (subscribe,) = subscribe_rows(relay.subscribes, relay._interests)
+    (subscribe,) = subscribe_rows(relay.subscribes, relay.interests)
     assert (subscribe.source, subscribe.name) == (C, TRACK)
     assert subscribe.session == net.session(1, 2)
     # A Via does not know names.
-    (subscribe,) = net.relays[2].subscribe_rows()
+    (subscribe,) = net.relays[2].tables.subscribe_rows()
     assert (subscribe.name, subscribe.key) == (None, key_of(TRACK))
 
 
 def test_some_rows_of_a_table() -> None:
     net = chain()
     relay = net.relays[1]
-    everything = node_rows(relay._own.info, relay._nib)
-    assert node_rows(relay._own.info, relay._nib, slice(1, 2)) == everything[1:2]
+    everything = node_rows(relay.own.info, relay.nib)
+    assert node_rows(relay.own.info, relay.nib, slice(1, 2)) == everything[1:2]
     assert len(announce_rows(relay.announces, slice(0, 1))) == 1
     assert announce_rows(relay.announces, slice(1, 9)) == []
-    every = (relay.subscribes, relay._interests)
+    every = (relay.subscribes, relay.interests)
     assert subscribe_rows(*every, slice(0, 9)) == subscribe_rows(*every)
     assert subscribe_rows_of(*every, key_of(TRACK)) == subscribe_rows(*every)
     assert subscribe_rows_of(*every, 1) == []
@@ -90,18 +90,18 @@ def test_sets_and_the_fib() -> None:
     net.send(1, b"object")
     net.run()
     origin, via, edge = net.relays.values()
-    (made,) = set_rows(origin._sets)
+    (made,) = set_rows(origin.sets)
     assert (made.incoming, made.targets, made.hops, made.key) == (False, (C,), 0, key_of(TRACK))
-    incoming, outgoing = set_rows(via._sets)
+    incoming, outgoing = set_rows(via.sets)
     assert (incoming.incoming, incoming.hops, incoming.targets) == (True, 0, (C,))
     assert (outgoing.incoming, outgoing.hops, outgoing.retiring) == (False, 1, False)
-    (entry,) = fib_rows(origin._plane, origin._sets)
+    (entry,) = fib_rows(origin.plane, origin.sets)
     assert (entry.session, entry.local, entry.key) == (0, False, key_of(TRACK))
-    (entry,) = fib_rows(via._plane, via._sets)
+    (entry,) = fib_rows(via.plane, via.sets)
     assert entry.session == incoming.session
     assert entry.egress == ((outgoing.session, outgoing.sns_id),)
     assert (entry.streams, entry.datagrams, entry.key) == (1, 0, None)
-    (entry,) = fib_rows(edge._plane, edge._sets)
+    (entry,) = fib_rows(edge.plane, edge.sets)
     assert (entry.egress, entry.local) == ((), True)
 
 
@@ -114,5 +114,5 @@ def test_a_node_that_is_only_known() -> None:
     net.dial_for_ever(1, 9)
     net.dial_for_ever(2, 9)
     net.run()
-    rows = {row.node: row for row in net.relays[1].nodes()}
+    rows = {row.node: row for row in net.relays[1].tables.nodes()}
     assert (rows[B].next_hop, rows[B].path, rows[B].ways) == (None, (), 1)

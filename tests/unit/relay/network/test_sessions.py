@@ -64,7 +64,8 @@ def test_two_relays_that_dial_each_other_have_one_control_session() -> None:
     net.dial_for_ever(2, 1)
     net.run(5)
     controls = [
-        [row.session for row in relay.peers() if row.control] for relay in net.relays.values()
+        [row.session for row in relay.tables.peers() if row.control]
+        for relay in net.relays.values()
     ]
     assert [len(each) for each in controls] == [1, 1]
     end = net.ends[1, controls[0][0]]
@@ -82,28 +83,28 @@ def test_the_end_of_the_control_session_leaves_the_data_sessions_a_way_to_the_pe
     net = pair()
     net.relays[1].set_contacts(net.now, [Contact(address="relay-2:33434", parallel=2)])
     net.run()
-    rows = {row.control: row.session for row in net.relays[1].peers()}
+    rows = {row.control: row.session for row in net.relays[1].tables.peers()}
     net.publish(1)
     net.want(2)
     net.run()
     net.cut_off.add(2)
     net.cut(1, rows[True])
     assert net.way(1, 2) == (2,)
-    assert [row.control for row in net.relays[1].peers()] == [False]
+    assert [row.control for row in net.relays[1].tables.peers()] == [False]
     net.run(0.1)
-    assert net.relays[1].announce_rows()[0].source == 1
+    assert net.relays[1].tables.announce_rows()[0].source == 1
     # Nothing is known of what the other wants: that was learned over the session that is gone.
     net.run(40)
-    assert net.relays[1].subscribe_rows() == []
+    assert net.relays[1].tables.subscribe_rows() == []
     net.cut_off.clear()
     net.run(40)
-    assert sorted(row.control for row in net.relays[1].peers()) == [False, True]
+    assert sorted(row.control for row in net.relays[1].tables.peers()) == [False, True]
     net.send(1, b"object")
     net.run()
     assert net.got(2) == [[b"object"]]
     net.crash(2)
     assert net.way(1, 2) == ()
-    assert net.relays[1].peers() == []
+    assert net.relays[1].tables.peers() == []
 
 
 def test_the_sets_of_a_session_end_with_it() -> None:
@@ -142,8 +143,8 @@ def test_a_stream_that_grows_while_it_waits_is_given_up() -> None:
     for _ in range(50):
         stream.write(bytes(1_000))
         net.run(0.01)
-        assert net.relays[1].counters().held_bytes <= 10_000
-    assert net.relays[1].counters().unknown_streams == 1
+        assert net.relays[1].plane.counters().held_bytes <= 10_000
+    assert net.relays[1].plane.counters().unknown_streams == 1
 
 
 def test_a_stream_that_never_pauses_is_given_up_in_time() -> None:
@@ -151,8 +152,8 @@ def test_a_stream_that_never_pauses_is_given_up_in_time() -> None:
     for _ in range(150):
         stream.write(b"x")
         net.run(0.01)
-    assert net.relays[1].counters().held_bytes == 0
-    assert net.relays[1].counters().unknown_streams == 1
+    assert net.relays[1].plane.counters().held_bytes == 0
+    assert net.relays[1].plane.counters().unknown_streams == 1
 
 
 class SlowWords(RelayNet):
@@ -182,16 +183,16 @@ def test_data_waits_for_a_set_whose_message_is_sent_again_and_again(late: float)
     net.send(1, b"large" * 300_000)
     net.run(late - 0.2)
     assert net.got(2) == [[]]
-    assert net.relays[2].counters().held_bytes > 1_500_000
+    assert net.relays[2].plane.counters().held_bytes > 1_500_000
     net.run(1.0)
     assert net.got(2) == [[b"first", b"large" * 300_000]]
-    assert net.relays[2].counters().unknown_streams == 0
+    assert net.relays[2].plane.counters().unknown_streams == 0
 
 
 def test_what_is_larger_than_all_that_may_wait_does_not_wait() -> None:
     net, _ = waiting(0)
-    assert net.relays[1].counters().held_bytes == 0
-    assert net.relays[1].counters().unknown_streams == 1
+    assert net.relays[1].plane.counters().held_bytes == 0
+    assert net.relays[1].plane.counters().unknown_streams == 1
 
 
 # How sessions end
@@ -241,7 +242,7 @@ def test_a_peer_that_policy_turns_down() -> None:
     (event,) = net.told(1, PeerTurnedDown)
     assert (event.node, event.code) == (2, CloseCode.POLICY)
     assert event.contact == ""
-    assert net.relays[1].peers() == net.relays[2].peers() == []
+    assert net.relays[1].tables.peers() == net.relays[2].tables.peers() == []
 
 
 class Key(OpenAuthenticator):
@@ -272,11 +273,11 @@ def test_a_node_id_belongs_to_one_key() -> None:
     net.run()
     (event,) = net.told(1, NodeSuspected)
     assert (event.node, event.reason) == (2, "another key holds this node id")
-    assert [row.node for row in net.relays[1].peers()] == []
+    assert [row.node for row in net.relays[1].tables.peers()] == []
     # It peers with somebody who does not know it; the first one hears of it with another key.
     net.join(2, 3)
     net.run()
-    assert [row.node for row in net.relays[3].peers()] == [2]
+    assert [row.node for row in net.relays[3].tables.peers()] == [2]
 
 
 def test_what_others_said_of_a_node_is_worth_less_than_its_key() -> None:
@@ -354,9 +355,9 @@ def test_a_guest_has_its_session_for_itself_and_is_unseen() -> None:
     net.run()
     (guest,) = guests.values()
     assert ("event", "NodesAdvertised") in guest.calls
-    assert [row.node for row in net.relays[1].nodes()] == [1, 3]
-    assert [row.node for row in net.relays[3].nodes()] == [3, 1]
-    assert {row.node: row.guest for row in net.relays[1].peers()} == {2: True, 3: False}
+    assert [row.node for row in net.relays[1].tables.nodes()] == [1, 3]
+    assert [row.node for row in net.relays[3].tables.nodes()] == [3, 1]
+    assert {row.node: row.guest for row in net.relays[1].tables.peers()} == {2: True, 3: False}
     net.say(2, 1, Probe(1, NodeId(3), 5))
     net.run()
     assert guest.calls[-1] == ("closed",)
@@ -374,13 +375,13 @@ def test_a_control_server_comes_and_goes() -> None:
     net.run()
     net.want(2)
     net.run()
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [2]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [2]
     net.dial_for_ever(1, 9)
     net.dial_for_ever(2, 9)
     net.run()
     # From now on the server holds it; no data goes through it.
-    assert [row.source for row in net.relays[9].subscribe_rows()] == [2]
-    assert [row.session for row in net.relays[1].subscribe_rows()] == [net.session(1, 9)]
+    assert [row.source for row in net.relays[9].tables.subscribe_rows()] == [2]
+    assert [row.session for row in net.relays[1].tables.subscribe_rows()] == [net.session(1, 9)]
     net.send(1, b"by itself")
     net.run()
     assert net.got(2) == [[b"by itself"]]
@@ -399,16 +400,16 @@ def test_the_best_of_several_connections_counts() -> None:
     net = pair()
     net.relays[1].set_contacts(net.now, [Contact(address="relay-2:33434", parallel=2)])
     net.run()
-    first, second = (row.session for row in net.relays[1].peers())
+    first, second = (row.session for row in net.relays[1].tables.peers())
     net.relays[1].measured(net.now, first, 90_000, 0.2, congested=True)
     net.relays[1].measured(net.now, second, 80_000, 0.1)
-    state = net.relays[1]._steering._links[NodeId(2)]
+    state = net.relays[1].steering._links[NodeId(2)]
     assert (state.srtt_us, state.loss, state.congested) == (80_000, 0.1, False)
     net.relays[1].measured(net.now, second, 80_000, 0.1, congested=True)
-    assert net.relays[1]._steering._links[NodeId(2)].congested
-    net.relays[1]._links.by_session[first].sends = False
+    assert net.relays[1].steering._links[NodeId(2)].congested
+    net.relays[1].links.by_session[first].sends = False
     net.relays[1].measured(net.now, first, 90_000)
-    assert net.relays[1]._steering._links[NodeId(2)].congested, "no data goes over the first one"
+    assert net.relays[1].steering._links[NodeId(2)].congested, "no data goes over the first one"
     net.run(2)
     assert [each.rtt_us for each in net.relays[1].info.node.reachable] == [80_000]
     net.relays[1].measured(net.now, 999, 5)
@@ -419,7 +420,7 @@ def test_a_connection_for_one_thing_only(mode: Mode) -> None:
     net = pair()
     net.relays[1].set_contacts(net.now, [Contact(address="relay-2:33434", mode=mode)])
     net.run()
-    (row,) = net.relays[1].peers()
+    (row,) = net.relays[1].tables.peers()
     assert (row.control, row.sends) == (mode.control, mode.data)
     (added,) = net.told(1, PeerAdded)
     assert added.mode == mode.name.lower()
@@ -427,7 +428,7 @@ def test_a_connection_for_one_thing_only(mode: Mode) -> None:
     assert added.handshake > 0.0
     # Control alone tells of the peer but leads no data there; data alone is a way to the peer.
     assert net.way(1, 2) == ((2,) if mode.data else ())
-    assert [row.node for row in net.relays[1].nodes()] == [1, 2]
+    assert [row.node for row in net.relays[1].tables.nodes()] == [1, 2]
 
 
 def test_streams_that_are_held_give_way_to_later_ones() -> None:
@@ -441,7 +442,7 @@ def test_streams_that_are_held_give_way_to_later_ones() -> None:
         header = encode_data_header(DataHeader(DataKind.STREAM, number, 7, 9))
         end.open_unidirectional().write(header + bytes(200))
     net.run(0.1)
-    counters = net.relays[2].counters()
+    counters = net.relays[2].plane.counters()
     assert counters.unknown_streams > 0
     assert 0 < counters.held_bytes <= 600
 
@@ -509,21 +510,21 @@ def test_a_peer_is_not_avoided_any_more_when_the_connection_that_was_to_end_has_
     net.want(2)
     net.run()
     relay = net.relays[1]
-    control, data = relay._links.of(NodeId(2))
+    control, data = relay.links.of(NodeId(2))
     control.leaving = data.leaving = True
-    relay._nib.set_peer(net.now, NodeId(2), draining=True)
+    relay.nib.set_peer(net.now, NodeId(2), draining=True)
     assert net.way(1, 2) == (3, 2)
     relay.close(net.now, data.session, CloseCode.NO_ERROR, "")
     net.run(0.01)
     assert net.way(1, 2) == (3, 2)  # the other one still is
     control.leaving = False
-    relay._nib.set_peer(net.now, NodeId(2), draining=False)
+    relay.nib.set_peer(net.now, NodeId(2), draining=False)
     net.run(5)
     assert net.way(1, 2) == (2,)
-    relay._links.of(NodeId(2))[1].leaving = True
-    relay._nib.set_peer(net.now, NodeId(2), draining=True)
+    relay.links.of(NodeId(2))[1].leaving = True
+    relay.nib.set_peer(net.now, NodeId(2), draining=True)
     assert net.way(1, 2) == (3, 2)
-    relay.close(net.now, relay._links.of(NodeId(2))[1].session, CloseCode.NO_ERROR, "")
+    relay.close(net.now, relay.links.of(NodeId(2))[1].session, CloseCode.NO_ERROR, "")
     net.run(0.01)
     assert net.way(1, 2) == (2,)
 
@@ -548,5 +549,5 @@ def test_a_node_that_is_not_proved_any_more_is_told_and_left_out() -> None:
     net.run()
     found = [(event.node, event.peer, event.reason) for event in net.told(1, NodeSuspected)]
     assert found == [(30, 2, "over")]
-    assert {row.node for row in net.relays[1].nodes()} == {1, 2, 31}
-    assert [row.node for row in net.relays[1].peers()] == [2]
+    assert {row.node for row in net.relays[1].tables.nodes()} == {1, 2, 31}
+    assert [row.node for row in net.relays[1].tables.peers()] == [2]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from laps_relay.network.advertisements import AdvertisementSchedule
 from laps_relay.network.events import (
     NodeSuspected,
     PeerFaulted,
@@ -20,7 +21,6 @@ from laps_relay.network.events import (
 )
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.suspicions import MAX_LIES
-from laps_relay.network.parts import NetworkParts
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
@@ -117,7 +117,7 @@ def test_a_filter_on_the_way_tells_the_subscriber_and_why() -> None:
     ((_, answer, code, reason),) = net.clients[3].answers
     assert (answer, code, reason) == (Answer.REFUSED, SubscribeCode.POLICY, "not from there")
     assert [event.source for event in net.told(2, SubscribeRefused)] == [3]
-    assert net.relays[1].subscribe_rows() == []
+    assert net.relays[1].tables.subscribe_rows() == []
 
 
 def test_a_filter_for_announces() -> None:
@@ -125,7 +125,7 @@ def test_a_filter_for_announces() -> None:
     net.publish(1)
     net.publish(3)
     net.run()
-    assert [row.source for row in net.relays[2].announce_rows()] == [3]
+    assert [row.source for row in net.relays[2].tables.announce_rows()] == [3]
     assert (net.clients[1].known, net.clients[3].known) == ([TRACK], [])
 
 
@@ -163,11 +163,11 @@ def test_withdrawals_follow_the_same_ways() -> None:
     net.relays[1].withdraw(net.now, next(net.relays[1].announces.live()).kind, TRACK)
     net.run(7)
     for number in (1, 2, 3):
-        assert net.relays[number].announce_rows() == []
-        assert net.relays[number].subscribe_rows() == []
+        assert net.relays[number].tables.announce_rows() == []
+        assert net.relays[number].tables.subscribe_rows() == []
     net.say(2, 1, NodeWithdraw((NodeId(3),)))
     net.run(0.1)
-    assert [row.node for row in net.relays[1].nodes()] == [1, 2]
+    assert [row.node for row in net.relays[1].tables.nodes()] == [1, 2]
 
 
 def test_what_a_peer_asks_for_is_told_again() -> None:
@@ -182,7 +182,7 @@ def test_what_a_peer_asks_for_is_told_again() -> None:
     net.say(1, 2, SyncRequest(Bases.NODES | Bases.ANNOUNCES | Bases.SUBSCRIBES | Bases.SNS))
     net.run()
     assert net.way(1, 3) == (2, 3)
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
 
 
 def test_nobody_is_told_everything_as_often_as_he_likes() -> None:
@@ -204,7 +204,7 @@ def test_nobody_is_told_everything_as_often_as_he_likes() -> None:
             net.run(0.01)
         net.run(3)
     assert 3 <= len(begun) <= 5
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
 
 
 def test_a_control_stream_that_moves_is_followed_by_a_synchronisation() -> None:
@@ -213,7 +213,12 @@ def test_a_control_stream_that_moves_is_followed_by_a_synchronisation() -> None:
     net.want(3)
     net.run()
     tables = [
-        (relay.nodes(), relay.announce_rows(), relay.subscribe_rows(), relay.sets())
+        (
+            relay.tables.nodes(),
+            relay.tables.announce_rows(),
+            relay.tables.subscribe_rows(),
+            relay.tables.sets(),
+        )
         for relay in net.relays.values()
     ]
     session = net.session(1, 2)
@@ -227,7 +232,12 @@ def test_a_control_stream_that_moves_is_followed_by_a_synchronisation() -> None:
     net.run()
     assert net.got(3) == [[b"all the time"]]
     assert tables == [
-        (relay.nodes(), relay.announce_rows(), relay.subscribe_rows(), relay.sets())
+        (
+            relay.tables.nodes(),
+            relay.tables.announce_rows(),
+            relay.tables.subscribe_rows(),
+            relay.tables.sets(),
+        )
         for relay in net.relays.values()
     ]
     assert net.told(1, PeerGone) == []
@@ -275,7 +285,7 @@ def forgetful() -> RelayNet:
     net.run()
     net.want(3)
     net.run(100)
-    assert (net.relays[2].announce_rows(), net.relays[2].subscribe_rows()) == ([], [])
+    assert (net.relays[2].tables.announce_rows(), net.relays[2].tables.subscribe_rows()) == ([], [])
     assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
     return net
 
@@ -292,7 +302,7 @@ def test_a_newcomer_at_a_via_that_keeps_nothing_hears_what_others_have() -> None
     net.run()
     assert net.got(3, 4) == [[b"object"], [b"object"]]
     net.run(100)
-    assert (net.relays[2].announce_rows(), net.relays[2].subscribe_rows()) == ([], [])
+    assert (net.relays[2].tables.announce_rows(), net.relays[2].tables.subscribe_rows()) == ([], [])
 
 
 def test_a_via_that_keeps_nothing_asks_others_before_it_says_that_this_is_all() -> None:
@@ -301,10 +311,10 @@ def test_a_via_that_keeps_nothing_asks_others_before_it_says_that_this_is_all() 
     net.relays[1].control_reset(net.now, session, 0)
     net.relays[1].control_stopped(net.now, session, 0)
     net.run(5)
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
     net.say(1, 2, SyncRequest(Bases.ALL))
     net.run(5)
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
     net.send(1, b"object")
     net.run()
     assert net.got(3) == [[b"object"]]
@@ -321,14 +331,15 @@ def test_vias_that_keep_nothing_do_not_ask_each_other_for_ever() -> None:
     asked: list[int] = []
     for number in (1, 2, 3):
         net.events[number].clear()
-    ask = NetworkRelay._ask
+    owners = {id(relay.advertisements): number for number, relay in net.relays.items()}
+    ask = AdvertisementSchedule.request_sync
 
-    def counted(self: NetworkRelay, now: float, whom: Callable[[Link], bool]) -> None:
-        asked.append(int(self.node_id))
+    def counted(self: AdvertisementSchedule, now: float, whom: Callable[[Link], bool]) -> None:
+        asked.append(owners[id(self)])
         ask(self, now, whom)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NetworkRelay, "_ask", counted)
+        patch.setattr(AdvertisementSchedule, "request_sync", counted)
         net.say(1, 2, SyncRequest(Bases.ANNOUNCES))
         net.run(10)
     assert sorted(asked) == [1, 2, 3]
@@ -359,15 +370,15 @@ def test_an_answer_does_not_go_round() -> None:
     net.publish(1)
     net.run()
     passed: list[SubscribeResponse] = []
-    respond = NetworkParts.respond
+    respond = NetworkRelay.respond
 
-    def watch(self: NetworkParts, now: float, session: int, response: SubscribeResponse) -> None:
+    def watch(self: NetworkRelay, now: float, session: int, response: SubscribeResponse) -> None:
         if self is net.relays[2]:
             passed.append(response)
         respond(self, now, session, response)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NetworkParts, "respond", watch)
+        patch.setattr(NetworkRelay, "respond", watch)
         net.want(3)
         net.run(0.2)
         (answer,) = passed
@@ -423,7 +434,7 @@ def test_too_many_nodes() -> None:
     ]
     net.say(2, 1, NodeAdvertise(tuple(nodes)))
     assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
-    assert [row.node for row in net.relays[1].nodes()] == [1, 3]
+    assert [row.node for row in net.relays[1].tables.nodes()] == [1, 3]
     assert [fault.node for fault in net.told(1, PeerFaulted)] == [2]
 
 
@@ -434,7 +445,7 @@ def test_too_many_subscribes() -> None:
     ]
     net.say(2, 1, SubscribeAdvertise(tuple(entries)))
     assert_only_2_is_gone(net, CloseCode.LIMIT_EXCEEDED)
-    assert [row.source for row in net.relays[1].subscribe_rows()] == [3]
+    assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
 
 
 def test_too_many_announces() -> None:
@@ -450,7 +461,7 @@ def test_too_many_announces() -> None:
 
 def test_a_fetch_of_a_peer_that_has_not_agreed_on_them() -> None:
     net = watched()
-    link = net.relays[1]._links.by_session[net.session(1, 2)]
+    link = net.relays[1].links.by_session[net.session(1, 2)]
     link.features -= {Feature.FETCHES}
     net.say(2, 1, FetchCancel(NodeId(2), NodeId(1), 7, 0))
     assert_only_2_is_gone(net, CloseCode.PROTOCOL_VIOLATION)
@@ -460,7 +471,7 @@ def test_a_fetch_that_nobody_serves_is_refused() -> None:
     net = watched()
     net.say(2, 1, request_of(2, 1))
     net.run(0.5)
-    assert net.relays[2]._fetches.asking.dropped == 1  # the answer, to what 2 did not ask
+    assert net.relays[2].fetches.asking.dropped == 1  # the answer, to what 2 did not ask
 
 
 def test_a_header_that_is_none() -> None:
@@ -507,7 +518,7 @@ def test_a_path_that_does_not_lead_to_the_one_who_tells_it() -> None:
     net.say(2, 1, NodeAdvertise((NodeInfo(NodeSelf(NodeId(50), VIA, Stamp(1, 1)), path=path),)))
     net.run(0.5)
     assert [(event.node, event.peer) for event in net.told(1, NodeSuspected)] == [(50, 2)]
-    assert [row.node for row in net.relays[1].nodes()] == [1, 2, 3]
+    assert [row.node for row in net.relays[1].tables.nodes()] == [1, 2, 3]
 
 
 def test_who_tells_such_paths_again_and_again_is_left() -> None:
@@ -539,12 +550,12 @@ def test_who_passes_on_the_lie_of_another_stays() -> None:
 
 def test_who_names_strangers_again_and_again_is_left() -> None:
     net = watched()
-    wire = net.relays[2]._peers.wire(net.session(2, 1))
+    wire = net.relays[2].peers.wire(net.session(2, 1))
     for _ in range(MAX_LIES):
         wire.advertise_sns(net.now, [NodeId(3), NodeId(50), NodeId(51)], hops=0, scope="")
     net.run(0.5)
     assert net.told(1, PeerGone) == []
-    wire = net.relays[2]._peers.wire(net.session(2, 1))
+    wire = net.relays[2].peers.wire(net.session(2, 1))
     wire.advertise_sns(net.now, [NodeId(50)], hops=0, scope="")
     assert_only_2_is_gone(net, CloseCode.SNS_VIOLATION)
 
@@ -554,8 +565,8 @@ def test_who_has_not_heard_yet_that_a_node_is_gone_stays() -> None:
     net = watched()
     net.cut(3, net.session(3, 1))
     net.run(0.5)
-    assert [row.node for row in net.relays[2].nodes()] == [2, 1]
-    wire = net.relays[2]._peers.wire(net.session(2, 1))
+    assert [row.node for row in net.relays[2].tables.nodes()] == [2, 1]
+    wire = net.relays[2].peers.wire(net.session(2, 1))
     for _ in range(2 * MAX_LIES):
         wire.advertise_sns(net.now, [NodeId(1), NodeId(3)], hops=0, scope="")
     net.run(0.5)
@@ -595,7 +606,7 @@ def test_a_node_is_known_again_when_the_one_with_its_id_is_gone() -> None:
     net.relays[3] = real
     net.run()
     assert net.way(1, 3) == (2, 3)
-    assert net.relays[1]._links.disputed == {}
+    assert net.relays[1].links.disputed == {}
 
 
 def test_who_alone_tells_of_a_node_and_names_another_key_is_asked_again() -> None:
@@ -606,21 +617,21 @@ def test_who_alone_tells_of_a_node_and_names_another_key_is_asked_again() -> Non
     net.join(1, 2)
     net.join(2, 3)
     net.run()
-    node = replace(net.relays[3]._own.info.node, stamp=Stamp(7, 1))
+    node = replace(net.relays[3].own.info.node, stamp=Stamp(7, 1))
     path = (NodePathItem(NodeId(2), 1),)
     false = NodeInfo(node, NodeSignature(1, b"9" * 32, b"signed"), path)
     net.say(2, 1, NodeAdvertise((false,)))
     net.run(0.5)
     assert [event.node for event in net.told(1, NodeSuspected)] == [3]
     assert net.way(1, 3) == (2, 3)
-    assert net.relays[1]._links.disputed == {}
+    assert net.relays[1].links.disputed == {}
 
 
 @pytest.mark.parametrize("ahead", [0, 100])
 def test_words_that_somebody_puts_into_our_mouth(ahead: int) -> None:
     """Our own entries may come back to us; with a stamp that we never gave they are forged."""
     net = watched()
-    (row,) = net.relays[1].announce_rows()
+    (row,) = net.relays[1].tables.announce_rows()
     stamp = Stamp(row.epoch, row.sequence + ahead)
     announce = AnnounceInfo(NodeId(1), stamp, AnnounceKind.TRACK, (1,), 2, row.key)
     net.say(2, 1, AnnounceAdvertise((announce,)))
@@ -631,13 +642,13 @@ def test_words_that_somebody_puts_into_our_mouth(ahead: int) -> None:
     net.run(0.5)
     found = [(event.node, event.peer) for event in net.told(1, NodeSuspected)]
     assert found == ([(1, 2)] * 4 if ahead else [])
-    assert net.relays[1].announce_rows() == [row]
+    assert net.relays[1].tables.announce_rows() == [row]
 
 
 def test_targets_that_were_not_advertised() -> None:
     net = watched()
     session = net.session(2, 1)
-    net.relays[2].advertise_sns(net.now, session, (NodeId(50), NodeId(51)), 0, "")
+    net.relays[2].set_routing.advertise_sns(net.now, session, (NodeId(50), NodeId(51)), 0, "")
     net.run(0.5)
     (refused,) = net.told(1, SetRefused)
     assert (refused.node, refused.sns_id, refused.targets) == (2, 1, 2)
@@ -649,9 +660,9 @@ def test_data_without_a_set_is_given_up_after_a_while() -> None:
     out = net.ends[2, net.session(2, 1)].open_unidirectional()
     out.write(encode_data_header(EARLY) + b"for nobody")
     net.run(0.2)
-    assert net.relays[1].counters().held_bytes > 0
+    assert net.relays[1].plane.counters().held_bytes > 0
     net.run()
-    counters = net.relays[1].counters()
+    counters = net.relays[1].plane.counters()
     assert (counters.held_bytes, counters.unknown_streams) == (0, 1)
     assert out.closed
     assert net.told(1, PeerGone) == []
@@ -663,16 +674,16 @@ def test_a_target_that_was_not_advertised_is_refused() -> None:
     refused: list[SnsRefusal] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            type(net.relays[2]._sets),
+            type(net.relays[2].sets),
             "refused",
             lambda *args: refused.append(args[-1].code),
         )
-        net.relays[2]._peers.wire(session).advertise_sns(net.now, [NodeId(77)], hops=0, scope="")
+        net.relays[2].peers.wire(session).advertise_sns(net.now, [NodeId(77)], hops=0, scope="")
         net.run(1)
     assert refused == [SnsRefusal.NOT_ADVERTISED]
     made = net.told(1, SetChanged)[-1]
     assert (made.incoming, made.added, made.members) == (True, (NodeId(77),), 1)
-    net.relays[2]._peers.wire(session).withdraw_sns(net.now, 1)
+    net.relays[2].peers.wire(session).withdraw_sns(net.now, 1)
     net.run(0.5)
     (gone,) = net.told(1, SetGone)
     assert (gone.incoming, gone.removed) == (True, (NodeId(77),))
@@ -684,10 +695,10 @@ def test_a_target_that_was_not_advertised_is_refused() -> None:
 def test_probes_are_answered_and_lies_are_seen() -> None:
     net = chain()
     net.run(12)
-    rows = {int(row.node): row.rtt_us for row in net.relays[1].nodes()}
+    rows = {int(row.node): row.rtt_us for row in net.relays[1].tables.nodes()}
     assert rows == {1: None, 2: 10_000, 3: 20_000}
     net.told(1, NodeSuspected)
-    prober = net.relays[2]._prober
+    prober = net.relays[2].prober
     answer = type(prober).answer
 
     def lie(self: object, probe: Probe, *, delay_us: int = 0) -> ProbeResponse:
@@ -719,11 +730,11 @@ def test_data_that_is_faster_than_the_handshake_waits() -> None:
     relay.data_stream(net.now, other, 10, bytes(70_000), False)
     relay.data_stream(net.now, other, 10, bytes(10), False)
     net.run(0.2)
-    assert net.relays[1].sets()[0].sns_id == 1
+    assert net.relays[1].tables.sets()[0].sns_id == 1
     relay.data_stream(net.now, other, 2, b"parts", True)
     relay.data_stream(net.now, other, 10, bytes(10), True)
     assert net.got(2) == [[b"two parts"]]
-    assert [row.session for row in net.relays[1].peers()] == [session]
+    assert [row.session for row in net.relays[1].tables.peers()] == [session]
 
 
 def test_garbage_before_the_handshake_is_over_ends_it_afterwards() -> None:
@@ -753,14 +764,14 @@ def test_a_peer_that_stays_is_used_again() -> None:
     net.run(10)
     (stays,) = net.told(1, PeerStays)
     assert stays.node == 3
-    assert [row.leaving for row in net.relays[1].peers()] == [False, False]
+    assert [row.leaving for row in net.relays[1].tables.peers()] == [False, False]
 
 
 def test_a_peer_that_stays_without_having_agreed_on_that() -> None:
     net = watched()
     net.relays[2].drain(net.now, 30.0)
     net.run(0.5)
-    link = net.relays[1]._links.by_session[net.session(1, 2)]
+    link = net.relays[1].links.by_session[net.session(1, 2)]
     link.features -= {Feature.STAYS}
     net.relays[2].stay(net.now)
     net.run(0.5)
@@ -780,9 +791,9 @@ def test_a_peer_that_drains_is_left_by_everything_that_can() -> None:
     net.run(0.5)
     (leaving,) = net.told(1, PeerLeaving)
     assert (leaving.node, leaving.reason, leaving.by_peer) == (3, "an update", True)
-    assert [row.node for row in net.relays[1].peers() if row.leaving] == [3]
+    assert [row.node for row in net.relays[1].tables.peers() if row.leaving] == [3]
     net.run(10)
-    assert [row.node for row in net.relays[1].peers()] == [2]
+    assert [row.node for row in net.relays[1].tables.peers()] == [2]
     net.send(1, b"object")
     net.run()
     assert net.got(2) == [[b"object"]]

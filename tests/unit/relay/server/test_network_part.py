@@ -14,8 +14,7 @@ import laps_sdk
 from laps_relay.config import Loaded, RelayConfig
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
-from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.rows import ALL
+from laps_relay.network.tables import ALL, RelayTables
 from laps_relay.server import RelayApp, StartError, network_part
 from laps_relay.server.certificates import obtain
 from laps_relay.server.known_keys import KeyMemory
@@ -270,7 +269,7 @@ def test_a_relay_that_drains_stays_until_peers_know_and_have_everything(tmp_path
             # And taken back.
             leaving.stay()
             leaving.stay()
-            rows = staying.network.relay
+            rows = staying.network.relay.tables
             await until(lambda: not any(row.leaving for row in rows.peers()))
             await until(lambda: all(row.load_class != "draining" for row in rows.nodes()))
             leaving.drain(30.0)
@@ -323,9 +322,9 @@ def test_figures_and_pages_make_no_rows_that_nobody_asked_for(
     asked: list[slice] = []
 
     def rows(name: str) -> Callable[..., list[Any]]:
-        before = getattr(NetworkRelay, name)
+        before = getattr(RelayTables, name)
 
-        def noted(self: NetworkRelay, part: slice = ALL) -> list[Any]:
+        def noted(self: RelayTables, part: slice = ALL) -> list[Any]:
             asked.append(part)
             found: list[Any] = before(self, part)
             return found
@@ -333,14 +332,14 @@ def test_figures_and_pages_make_no_rows_that_nobody_asked_for(
         return noted
 
     for name in ("nodes", "announce_rows", "subscribe_rows"):
-        monkeypatch.setattr(NetworkRelay, name, rows(name))
+        monkeypatch.setattr(RelayTables, name, rows(name))
     for name in ("sets", "fib"):
-        monkeypatch.setattr(NetworkRelay, name, lambda _self: pytest.fail("all rows are made"))
+        monkeypatch.setattr(RelayTables, name, lambda _self: pytest.fail("all rows are made"))
     assert made.sample().sizes == (1, 0, 0, 0, 0, 0)
     assert made.sample().unreached == 0
     assert asked == []
     assert (list(made.nodes()[:1]), len(made.announces()), list(made.subscribes()[:7])) == (
-        made.relay.nodes(),
+        made.relay.tables.nodes(),
         0,
         [],
     )
@@ -367,7 +366,7 @@ def test_clients_are_sent_where_their_tracks_are(tmp_path: Path) -> None:
             await net.settled()
             async with having.connect() as publisher, leaving.connect() as subscriber:
                 await publisher.publish("a", "b")
-                known = leaving.network.relay
+                known = leaving.network.relay.tables
                 await until(known.announce_rows)
                 async with subscriber.subscribe("a", "b", wait=30.0):
                     assert goaway_of(leaving) == having.app.url
@@ -389,7 +388,7 @@ def test_clients_are_sent_away_when_control_servers_have_had_time(
         async with network(tmp_path) as net:
             server = await net.relay("control")
             leaving = await net.relay("edge", server, listen={"drain_timeout": "3h"})
-            await until(lambda: any(row.control for row in leaving.network.relay.peers()))
+            await until(lambda: any(row.control for row in leaving.network.relay.tables.peers()))
             async with leaving.connect(reconnect=False) as client:
                 await client.publish("a", "b")
                 assert leaving.network.patience == 0.0
@@ -453,7 +452,7 @@ def test_a_relay_that_stood_alone_joins_and_leaves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["hops", "delay"])
 def test_the_order_of_ways_is_configured(tmp_path: Path, name: str) -> None:
     made = part(config(tmp_path, order=name))
-    assert made.relay._nib._table._order is ORDERS[name]
+    assert made.relay.nib._table._order is ORDERS[name]
 
 
 def test_the_policy_is_read_again(tmp_path: Path) -> None:
@@ -515,7 +514,7 @@ def test_a_reload_dials_new_peers_and_leaves_those_that_are_not_named_any_more(
             assert [row.contact for row in two.network.contacts()] == ["127.0.0.1:1"]
             two.network.set_peers(config(tmp_path / "two", **shared))
             assert two.network.sample().unreached == 0
-            peers, there = one.network.relay.peers, two.network.node_id
+            peers, there = one.network.relay.tables.peers, two.network.node_id
             given[0] = config(tmp_path / "one", peers=[two.network.contact], **shared)
             assert one.reload()
             await until(lambda: [row.node for row in peers()] == [there])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.sim.build import network_relay
 from laps_relay.sim.deed import Deed
 from laps_relay.sim.ledger import BreakError
@@ -66,7 +67,8 @@ def test_a_relay_begins_to_leave_and_stays_and_nothing_is_lost(who: str, after: 
     assert not process.draining
     if run.deeds.taken_back:
         for other in run.world.running():
-            load = other.core.nodes() if hasattr(other.core, "nodes") else ()
+            assert isinstance(other.core, NetworkRelay)
+            load = other.core.tables.nodes()
             assert all(row.load_class != "draining" for row in load)
 
 

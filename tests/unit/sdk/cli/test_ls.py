@@ -10,7 +10,7 @@ import pytest
 
 from laps_sdk.cli.ls import _tell
 from laps_sdk.cli.output import Voice
-from laps_sdk.client.errors import RequestTimeoutError
+from laps_sdk.errors import RequestTimeoutError
 from testkit.edge_thread import LIMIT, EdgeThread
 from testkit.laps_command import laps, laps_process, next_line
 

@@ -15,7 +15,7 @@ import typer
 
 from laps_sdk.cli import output
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, advice_for, one_line, printable
-from laps_sdk.client.errors import ConnectError, RequestTimeoutError
+from laps_sdk.errors import ConnectError, RequestTimeoutError
 from laps_wire.errors import EncodeError, LapsError, TextFormError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laps_sdk import Object
-from laps_sdk.client.errors import RequestRefusedError
+from laps_sdk.errors import RequestRefusedError
 from testkit.edge_thread import LIMIT, EdgeThread
 from testkit.laps_command import laps, laps_process, one_fault
 

@@ -5,8 +5,7 @@ import base64
 import pytest
 
 from laps_sdk.cli.shown import record_of
-from laps_sdk.client.core.timestamps import capture_time
-from laps_sdk.client.objects import Object
+from laps_sdk.client.core.objects import Object, capture_time
 from laps_wire.moqt.codepoints import ObjectStatus
 
 
@@ -28,5 +27,5 @@ def test_status_is_named() -> None:
 
 def test_latency_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert capture_time(()) is None
-    monkeypatch.setattr("laps_sdk.client.objects.capture_time", lambda _: 99.5)
+    monkeypatch.setattr("laps_sdk.client.core.objects.capture_time", lambda _: 99.5)
     assert record_of(Object(0, 0, b"", received_at=100.0))["latency_ms"] == 500.0

@@ -11,7 +11,7 @@ from laps_sdk import Object
 from laps_sdk.cli.options import track_of
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice
 from laps_sdk.cli.sub import Show, start_of
-from laps_sdk.client.errors import RequestTimeoutError
+from laps_sdk.errors import RequestTimeoutError
 from laps_wire.moqt.codepoints import ObjectStatus
 from testkit.edge_thread import LIMIT, EdgeThread
 from testkit.laps_command import laps, laps_process, next_line, one_fault

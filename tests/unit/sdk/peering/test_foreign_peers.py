@@ -64,7 +64,7 @@ def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
     first.wire.close(net.now, 0, "enough")
     first.wire.send(net.now, probe)
     net.run()
-    assert net.relays[1].peers() == net.relays[2].peers() == []
+    assert net.relays[1].tables.peers() == net.relays[2].tables.peers() == []
 
 
 def test_a_guest_has_sets_of_its_own_until_its_session_is_over() -> None:

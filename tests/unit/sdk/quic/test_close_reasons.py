@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.quic.close_reasons import explain
+from laps_sdk.quic.library import explain
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,10 @@ def test_any_order_of_calls(
             link.settle(size / 100_000)
         elif call == "rebind":
             link.rebind()
+            if pair[1] == "qh3":
+                # qh3 2.1.0 does not repeat a PATH_CHALLENGE whose answer was lost, and sends
+                # nothing more (docs/explanation/transport.md, known limits).
+                link.loss = 0.0
         else:
             models[by_server].call(call, which, size, stopped)
     whole = [

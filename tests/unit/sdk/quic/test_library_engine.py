@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from laps_sdk.errors import TransportError
 from laps_sdk.quic.engine import Tls
-from laps_sdk.quic.library_engine import long_header_ids
+from laps_sdk.quic.library import long_header_ids
 from laps_sdk.quic.tls import CertificateError, dev_certificate
 from testkit.certs import certificates
 from testkit.engines import ENGINES, Link, make_engine

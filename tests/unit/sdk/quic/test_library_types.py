@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from laps_sdk.quic.engine import Burst
-from laps_sdk.quic.library_types import bursts_of
+from laps_sdk.quic.library import bursts_of
 
 
 def test_datagrams_for_several_addresses_are_several_bursts() -> None:

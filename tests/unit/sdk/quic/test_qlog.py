@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from laps_sdk.quic.library_engine import LibraryEngine
+from laps_sdk.quic.library import LibraryEngine
 from laps_sdk.quic.qlog import QlogError, QlogWriter
 from testkit.engines import Link, make_engine
 

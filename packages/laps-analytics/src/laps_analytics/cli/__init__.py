@@ -20,7 +20,7 @@ from laps_analytics.cli.retain import retain_days
 from laps_analytics.cli.sql import ask
 from laps_analytics.cli.version import show_version
 from laps_analytics.errors import AnalyticsError
-from laps_analytics.faults import fault_of_workers
+from laps_analytics.spark.faults import fault_of_workers
 
 __all__ = ["app", "main"]
 

@@ -15,8 +15,8 @@ from laps_analytics.cli.build import Days
 from laps_analytics.cli.common import AsJson, LakeFolder, Master, Memory, Remote, session_maker
 from laps_analytics.errors import GateError, UsageError
 from laps_analytics.gold.build import days_of, read_gold
+from laps_analytics.gold.builders.usage import MUST_BE_EQUAL, latest, reconcile
 from laps_analytics.gold.silver import Silver
-from laps_analytics.gold.usage import MUST_BE_EQUAL, latest, reconcile
 from laps_analytics.lake import Lake
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from laps_analytics.session import SessionSettings, check_settings, spark_session
+from laps_analytics.spark.session import SessionSettings, check_settings, spark_session
 
 __all__ = [
     "AsJson",

@@ -15,7 +15,7 @@ from rich.console import Console
 from laps_analytics.cli.common import Memory, NoProgress, session_maker
 
 if TYPE_CHECKING:
-    from laps_analytics.world.demo import Demo
+    from laps_analytics.synth.demo import Demo
 
 __all__ = ["demo"]
 
@@ -31,8 +31,8 @@ def demo(
 
     Nothing leaves this machine and nothing is needed but a few minutes.
     """
-    from laps_analytics.world.demo import STEPS, run_demo  # noqa: PLC0415 - a second to load
-    from laps_analytics.world.setting import FULL, QUICK  # noqa: PLC0415
+    from laps_analytics.synth.config import FULL, QUICK  # noqa: PLC0415
+    from laps_analytics.synth.demo import STEPS, run_demo  # noqa: PLC0415 - a second to load
 
     with _told(STEPS, no_progress) as tell:
         made = run_demo(

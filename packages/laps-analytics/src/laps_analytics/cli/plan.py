@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from laps_analytics.cli.common import AsJson, LakeFolder
-from laps_analytics.cli.plan_measure import measure
-from laps_analytics.cli.plan_shared import (
+from laps_analytics.cli.plan_common import (
     AllowUnknown,
     Constraints,
     DimensionFile,
@@ -24,12 +23,13 @@ from laps_analytics.cli.plan_shared import (
     play,
     require_none,
 )
-from laps_analytics.cli.plan_text import tell_again, tell_entries, tell_plan
+from laps_analytics.cli.plan_measure import measure
+from laps_analytics.cli.plan_output import tell_again, tell_entries, tell_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make, place, snapshot_hash
 from laps_analytics.plan.core.explain import diff, explain, said_of, unwatched
-from laps_analytics.plan.core.place import Draft
+from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.core.whatif import Scenario, what_if

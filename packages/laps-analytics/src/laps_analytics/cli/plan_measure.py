@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from laps_analytics.cli.common import AsJson, LakeFolder
-from laps_analytics.cli.plan_shared import (
+from laps_analytics.cli.plan_common import (
     AllowUnknown,
     DimensionFile,
     MaxAge,
@@ -22,17 +22,17 @@ from laps_analytics.cli.plan_shared import (
     play,
     require_none,
 )
-from laps_analytics.cli.plan_text import proposals
+from laps_analytics.cli.plan_output import proposals
 from laps_analytics.errors import UsageError
 from laps_analytics.lake import Lake
+from laps_analytics.plan.adoption import Following, following
+from laps_analytics.plan.before_after import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.core.measure import Verdict
 from laps_analytics.plan.core.revert import Part, gone_back, widest
 from laps_analytics.plan.core.verify import check
-from laps_analytics.plan.following import Following, following
-from laps_analytics.plan.measured import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
 from laps_wire.plan import Plan
 

@@ -20,13 +20,13 @@ from pyspark.sql.types import StructType
 
 from laps_analytics.errors import UsageError
 from laps_analytics.gold import recipes
+from laps_analytics.gold.builders.hops import ways_5m
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.inputs import Inputs, came, days_of, gold_name, note, require_days
 from laps_analytics.gold.kept import keep, kept
 from laps_analytics.gold.recipes import RECIPES, Scene
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
-from laps_analytics.gold.ways import ways_5m
 from laps_analytics.lake import DataFile, Lake, read, write
 from laps_analytics.schema import CLOCK, QUARANTINE, UNFIT, table_name
 

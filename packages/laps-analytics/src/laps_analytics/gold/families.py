@@ -1,9 +1,9 @@
 """Contracts of the tables that there are for several lengths of window: minutes, hours, days.
 
 Only the shortest is made from records; the others are made from the next shorter one, by what each
-column says of how it merges (:mod:`laps_analytics.gold.rollup`). ``*_kll`` and ``*_hll`` are
-sketches of Spark (Apache DataSketches), which merge over any range of rows: a percentile of a day
-is not the mean of the percentiles of its minutes, and its viewers are not the sum of theirs.
+column says of how it merges (:mod:`.builders.rollup`). ``*_kll`` and ``*_hll`` are sketches of
+Spark (Apache DataSketches), which merge over any range of rows: a percentile of a day is not the
+mean of the percentiles of its minutes, and its viewers are not the sum of theirs.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ from pyspark.sql import functions as fn
 from laps_analytics.ingest.bronze import batch_key
 from laps_analytics.ingest.clock import clock_rows
 from laps_analytics.ingest.facts import Boot, Facts, facts_of
-from laps_analytics.ingest.fit import shape_fits
 from laps_analytics.ingest.hours import HOUR_US, Hour, hour_at, hour_of_file
 from laps_analytics.ingest.rebuild import PLACED
+from laps_analytics.ingest.schema_check import shape_fits
 from laps_analytics.ingest.silver import once, placed, typed
 from laps_analytics.lake import DataFile, Lake, Snapshot, read, read_rows, write
 from laps_analytics.schema import BRONZE, event_types, silver_type, table_name

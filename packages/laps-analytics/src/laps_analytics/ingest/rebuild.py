@@ -24,7 +24,6 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from laps_analytics.ingest.clock import clock_rows, link_rows, relay_rows
-from laps_analytics.ingest.fit import is_whole, shape_fits
 from laps_analytics.ingest.hours import (
     HOUR_US,
     WATERMARK_US,
@@ -34,6 +33,7 @@ from laps_analytics.ingest.hours import (
     hour_of_file,
     reach,
 )
+from laps_analytics.ingest.schema_check import is_whole, shape_fits
 from laps_analytics.ingest.silver import once, placed, typed, unfit
 from laps_analytics.lake import (
     DataFile,

@@ -37,13 +37,13 @@ from pyspark.sql import SparkSession
 
 from laps_analytics.ingest.append import append
 from laps_analytics.ingest.bronze import batch_key, expired_key, lines_of, touched_by, write_bronze
+from laps_analytics.ingest.compaction import Upkeep, keep_small
 from laps_analytics.ingest.hours import Hour, hour_at
 from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, recover, take
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.qlog import write_traces
 from laps_analytics.ingest.rebuild import is_over, rebuild
 from laps_analytics.ingest.sources import require_sources
-from laps_analytics.ingest.upkeep import Upkeep, keep_small
 from laps_analytics.lake import Lake, read_rows, row_count, write_rows
 from laps_analytics.schema import QUARANTINE
 

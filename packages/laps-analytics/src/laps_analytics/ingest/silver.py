@@ -13,9 +13,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from laps_analytics.ingest.columns import made_once
-from laps_analytics.ingest.fit import is_whole
 from laps_analytics.ingest.hours import HOUR_US, WATERMARK_US
 from laps_analytics.ingest.parse import day_of, hour_of
+from laps_analytics.ingest.schema_check import is_whole
 from laps_analytics.schema import UNFIT, body_type
 from laps_wire.telemetry import TelemetryError, load_line
 

@@ -33,13 +33,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from laps_analytics.ingest.compaction import Upkeep, clear
 from laps_analytics.ingest.hours import hour_at
 from laps_analytics.ingest.intake import recover, take
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.rebuild import is_over
 from laps_analytics.ingest.run import Progress, Summary, begin_batch, finish, inbox_files
 from laps_analytics.ingest.sources import find_sources
-from laps_analytics.ingest.upkeep import Upkeep, clear
 from laps_analytics.lake import Lake, spark_path
 
 __all__ = ["follow"]

@@ -14,9 +14,9 @@ from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
 from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
-from laps_analytics.plan.core.robust import believed, liars, settle, settle_loss
-from laps_analytics.plan.counted import demand_of
-from laps_analytics.plan.observed import NodeRow, Observed
+from laps_analytics.plan.core.trust import believed, liars, settle, settle_loss
+from laps_analytics.plan.demand_estimate import demand_of
+from laps_analytics.plan.observation import NodeRow, Observed
 
 __all__ = ["Assembled", "assemble"]
 

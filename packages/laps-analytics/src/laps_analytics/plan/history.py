@@ -13,10 +13,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from laps_analytics.lake import Lake
+from laps_analytics.plan.adoption import following
+from laps_analytics.plan.before_after import before_and_after, worse_parts
+from laps_analytics.plan.columns import batches
 from laps_analytics.plan.core.revert import widest
-from laps_analytics.plan.following import following
-from laps_analytics.plan.measured import before_and_after, worse_parts
-from laps_analytics.plan.reading import batches
 
 __all__ = ["Answer", "Span", "answers_of", "effects_of", "spans_of", "story_of"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from laps_analytics.errors import PlanError
 from laps_analytics.plan.core.demand import Group
 from laps_analytics.plan.core.network import Floats, Network
-from laps_analytics.plan.core.place import DIRECT, Draft, draft
+from laps_analytics.plan.core.placement import DIRECT, Draft, draft
 from laps_analytics.plan.core.rules import UNSERVED, CellTable, Policy
 
 __all__ = ["audit", "exact", "optimum"]

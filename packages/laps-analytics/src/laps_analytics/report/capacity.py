@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.pictures import BAD, COLOURS, FAINT, draw, time_axis
+from laps_analytics.report.formatting import bits, short
+from laps_analytics.report.plots import BAD, COLOURS, FAINT, draw, time_axis
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.words import bits, short
 
 __all__ = ["capacity"]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from laps_analytics.report.formatting import percent, short
 from laps_analytics.report.kll import quantiles
-from laps_analytics.report.pictures import BAD, COLOURS, Picture, draw
+from laps_analytics.report.plots import BAD, COLOURS, Picture, draw
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.words import percent, short
 
 __all__ = ["experience"]
 

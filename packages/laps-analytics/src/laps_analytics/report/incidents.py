@@ -8,9 +8,9 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.pictures import COLOURS, FAINT, draw, time_axis
+from laps_analytics.report.formatting import bits, cell, percent, short, span
+from laps_analytics.report.plots import COLOURS, FAINT, draw, time_axis
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.words import bits, cell, percent, short, span
 
 __all__ = ["anomalies"]
 

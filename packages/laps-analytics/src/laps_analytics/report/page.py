@@ -12,8 +12,8 @@ from typing import Final
 
 import pandas as pd
 
+from laps_analytics.report.formatting import cell, clean
 from laps_analytics.report.section import Section
-from laps_analytics.report.words import cell, clean
 
 __all__ = ["ROWS", "render"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from laps_analytics.report.pictures import BAD, COLOURS, INK, Picture, draw
+from laps_analytics.report.formatting import percent, short
+from laps_analytics.report.plots import BAD, COLOURS, INK, Picture, draw
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.words import percent, short
 
 __all__ = ["blame", "churn"]
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.pictures import BAD, COLOURS, FAINT, GOOD, Picture, draw, time_axis
+from laps_analytics.report.formatting import cell, clean, clock, short
+from laps_analytics.report.plots import BAD, COLOURS, FAINT, GOOD, Picture, draw, time_axis
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.words import cell, clean, clock, short
 
 __all__ = ["PlanStory", "plans"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from laps_analytics.report.gold import Gold
-from laps_analytics.report.pictures import Picture
 from laps_analytics.report.places import Places
+from laps_analytics.report.plots import Picture
 
 __all__ = ["Context", "Section"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from laps_analytics.report.formatting import clock
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.words import clock
 
 __all__ = ["convergence", "loops"]
 

@@ -1,19 +1,19 @@
-"""What a network relay shows of itself: its tables as rows, read between two turns."""
+"""The tables of a relay as rows, for the admin and for tests; read between two turns."""
 
 from __future__ import annotations
 
-from laps_relay.network.core import NetworkCore
-from laps_relay.network.rows import (
-    ALL,
-    announce_rows,
-    fib_rows,
-    node_rows,
-    peer_rows,
-    set_rows,
-    subscribe_rows,
-    subscribe_rows_of,
-)
-from laps_relay.network.subscriptions.interests import InterestCounters
+from collections.abc import Mapping
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
+
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.own_node import OwnNode
+from laps_relay.network.nodes.probing import Prober
+from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.sets.sets import Sets
+from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.views import (
     AnnounceRow,
     FibRow,
@@ -23,66 +23,235 @@ from laps_relay.network.views import (
     SubscribeRow,
     TableSizes,
 )
-from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
-from laps_relay.peer_forwarding.traffic import Arrival, Departure
-from laps_sdk.forwarding.samples import Samples
-from laps_sdk.peering.dialler import DialRow
+from laps_relay.peer_forwarding.forwarding import LOCAL, PeerForwarding
+from laps_relay.peer_forwarding.plane import PeerPlane
+from laps_sdk.peering.dialler import Dialler, DialRow
+from laps_sdk.peering.links import Links
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeInfo
+from laps_wire.peering.laps2 import NodeInfo, SubscribeInfo
 
-__all__ = ["NetworkTables"]
+__all__ = [
+    "ALL",
+    "RelayTables",
+    "announce_rows",
+    "fib_rows",
+    "node_rows",
+    "peer_rows",
+    "set_rows",
+    "subscribe_rows",
+    "subscribe_rows_of",
+]
+
+_NOTHING: Final[Mapping[NodeId, int]] = MappingProxyType({})
+ALL: Final = slice(0, None)
+"""A table as a whole. Of a large one only some rows are made at a time, or the relay would stand
+still for seconds."""
 
 
-class NetworkTables(NetworkCore):
-    """All tables."""
+def peer_rows(links: Links) -> list[PeerRow]:
+    """All connections."""
+    return [
+        PeerRow(
+            session=link.session,
+            node=link.node,
+            relay_type="" if link.info is None else link.info.node.relay_type.name.lower(),
+            region="" if link.info is None else link.info.node.region,
+            alpn=link.alpn,
+            control=link.control,
+            sends=link.sends,
+            receives=link.receives,
+            dialled=link.dial is not None,
+            on_demand=link.dial is not None and link.dial.dynamic,
+            leaving=link.leaving,
+            guest=link.guest is not None,
+            opened=link.opened,
+            srtt_us=link.srtt_us,
+            loss=link.loss,
+        )
+        for link in links.by_session.values()
+    ]
 
-    __slots__ = ()
 
-    @property
-    def node_id(self) -> NodeId:
-        """Who we are."""
-        return self._own.node_id
+def node_rows(
+    own: NodeInfo, nib: Nib, part: slice = ALL, round_trips: Mapping[NodeId, int] = _NOTHING
+) -> list[NodeRow]:
+    """Ourselves first, then all others."""
+    rows = []
+    for node in [own.node.node_id, *nib.nodes()][part]:
+        info = own if node == own.node.node_id else nib.info(node)
+        if info is not None:
+            rows.append(_node_row(info, nib, round_trips.get(node)))
+    return rows
 
-    @property
-    def info(self) -> NodeInfo:
-        """What we say of ourselves."""
-        return self._own.info
 
-    def counters(self) -> PeerPlaneCounters:
-        """Of the forwarding plane."""
-        return self._plane.counters()
+def _node_row(info: NodeInfo, nib: Nib, rtt_us: int | None) -> NodeRow:
+    node = info.node
+    best = nib.best(node.node_id)
+    return NodeRow(
+        node=node.node_id,
+        relay_type=node.relay_type.name.lower(),
+        region=node.region,
+        epoch=node.stamp.epoch,
+        sequence=node.stamp.sequence,
+        load_class=node.load.load_class.name.lower(),
+        load=node.load.value,
+        contacts=node.contacts,
+        longitude=None if node.location is None else node.location.longitude,
+        latitude=None if node.location is None else node.location.latitude,
+        next_hop=None if best is None else best.peer,
+        hops=0 if best is None else best.hops,
+        cost_us=0 if best is None else best.cost_us,
+        path=() if best is None else best.relays,
+        ways=len(nib.candidates(node.node_id)),
+        rtt_us=rtt_us,
+    )
 
-    @property
-    def in_transit(self) -> bool:
-        """Whether data goes through us to other relays, or has still to be sent to one."""
-        return self._sets.in_transit or self._plane.unsent() > 0
 
-    @property
-    def unsent(self) -> int:
-        """How many streams to peers have not ended, or have bytes that wait."""
-        return self._plane.unsent()
+def announce_rows(announces: AnnounceTable, part: slice = ALL) -> list[AnnounceRow]:
+    """Announces that are in use."""
+    return [
+        AnnounceRow(
+            source=entry.source,
+            kind=entry.kind.name.lower(),
+            key=entry.full_name_hash,
+            name=entry.plaintext,
+            epoch=entry.stamp.epoch,
+            sequence=entry.stamp.sequence,
+            session=announces.heard_on(entry.identity),
+        )
+        for entry in islice(announces.live(part.start), _length(part))
+    ]
 
-    @property
-    def flight(self) -> float:
-        """How long something may be under way to a peer, sent again if it was lost: seconds."""
-        trips = [link.srtt_us for link in self._links.by_session.values() if link.up]
-        return 2e-6 * max(trips) + self._settings.batch if trips else 0.0
 
-    def count_traffic(self) -> None:
-        """Count by track and way, for :meth:`take_traffic`."""
-        self._plane.count_traffic()
+def subscribe_rows(
+    subscribes: SubscribeTable, interests: Interests, part: slice = ALL
+) -> list[SubscribeRow]:
+    """Subscribes that are in use."""
+    return [
+        _subscribe_row(entry, subscribes, interests)
+        for entry in islice(subscribes.live(part.start), _length(part))
+    ]
 
-    def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
-        """What came and went between relays since the last time."""
-        return self._plane.take_traffic()
 
-    def time_objects(self, samples: Samples) -> None:
-        """Time some of the objects that pass."""
-        self._plane.time_objects(samples)
+def subscribe_rows_of(
+    subscribes: SubscribeTable, interests: Interests, key: int
+) -> list[SubscribeRow]:
+    """Those of one track; looks at each source once, not at each entry."""
+    return [_subscribe_row(entry, subscribes, interests) for entry in subscribes.of_key(key)]
 
-    def interest_counters(self) -> InterestCounters:
-        """Of what our own clients publish and want."""
-        return self._interests.counters()
+
+def _subscribe_row(
+    entry: SubscribeInfo, subscribes: SubscribeTable, interests: Interests
+) -> SubscribeRow:
+    return SubscribeRow(
+        source=entry.source,
+        key=entry.full_name_hash,
+        name=interests.name(entry.full_name_hash),
+        epoch=entry.stamp.epoch,
+        sequence=entry.stamp.sequence,
+        session=subscribes.heard_on(entry.identity),
+    )
+
+
+def _length(part: slice) -> int | None:
+    return None if part.stop is None else max(0, part.stop - part.start)
+
+
+def set_rows(sets: Sets) -> list[SetRow]:
+    """The sets of peers and our own, each ingress followed by its egress."""
+    rows: list[SetRow] = []
+    for row in sets.rows():
+        if row.ingress.session != LOCAL:
+            rows.append(
+                SetRow(
+                    session=row.ingress.session,
+                    sns_id=row.ingress.set_id,
+                    incoming=True,
+                    targets=row.targets,
+                    scope=row.scope,
+                    hops=row.hops - 1,
+                    key=row.key,
+                    retiring=False,
+                )
+            )
+        rows += [
+            SetRow(
+                session=each.egress.session,
+                sns_id=each.egress.sns_id,
+                incoming=False,
+                targets=each.targets,
+                scope=row.scope,
+                hops=row.hops,
+                key=row.key,
+                retiring=each.retired,
+            )
+            for each in row.egress
+        ]
+    return rows
+
+
+def fib_rows(plane: PeerForwarding, sets: Sets) -> list[FibRow]:
+    """Where data goes."""
+    keys = {row.ingress: row.key for row in sets.rows()}
+    return [
+        FibRow(
+            session=ingress.session,
+            set_id=ingress.set_id,
+            egress=tuple((each.session, each.sns_id) for each in egress),
+            local=local,
+            key=keys.get(ingress),
+            streams=counters.streams,
+            datagrams=counters.datagrams,
+            bytes_in=counters.bytes_in,
+            bytes_out=counters.bytes_out,
+        )
+        for ingress, (egress, local, counters) in plane.entries().items()
+    ]
+
+
+class RelayTables:
+    """All tables of one relay."""
+
+    __slots__ = (
+        "_announces",
+        "_dialler",
+        "_interests",
+        "_links",
+        "_nib",
+        "_own",
+        "_plane",
+        "_prober",
+        "_sets",
+        "_subscribes",
+        "_ways",
+    )
+
+    def __init__(
+        self,
+        own: OwnNode,
+        *,
+        links: Links,
+        nib: Nib,
+        ways: Ways,
+        announces: AnnounceTable,
+        subscribes: SubscribeTable,
+        interests: Interests,
+        sets: Sets,
+        plane: PeerPlane,
+        prober: Prober,
+        dialler: Dialler,
+    ) -> None:
+        self._own = own
+        self._links = links
+        self._nib = nib
+        self._ways = ways
+        self._announces = announces
+        self._subscribes = subscribes
+        self._interests = interests
+        self._sets = sets
+        self._plane = plane
+        self._prober = prober
+        self._dialler = dialler
 
     def peers(self) -> list[PeerRow]:
         """All connections."""
@@ -96,8 +265,8 @@ class NetworkTables(NetworkCore):
         """How much there is, without making a row."""
         return TableSizes(
             nodes=1 + self._nib.size,
-            announces=self.announces.size,
-            subscribes=self.subscribes.size,
+            announces=self._announces.size,
+            subscribes=self._subscribes.size,
             sets_in=self._sets.incoming,
             sets_out=self._sets.living,
             fib=self._plane.fib_size(),
@@ -109,15 +278,15 @@ class NetworkTables(NetworkCore):
 
     def announce_rows(self, part: slice = ALL) -> list[AnnounceRow]:
         """Announces."""
-        return announce_rows(self.announces, part)
+        return announce_rows(self._announces, part)
 
     def subscribe_rows(self, part: slice = ALL) -> list[SubscribeRow]:
         """Subscribes."""
-        return subscribe_rows(self.subscribes, self._interests, part)
+        return subscribe_rows(self._subscribes, self._interests, part)
 
     def subscribe_rows_of(self, key: int) -> list[SubscribeRow]:
         """The subscribes for one track."""
-        return subscribe_rows_of(self.subscribes, self._interests, key)
+        return subscribe_rows_of(self._subscribes, self._interests, key)
 
     def sets(self) -> list[SetRow]:
         """All subscriber node sets."""

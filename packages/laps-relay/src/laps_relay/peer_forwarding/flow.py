@@ -22,11 +22,9 @@ from laps_relay.peer_forwarding.probe import FirstObject, Probe, may_be_sampled
 from laps_relay.peer_forwarding.state import Entry, Session, State, Target
 from laps_relay.peer_forwarding.traffic import Traffic
 from laps_sdk.forwarding.interfaces import OutStream
-from laps_sdk.forwarding.priority import stream_priority
+from laps_sdk.forwarding.priority import PRIORITIES
 from laps_sdk.forwarding.samples import Sample
 from laps_sdk.upstream.interfaces import DataSink
-from laps_wire.moqt.codepoints import GroupOrder
-from laps_sdk.forwarding.priority import PRIORITIES
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import decode_data_header
 

@@ -271,17 +271,17 @@ class NetworkPart(NetworkReadings):
     @property
     def unsent(self) -> int:
         """Streams that peers have not got, or did not get because the drain was over."""
-        counted = self.relay.counters().unsent_streams - self._unsent_before
-        return self.relay.unsent + counted
+        counted = self.relay.plane.counters().unsent_streams - self._unsent_before
+        return self.relay.plane.unsent() + counted
 
     def drain(self, seconds: float) -> None:
         """Tell peers that we go away, and Stubs where to go; said once."""
         if self._departure is not None:
             return
         self._departure = Departure(self.server.now, seconds)
-        self._unsent_before = self.relay.counters().unsent_streams
+        self._unsent_before = self.relay.plane.counters().unsent_streams
         # Control servers say who else has the tracks of our clients.
-        trips = [row.srtt_us for row in self.relay.peers() if row.relay_type == "control"]
+        trips = [row.srtt_us for row in self.relay.tables.peers() if row.relay_type == "control"]
         if trips:
             wait = min(_ANSWER + max(trips) / 1e6, _LONGEST_ANSWER, seconds / 2)
             self._answered_at = self.server.now + wait
@@ -305,7 +305,7 @@ class NetworkPart(NetworkReadings):
         """How the nearest Edge that has room is dialled; nothing if there is none."""
         rows = [
             row
-            for row in self.relay.nodes()
+            for row in self.relay.tables.nodes()
             if row.node != self.node_id
             and row.relay_type == "edge"
             and row.next_hop is not None
@@ -342,7 +342,7 @@ class NetworkPart(NetworkReadings):
 
     def forget_key(self, node: NodeId) -> str | None:
         """Let another key have a node id, or say why not."""
-        if any(row.node == node for row in self.relay.peers()):
+        if any(row.node == node for row in self.relay.tables.peers()):
             return f"node {node} has a connection: it ends first, or the relay there is stopped"
         if not self.relay.forget_key(node):
             return f"no key of node {node} is known here"

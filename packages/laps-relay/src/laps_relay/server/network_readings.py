@@ -47,11 +47,11 @@ class NetworkReadings:
 
     def peers(self) -> Sequence[PeerRow]:
         """All connections to other relays."""
-        return self.relay.peers()
+        return self.relay.tables.peers()
 
     def contacts(self) -> Sequence[DialRow]:
         """Where connections are dialled."""
-        return self.relay.contacts()
+        return self.relay.tables.contacts()
 
     def peer_connection(self, session: int) -> ConnectionStats | None:
         """The figures of a peer's connection."""
@@ -60,29 +60,29 @@ class NetworkReadings:
 
     def nodes(self) -> Sequence[NodeRow]:
         """The NIB."""
-        return LazyRows(self.relay.sizes().nodes, self.relay.nodes)
+        return LazyRows(self.relay.tables.sizes().nodes, self.relay.tables.nodes)
 
     def announces(self) -> Sequence[AnnounceRow]:
         """All announces."""
-        return LazyRows(self.relay.announces.size, self.relay.announce_rows)
+        return LazyRows(self.relay.announces.size, self.relay.tables.announce_rows)
 
     def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
         """All subscribes, or those of one track."""
         if key is not None:
-            return self.relay.subscribe_rows_of(key)
-        return LazyRows(self.relay.subscribes.size, self.relay.subscribe_rows)
+            return self.relay.tables.subscribe_rows_of(key)
+        return LazyRows(self.relay.subscribes.size, self.relay.tables.subscribe_rows)
 
     def sets(self) -> Sequence[SetRow]:
         """All subscriber node sets."""
-        return self.relay.sets()
+        return self.relay.tables.sets()
 
     def fib(self) -> Sequence[FibRow]:
         """The FIB."""
-        return self.relay.fib()
+        return self.relay.tables.fib()
 
     def counters(self) -> PeerPlaneCounters:
         """Of the forwarding plane between relays."""
-        return self.relay.counters()
+        return self.relay.plane.counters()
 
     def sample(self) -> NetworkSample:
         """Figures for the sampler; makes rows of peers only, however large the tables are."""
@@ -90,9 +90,9 @@ class NetworkReadings:
         return NetworkSample(
             peers=peers,
             unreached=self._unreached(),
-            sizes=self.relay.sizes(),
+            sizes=self.relay.tables.sizes(),
             counters=self.counters(),
-            collisions=self.relay.interest_counters().collisions
+            collisions=self.relay.interests.counters().collisions
             + (0 if self._edge is None else self._edge.collisions),
             connections={
                 row.session: stats

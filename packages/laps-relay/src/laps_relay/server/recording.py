@@ -76,9 +76,9 @@ class Recording:
 
     def attend(self, network: NetworkPart) -> None:
         """The relay belongs to a network from now on."""
-        network.relay.count_traffic()
+        network.relay.plane.count_traffic()
         if self._samples is not None:
-            network.relay.time_objects(self._samples)
+            network.relay.plane.time_objects(self._samples)
 
     async def record(self, connections: Mapping[int, ConnectionStats]) -> None:
         """Write a window, with turns of the loop in between; ``connections`` are clients'."""
@@ -125,7 +125,7 @@ class Recording:
         network = self._network()
         peer = _nobody if network is None else network.node_of
         guest = _nobody if network is None else network.guest_of
-        came, sent = ([], []) if network is None else network.relay.take_traffic()
+        came, sent = ([], []) if network is None else network.relay.plane.take_traffic()
         bodies = self._deliveries(wall - now, peer, guest)
         waits: dict[Way, list[float]] = {}
         for _, body in bodies:

@@ -37,7 +37,7 @@ class Redirects:
         self._places = places(
             (
                 (node, _round_trip(row))
-                for row in network.nodes()
+                for row in network.tables.nodes()
                 if row.node != network.node_id and (node := network.node(row.node)) is not None
             ),
             own_url=own_url,

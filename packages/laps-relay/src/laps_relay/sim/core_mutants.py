@@ -7,18 +7,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from laps_relay.network.core import NetworkCore
+from laps_relay.network.advertisements import AdvertisementSchedule
 from laps_relay.network.flood.flood_telling import Telling
 from laps_relay.network.flood.floods import FloodTable
 from laps_relay.network.nodes.adj_out import Exports
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.nodes.ways import Ways
-from laps_relay.network.parts import Due, NetworkParts
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.sets import set_plan, set_switch
 from laps_relay.network.sets.set_choice import Chooser
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.timers import Due
 from laps_relay.peer_forwarding.forwarding import SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.sim.stub_mutants import Patching
@@ -116,15 +118,15 @@ def not_resteered(patch: Patching) -> None:
 
 def told_late(patch: Patching) -> None:
     """Changes are collected for ten times as long."""
-    schedule = NetworkCore._schedule
+    schedule = AdvertisementSchedule.schedule
 
-    def patient(self: NetworkCore, now: float) -> None:
+    def patient(self: AdvertisementSchedule, now: float) -> None:
         waits = self._timers.when((Due.LOOK, 0)) is not None
         schedule(self, now)
         if not waits and self._timers.when((Due.LOOK, 0)) is not None:
             self._timers.set((Due.LOOK, 0), now + 10 * self._settings.batch)
 
-    patch.set(NetworkCore, "_schedule", patient)
+    patch.set(AdvertisementSchedule, "schedule", patient)
 
 
 # Announces and subscribes
@@ -182,7 +184,7 @@ def unsubscribed_at_once(patch: Patching) -> None:
 
 def answers_lost(patch: Patching) -> None:
     """Subscribes are not answered."""
-    patch.set(NetworkParts, "respond", lambda self, now, session, response: None)  # noqa: ARG005
+    patch.set(NetworkRelay, "respond", lambda self, now, session, response: None)  # noqa: ARG005
 
 
 # Sets and forwarding
@@ -190,7 +192,7 @@ def answers_lost(patch: Patching) -> None:
 
 def set_updates_lost(patch: Patching) -> None:
     """Changes of a set are not sent."""
-    patch.set(NetworkParts, "update_sns", lambda self, now, session, sns_id, targets: None)  # noqa: ARG005
+    patch.set(SetRouting, "update_sns", lambda self, now, session, sns_id, targets: None)  # noqa: ARG005
 
 
 def break_before_make(patch: Patching) -> None:
@@ -230,7 +232,7 @@ def policy_skipped(patch: Patching) -> None:
 def early_data_dropped(patch: Patching) -> None:
     """Data that comes before its set does not wait."""
 
-    def holder(self: NetworkCore, session: int) -> Any:  # noqa: ARG001
+    def holder(self: NetworkRelay, session: int) -> Any:  # noqa: ARG001
         return lambda now, sns_id, item, size: SnsStanding.GONE  # noqa: ARG005
 
-    patch.set(NetworkCore, "_holder", holder)
+    patch.set(NetworkRelay, "_holder", holder)

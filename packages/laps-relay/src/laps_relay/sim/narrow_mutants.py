@@ -7,6 +7,7 @@ from typing import Any
 from laps_relay.peer_forwarding import flow
 from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.sim.stub_mutants import Patching
+from laps_sdk.forwarding.priority import PRIORITIES
 
 __all__ = ["priority_ignored", "ttl_ignored"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.network.departure import Departure, Standing
-from laps_relay.network.orders import STAY_WAIT
+from laps_relay.network.relay import STAY_WAIT
 from laps_relay.sim.clients import Clients
 from laps_relay.sim.clock import Entry
 from laps_relay.sim.core import RelayCore, Tables

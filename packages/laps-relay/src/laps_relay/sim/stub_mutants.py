@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from laps_relay.network.sessions import NetworkSessions
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.stub.stub_leaving import Leaving
 from laps_wire.names import FullTrackName, Namespace
@@ -29,7 +29,7 @@ class Patching(Protocol):
 
 def stubs_told(patch: Patching) -> None:
     """A parent takes its Stub for a relay."""
-    up = NetworkSessions._up
+    up = NetworkRelay._session_up
 
     def naive(self: Any, now: float, session: int, event: Any) -> None:
         up(self, now, session, event)
@@ -37,9 +37,9 @@ def stubs_told(patch: Patching) -> None:
             # It stands for any way in which a parent could take a Stub for a relay.
             info = replace(event.node, node=replace(event.node.node, relay_type=RelayType.VIA))
             info = replace(info, node=replace(info.node, node_id=_ANYBODY))
-            self._nib.add_peer(now, _ANYBODY, info, srtt_us=10_000, forwards=True)
+            self.nib.add_peer(now, _ANYBODY, info, srtt_us=10_000, forwards=True)
 
-    patch.set(NetworkSessions, "_up", naive)
+    patch.set(NetworkRelay, "_session_up", naive)
 
 
 def stubs_asked(patch: Patching) -> None:

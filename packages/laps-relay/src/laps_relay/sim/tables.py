@@ -44,15 +44,15 @@ class RelayTables:
 
     def nodes(self) -> Sequence[NodeId]:
         """All nodes that it knows, itself left out."""
-        return self._relay._nib.nodes()
+        return self._relay.nib.nodes()
 
     def next_hop(self, node: NodeId) -> NodeId | None:
         """Where data for a node goes."""
-        return self._relay._nib.next_hop(node)
+        return self._relay.nib.next_hop(node)
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
         """Hops and cost of the best way."""
-        best = self._relay._nib.best(node)
+        best = self._relay.nib.best(node)
         return None if best is None else (best.hops, best.cost_us)
 
     def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
@@ -60,7 +60,7 @@ class RelayTables:
         return [
             # The last item of a path is the next hop (laps-2, 5.1).
             (way.peer, [*(item.node_id for item in reversed(way.info.path)), node])
-            for way in self._relay._nib.candidates(node)
+            for way in self._relay.nib.candidates(node)
             if way.forwards
         ]
 
@@ -68,7 +68,7 @@ class RelayTables:
         """What peers were told: (peer, node, relays on the way)."""
         paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
         found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
-        for peer in self._relay._nib._table.peers.values():
+        for peer in self._relay.nib._table.peers.values():
             if peer.out is None:
                 continue
             for node, info in peer.out.sent.items():
@@ -82,7 +82,7 @@ class RelayTables:
         """All nodes that any peer was told of, and the relays on the ways there."""
         found: set[NodeId] = set()
         infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
-        for peer in self._relay._nib._table.peers.values():
+        for peer in self._relay.nib._table.peers.values():
             if peer.out is not None:
                 sent = peer.out.sent
                 found.update(sent)
@@ -94,16 +94,16 @@ class RelayTables:
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
         return sorted(
-            [node for node, links in self._relay._links._by_node.items() if _controls(links)]
+            [node for node, links in self._relay.links._by_node.items() if _controls(links)]
         )
 
     def sessions(self, node: NodeId) -> Sequence[int]:
         """Established sessions with a node."""
-        return [link.session for link in self._relay._links.of(node) if link.up]
+        return [link.session for link in self._relay.links.of(node) if link.up]
 
     def types(self) -> Sequence[tuple[NodeId, RelayType]]:
         """All nodes that it knows, itself left out, and what they are."""
-        nib = self._relay._nib
+        nib = self._relay.nib
         return [
             (node, info.node.relay_type)
             for node in nib.nodes()
@@ -112,17 +112,17 @@ class RelayTables:
 
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""
-        return all(map(_controls, self._relay._links._by_node.values()))
+        return all(map(_controls, self._relay.links._by_node.values()))
 
     def flows(self) -> Sequence[Flow]:
         """The FIB, with the sets behind it."""
         relay = self._relay
         found = []
-        for row in relay._sets.rows():
+        for row in relay.sets.rows():
             session = row.ingress.session
             outs = tuple(
                 SetOut(
-                    relay.node_of(item.egress.session),
+                    relay.set_routing.node_of(item.egress.session),
                     self._connection(item.egress.session),
                     item.egress.sns_id,
                     frozenset(item.targets),
@@ -132,7 +132,7 @@ class RelayTables:
             )
             found.append(
                 Flow(
-                    None if session == LOCAL else relay.node_of(session),
+                    None if session == LOCAL else relay.set_routing.node_of(session),
                     0 if session == LOCAL else self._connection(session),
                     row.ingress.set_id,
                     row.key,
@@ -147,7 +147,7 @@ class RelayTables:
         """Whom a set on a connection is for, also one that only streams under way still use."""
         for session, end in self._process.ends.items():
             if end.connection == connection:
-                found = self._relay._sets._egress.get(EgressSet(session, sns_id))
+                found = self._relay.sets._egress.get(EgressSet(session, sns_id))
                 return None if found is None else found.targets
         return None
 
@@ -159,32 +159,32 @@ class RelayTables:
         """Entries of all tables that must be empty when nobody publishes or subscribes."""
         relay = self._relay
         announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
-        counters = relay._plane.counters()
-        interests = relay._interests
+        counters = relay.plane.counters()
+        interests = relay.interests
         return {
             "announces": sum(announces),
             "subscribes": sum(subscribes),
-            "ingresses": len(relay._sets.rows()),
-            "sets": relay._sets.living,
-            "indexed targets": len(relay._sets._targets),
-            "FIB entries": len(relay._plane.entries()),
-            "feeds": len(relay._feeds),
-            "feeds of the plane": len(relay._plane._feeds),
+            "ingresses": len(relay.sets.rows()),
+            "sets": relay.sets.living,
+            "indexed targets": len(relay.sets._targets),
+            "FIB entries": len(relay.plane.entries()),
+            "feeds": len(relay.feeds),
+            "feeds of the plane": len(relay.plane._feeds),
             "held bytes": counters.held_bytes,
             "pulls": len(interests._origins),
             "wants": len(interests._wants),
-            "steered tracks": len(relay._steering._flows),
-            "steered targets": len(relay._steering._targets),
+            "steered tracks": len(relay.steering._flows),
+            "steered targets": len(relay.steering._targets),
             "own announces": len(interests._origins._announced),
             "subscribes for us": len(interests._origins._subscribes),
             "answers that wait": len(interests._origins._answers) + len(interests._origins._unsaid),
             "responders": len(interests._wants._serving),
             "discovered names": len(interests._discovery._names),
             "discovered announces": len(interests._discovery._index),
-            "withheld subscribes": len(relay._withheld),
+            "withheld subscribes": len(relay.withheld),
             "doubted entries": len(relay.announces._doubts) + len(relay.subscribes._doubts),
-            "sets that were told": len(relay._set_log),
-            "timers of sets": len(relay._sets._timers),
+            "sets that were told": len(relay.set_routing),
+            "timers of sets": len(relay.sets._timers),
             **self._of_sessions(),
             **self._of_dials(),
             **self._of_metrics(),
@@ -193,9 +193,9 @@ class RelayTables:
     def _of_sessions(self) -> Mapping[str, int]:
         """What is left of data on sessions, in the plane and in the sessions themselves."""
         relay = self._relay
-        sessions = relay._plane._sessions.values()
-        wires = [peer.wire._sets for peer in relay._peers._peers.values()]
-        early = [link.early for link in relay._links.by_session.values() if link.early is not None]
+        sessions = relay.plane._sessions.values()
+        wires = [peer.wire._sets for peer in relay.peers._peers.values()]
+        early = [link.early for link in relay.links.by_session.values() if link.early is not None]
         return {
             "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
             "data of unknown sets": sum(len(each.unknown) for each in wires),
@@ -210,7 +210,7 @@ class RelayTables:
 
     def _of_dials(self) -> Mapping[str, int]:
         """Dials that nobody needs: for peers on demand, and more than there are contacts."""
-        dialler, servers = self._relay._dialler, self._relay._dialled_servers.keys()
+        dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
         return {
             "wishes": len(dialler._wishes.keys() - servers),
             "sessions that nobody wants": len(dialler._unwanted),
@@ -224,7 +224,7 @@ class RelayTables:
 
     def _of_metrics(self) -> Mapping[str, int]:
         """Metrics that wait to be told, or of nodes that are gone; nothing is measured at rest."""
-        nib = self._relay._nib
+        nib = self._relay.nib
         exports = nib._exports
         known = (*nib._table.records, nib._node)
         return {

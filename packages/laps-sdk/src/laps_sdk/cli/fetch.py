@@ -23,7 +23,7 @@ from laps_sdk.cli.options import (
 from laps_sdk.cli.output import Voice, run
 from laps_sdk.cli.sub import Show
 from laps_sdk.client.core.names import track_path
-from laps_sdk.client.core.start import LocationLike
+from laps_sdk.client.core.subscribe_options import LocationLike
 from laps_wire.errors import LapsError
 
 __all__ = ["fetch"]

@@ -9,8 +9,8 @@ import typer
 
 from laps_sdk.cli.options import AsJson, Link, Quiet, dials, namespace_of
 from laps_sdk.cli.output import Voice, run
+from laps_sdk.client.core.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.client.discovery import Namespaces, Tracks
-from laps_sdk.client.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 
 __all__ = ["ls"]
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import typer
 
-from laps_sdk.client.errors import ConnectError, RequestTimeoutError
+from laps_sdk.errors import ConnectError, RequestTimeoutError
 from laps_wire.errors import LapsError, TextFormError
 
 __all__ = [

@@ -10,7 +10,7 @@ import typer
 
 from laps_sdk.cli.options import AsJson, Link, Quiet, dials
 from laps_sdk.cli.output import Voice, run
-from laps_sdk.client.errors import RequestRefusedError
+from laps_sdk.errors import RequestRefusedError
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["ping"]

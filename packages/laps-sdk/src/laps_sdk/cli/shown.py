@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from laps_sdk.client.objects import Object
+from laps_sdk.client.core.objects import Object
 
 __all__ = ["record_of"]
 

@@ -28,11 +28,11 @@ from laps_sdk.cli.options import (
 from laps_sdk.cli.output import NothingCameError, Voice, run
 from laps_sdk.cli.shown import record_of
 from laps_sdk.client.core.names import track_path
-from laps_sdk.client.core.start import Start
-from laps_sdk.client.errors import RequestRefusedError
+from laps_sdk.client.core.subscribe_options import Start
 from laps_sdk.client.fetch import Fetch
 from laps_sdk.client.session import Session
 from laps_sdk.client.subscription import Subscription
+from laps_sdk.errors import RequestRefusedError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.names import FullTrackName
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from laps_sdk.client.backfill import Past
 from laps_sdk.client.core.progress import ANY_OBJECT, GapCause
 from laps_sdk.client.core.subscribe_options import SubscriptionOptions
-from laps_sdk.client.errors import RequestRefusedError, RequestTimeoutError
 from laps_sdk.client.link import Link, Offer
 from laps_sdk.client.options import ConnectOptions
 from laps_sdk.client.requests import Request
+from laps_sdk.errors import RequestRefusedError, RequestTimeoutError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import Event, Terminated, UpdateAccepted, UpdateRejected

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple, Protocol
 
+from laps_sdk.client.core.objects import Object
 from laps_sdk.client.core.progress import Gap, GapCause, Progress
 from laps_sdk.client.core.window import Verdict, Window, WindowLimits
 from laps_sdk.client.fetch import FetchRun
 from laps_sdk.client.link import Link
-from laps_sdk.client.objects import Object
 from laps_wire.errors import LapsError
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import MoqObject, RangeEnd

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from laps_sdk.client.errors import ConnectError, ConnectionLostError
 from laps_sdk.client.link import Link, LinkOwner
 from laps_sdk.client.options import ConnectOptions
 from laps_sdk.client.trust import tls_for
+from laps_sdk.errors import ConnectError, ConnectionLostError
 from laps_sdk.quic.base import Address, Connection, Endpoint, Handler
 from laps_sdk.quic.endpoint import open_endpoint
 from laps_sdk.quic.engine import EngineOptions

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from laps_sdk.client.core.names import namespace_path, track_path
-from laps_sdk.client.errors import RequestError
-from laps_sdk.client.inbox import Inbox
-from laps_sdk.client.iteration import Taking
+from laps_sdk.client.core.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
+from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link, Offer
-from laps_sdk.client.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.client.requests import Request
+from laps_sdk.errors import RequestError
 from laps_wire.moqt.codepoints import SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import Publish
@@ -36,13 +35,13 @@ __all__ = ["Announcement", "Namespaces", "Tracks"]
 E = TypeVar("E")
 
 
-class _News(Taking[E]):
+class _News(ItemIterator[E]):
     """Events below a prefix: what namespaces and tracks have in common."""
 
     __slots__ = ("_done", "_hub", "_link", "_request", "prefix")
 
     def __init__(self, hub: Hub, prefix: Namespace) -> None:
-        super().__init__(Inbox())
+        super().__init__(ReceiveQueue())
         self._hub = hub
         self.prefix = prefix
         self._link: Link | None = None
@@ -67,7 +66,7 @@ class _News(Taking[E]):
         self._leave()
         if self._request is not None:
             self._request.give_up()
-        self._inbox.end(error)
+        self._queue.end(error)
 
     async def attach(self, link: Link) -> None:
         """See ``Durable``."""
@@ -91,7 +90,7 @@ class _News(Taking[E]):
         """What was known is not known any more."""
 
     def _put(self, event: E) -> None:
-        self._inbox.put(event, 1)
+        self._queue.put(event, 1)
 
     def _ended(self, link: Link, event: RequestCancelled) -> None:
         link.forget(event.request_id)

@@ -9,15 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
 from laps_sdk.client.core.window import WindowLimits
-from laps_sdk.client.errors import ConnectionLostError, RequestError
-from laps_sdk.client.inbox import Inbox
 from laps_sdk.client.incoming import InStream
-from laps_sdk.client.iteration import Taking
+from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link
-from laps_sdk.client.objects import Object
-from laps_sdk.client.reading import open_extensions, to_object
 from laps_sdk.client.requests import Request
+from laps_sdk.errors import ConnectionLostError, RequestError
 from laps_wire.errors import LapsError, RemoteError
 from laps_wire.moqt.codepoints import GroupOrder, ObjectStatus
 from laps_wire.moqt.data import MoqObject, RangeEnd
@@ -133,7 +131,7 @@ class FetchRun:
             self._over(fault)
 
 
-class Fetch(Taking[Object]):
+class Fetch(ItemIterator[Object]):
     """The objects of a range, in order; made by :meth:`laps_sdk.Session.fetch`.
 
     ``async for obj in session.fetch(...)``, or ``async with`` to be able to leave early. If the
@@ -160,7 +158,7 @@ class Fetch(Taking[Object]):
         parameters: Parameters,
         limits: WindowLimits,
     ) -> None:
-        super().__init__(Inbox(limits, self._resume))
+        super().__init__(ReceiveQueue(limits, self._resume))
         self._hub = hub
         self._track = track
         self._next = start
@@ -171,7 +169,7 @@ class Fetch(Taking[Object]):
         """What the relay said about the range, once it has."""
 
     def _finish(self) -> None:
-        self._inbox.end()
+        self._queue.end()
         if self._run is not None:
             self._run.cancel()
 
@@ -186,34 +184,34 @@ class Fetch(Taking[Object]):
         )
         target = StandaloneFetch(self._track, self._next, self._end)
         self.answer = await self._run.start(target, self._parameters, self._hub.options.timeout)
-        if self._inbox.over:
+        if self._queue.over:
             self._run.cancel()  # it was closed in the meantime
 
     async def _again(self) -> None:
         try:
             await self._ask(await self._hub.current())
         except LapsError as error:
-            self._inbox.end(error)
+            self._queue.end(error)
 
     def _arrived(self, item: MoqObject, received_at: float) -> None:
         run = self._run
         if run is None:
             return
         try:
-            opened = open_extensions(item, run.link.draft)
+            opened = decode_object_extensions(item, run.link.draft)
         except RemoteError as error:
             run.malformed(error)
             return
         self._next = Location(item.header.group_id, item.header.object_id + 1)
         if item.header.status is ObjectStatus.NORMAL:
-            if not self._inbox.put(to_object(item, opened, received_at), len(item.payload)):
+            if not self._queue.put(to_object(item, opened, received_at), len(item.payload)):
                 # The transport could not hold the relay back. A range with a hole is no range.
                 run.cancel()
                 words = f"FETCH {self._track}: {item.header.location} came and was not taken"
-                self._inbox.end(
+                self._queue.end(
                     RequestError(f"{words} fast enough: read faster, or raise max_objects")
                 )
-            elif self._inbox.window.paused:
+            elif self._queue.window.paused:
                 run.link.incoming.pause(run)
 
     def _resume(self) -> None:
@@ -224,8 +222,8 @@ class Fetch(Taking[Object]):
         ascending = self._parameters.group_order is not GroupOrder.DESCENDING
         lost = isinstance(error, ConnectionLostError)
         if lost and ascending and self._end.object and self._next >= self._end:
-            self._inbox.end()  # all has come but the end of the stream
+            self._queue.end()  # all has come but the end of the stream
         elif lost and ascending and self._hub.options.reconnect and self._hub.error is None:
             self._hub.spawn(asyncio.get_running_loop().create_task(self._again()))
         else:
-            self._inbox.end(error)
+            self._queue.end(error)

@@ -1,42 +1,118 @@
-"""What an application takes items from: ``async with`` it, ``async for`` over it, or both.
+"""Queues between the callbacks of a link and ``async for``.
 
-It starts with the first of the two, so that a thing that nobody takes from asks for nothing.
+::
+
+    Link callbacks --put--> ReceiveQueue --get--> ItemIterator (async with, async for)
+
+An :class:`ItemIterator` starts when it is entered or first iterated, so an unused one requests
+nothing from the relay.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from laps_sdk.client.inbox import Inbox
+from laps_sdk.client.core.window import Verdict, Window, WindowLimits
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
-__all__ = ["Taking"]
+__all__ = ["ItemIterator", "ReceiveQueue"]
 
 T = TypeVar("T")
 
 
-class Taking(Generic[T]):
-    """An inbox with a beginning and an end; subclasses say what both mean."""
+class ReceiveQueue(Generic[T]):
+    """A bounded queue of items of known size, then an end or an error.
 
-    __slots__ = ("_inbox", "_started")
+    ``resume`` is called when a full queue has room again.
+    """
 
-    def __init__(self, inbox: Inbox[T]) -> None:
-        self._inbox = inbox
+    __slots__ = ("_changed", "_error", "_items", "_over", "_resume", "window")
+
+    def __init__(
+        self,
+        limits: WindowLimits | None = None,
+        resume: Callable[[], None] | None = None,
+    ) -> None:
+        self.window = Window(limits or WindowLimits())
+        self._items: deque[tuple[T, int]] = deque()
+        self._resume = resume
+        self._changed = asyncio.Event()
+        self._over = False
+        self._error: BaseException | None = None
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be put in."""
+        return self._over
+
+    def put(self, item: T, size: int) -> bool:
+        """Add an item; False if the queue is too full.
+
+        ``window.paused`` tells the caller whether to pause its source.
+        """
+        window = self.window
+        while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
+            _, old = self._items.popleft()
+            window.give(old)
+            window.drop(old)
+        if verdict is Verdict.DROP_NEWEST:
+            window.drop(size)
+            return False
+        window.take(size)
+        self._items.append((item, size))
+        self._changed.set()
+        return True
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the queue after its present items; an error is raised after them."""
+        if not self._over:
+            self._over = True
+            self._error = error
+            self._changed.set()
+
+    async def get(self) -> T:
+        """Return the next item; raises ``StopAsyncIteration`` or the error at the end.
+
+        A cancelled call loses no item.
+        """
+        while not self._items:
+            if self._over:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        item, size = self._items.popleft()
+        if self.window.give(size) and self._resume is not None:
+            self._resume()
+        return item
+
+
+class ItemIterator(Generic[T]):
+    """An async iterator and context manager over a receive queue.
+
+    Subclasses define how it starts (:meth:`_begin`) and how it ends (:meth:`_finish`).
+    """
+
+    __slots__ = ("_queue", "_started")
+
+    def __init__(self, queue: ReceiveQueue[T]) -> None:
+        self._queue = queue
         self._started = False
 
     async def __aenter__(self) -> Self:
         await self._start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self.close()
 
     def __aiter__(self) -> Self:
@@ -45,7 +121,7 @@ class Taking(Generic[T]):
     async def __anext__(self) -> T:
         if not self._started:
             await self._start()
-        return await self._inbox.get()
+        return await self._queue.get()
 
     async def _start(self) -> None:
         self._started = True
@@ -56,14 +132,14 @@ class Taking(Generic[T]):
             raise
 
     async def close(self) -> None:
-        """Nothing more is wanted; what waits in the queue can still be taken."""
+        """Stop receiving. Items that are queued already can still be read."""
         self._started = True
         self._finish()
 
     async def _begin(self) -> None:
-        """Ask for what is to be taken."""
+        """Send the request to the relay."""
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """Nothing more is wanted."""
+        """Withdraw the request."""
         raise NotImplementedError

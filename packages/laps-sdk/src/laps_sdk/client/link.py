@@ -17,9 +17,9 @@ import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
-from laps_sdk.client.errors import SessionClosedError
 from laps_sdk.client.incoming import Incoming
 from laps_sdk.client.requests import Request
+from laps_sdk.errors import SessionClosedError
 from laps_sdk.quic.base import Connection, OutStream
 from laps_sdk.quic.events import Closed, StopSending, StreamDropped
 from laps_sdk.quic.moqt import MoqtPeer

@@ -17,14 +17,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from laps_sdk.client.core.delivery import Delivery
 from laps_sdk.client.core.names import track_path
-from laps_sdk.client.core.numbering import Numbering
-from laps_sdk.client.core.timestamps import encode_object_extensions
-from laps_sdk.client.errors import ConnectionLostError, DatagramTooLargeError
+from laps_sdk.client.core.numbering import Delivery, Numbering
+from laps_sdk.client.core.objects import encode_object_extensions
 from laps_sdk.client.link import Link
 from laps_sdk.client.requests import Request
 from laps_sdk.client.writing import Group
+from laps_sdk.errors import ConnectionLostError, DatagramTooLargeError
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram

@@ -17,15 +17,15 @@ import random
 from typing import Final, Protocol
 
 from laps_sdk.client.dial import Line, dial
-from laps_sdk.client.errors import (
+from laps_sdk.client.link import Link, Offer
+from laps_sdk.client.options import ConnectOptions
+from laps_sdk.errors import (
     ConnectError,
     ConnectionLostError,
     RequestRefusedError,
     RequestTimeoutError,
     SessionClosedError,
 )
-from laps_sdk.client.link import Link, Offer
-from laps_sdk.client.options import ConnectOptions
 from laps_sdk.uri import RelayAddress, parse_address
 from laps_wire.errors import LapsError, StateError, TextFormError
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode

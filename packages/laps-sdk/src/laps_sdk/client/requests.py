@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from laps_sdk.client.errors import RequestRefusedError, RequestTimeoutError
+from laps_sdk.errors import RequestRefusedError, RequestTimeoutError
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES
 from laps_wire.moqt.session import Event, Kind, RequestAccepted, RequestCancelled, RequestRejected

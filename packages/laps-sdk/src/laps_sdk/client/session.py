@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Literal
 
 from laps_sdk.client.core.names import NamespaceLike, TrackLike, to_namespace, to_track
 from laps_sdk.client.core.numbering import Numbering, first_group
+from laps_sdk.client.core.objects import TrackStatus
 from laps_sdk.client.core.playback import Playback
 from laps_sdk.client.core.progress import Gap
-from laps_sdk.client.core.start import LocationLike, Start, fetch_end, to_filter, to_location
-from laps_sdk.client.core.subscribe_options import SubscriptionOptions
+from laps_sdk.client.core.subscribe_options import (
+    LocationLike,
+    Start,
+    SubscriptionOptions,
+    fetch_end,
+    to_filter,
+    to_location,
+)
 from laps_sdk.client.core.window import WindowLimits
 from laps_sdk.client.discovery import Announcement, Namespaces, Tracks
-from laps_sdk.client.errors import RequestError
 from laps_sdk.client.fetch import Fetch
-from laps_sdk.client.objects import TrackStatus
 from laps_sdk.client.publication import PublishedTrack
 from laps_sdk.client.reconnect import Hub
 from laps_sdk.client.reporter import Reporter
 from laps_sdk.client.subscription import Subscription
+from laps_sdk.errors import RequestError
 from laps_sdk.quic.base import ConnectionStats
 from laps_sdk.uri import RelayAddress
 from laps_wire.errors import EncodeError, StateError

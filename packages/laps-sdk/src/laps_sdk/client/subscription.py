@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Final
 from laps_sdk.client.asking import ask_for_track, past_of, wake_offer
 from laps_sdk.client.backfill import CatchUp
 from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
 from laps_sdk.client.core.progress import Gap, Progress
 from laps_sdk.client.core.subscribe_options import SubscriptionOptions
-from laps_sdk.client.errors import RequestError, SubscriptionEndedError
-from laps_sdk.client.inbox import Inbox
 from laps_sdk.client.incoming import InStream
-from laps_sdk.client.iteration import Taking
+from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link, Offer
-from laps_sdk.client.objects import Object
-from laps_sdk.client.reading import open_extensions, to_object
 from laps_sdk.client.requests import Request
 from laps_sdk.client.teardown import Ending
+from laps_sdk.errors import RequestError, SubscriptionEndedError
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
@@ -58,7 +56,7 @@ __all__ = ["Subscription"]
 _KEPT_GAPS: Final = 1024
 
 
-class Subscription(Taking[Object]):
+class Subscription(ItemIterator[Object]):
     """Objects of a track; made by :meth:`laps_sdk.Session.subscribe`."""
 
     __slots__ = (
@@ -92,7 +90,7 @@ class Subscription(Taking[Object]):
         options: SubscriptionOptions,
         on_gap: Callable[[Gap], None] | None,
     ) -> None:
-        super().__init__(Inbox(options.limits, self._resume))
+        super().__init__(ReceiveQueue(options.limits, self._resume))
         self._hub = hub
         self.name = name
         self._options = options
@@ -128,7 +126,7 @@ class Subscription(Taking[Object]):
     @property
     def dropped(self) -> int:
         """Objects that were thrown away here because they were not taken fast enough."""
-        return self._inbox.window.dropped
+        return self._queue.window.dropped
 
     @property
     def late(self) -> int:
@@ -137,12 +135,12 @@ class Subscription(Taking[Object]):
 
     def dropped_early(self, size: int) -> None:
         """Count an object that found no room to wait."""
-        self._inbox.window.drop(size)
+        self._queue.window.drop(size)
 
     @property
     def queued(self) -> int:
         """Objects that wait to be taken."""
-        return len(self._inbox)
+        return len(self._queue)
 
     # For applications
 
@@ -285,7 +283,7 @@ class Subscription(Taking[Object]):
         if self._done or link is None:
             return
         try:
-            opened = open_extensions(item, link.draft)
+            opened = decode_object_extensions(item, link.draft)
         except RemoteError as error:
             self.malformed(error)
             return
@@ -317,8 +315,8 @@ class Subscription(Taking[Object]):
 
     def put(self, obj: Object, size: int) -> None:
         """Queue an object for the application."""
-        self._inbox.put(obj, size)
-        if self._inbox.window.paused and self._link is not None:
+        self._queue.put(obj, size)
+        if self._queue.window.paused and self._link is not None:
             self._link.incoming.pause(self)
             self._catch_up.pause()
 
@@ -335,7 +333,7 @@ class Subscription(Taking[Object]):
 
     def let_live(self) -> None:
         """The past has come."""
-        if self._link is not None and not self._inbox.window.paused:
+        if self._link is not None and not self._queue.window.paused:
             self._link.incoming.resume(self)
 
     # Gaps
@@ -368,7 +366,7 @@ class Subscription(Taking[Object]):
     @property
     def busy(self) -> bool:
         """See ``Owner`` of an ending."""
-        return self._catch_up.active or self._inbox.window.paused
+        return self._catch_up.active or self._queue.window.paused
 
     def settle(self) -> None:
         """The end may have come."""
@@ -419,7 +417,7 @@ class Subscription(Taking[Object]):
         self._link = self._request = None
         if link is not None:
             self._release(link, request, alias)
-        self._inbox.end(error)
+        self._queue.end(error)
 
     def _release(self, link: Link, request: Request | None, alias: int | None) -> None:
         """Want nothing more from a link."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from laps_sdk.client.core.timestamps import encode_object_extensions
+from laps_sdk.client.core.objects import encode_object_extensions
 from laps_sdk.quic.base import OutStream
 from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import STREAM_RESET_CODES

@@ -14,10 +14,10 @@ the egress above makes. ``StreamsAvailable`` means here: look at ``streams_left`
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from laps_sdk.quic.base import Address, ConnectionLimits
 from laps_sdk.quic.events import Event
@@ -81,10 +81,8 @@ class EngineOptions:
     """The share of connections that get a qlog file, chosen by their id."""
 
 
-class EngineConnection(ABC):
+class EngineConnection(Protocol):
     """One connection of a library. Calls on finished streams or closed connections do nothing."""
-
-    __slots__ = ()
 
     # From the endpoint
 
@@ -213,7 +211,7 @@ class EngineConnection(ABC):
         """CONNECTION_CLOSE."""
 
 
-class Engine(ABC):
+class Engine(Protocol):
     """A QUIC library, set up for one endpoint."""
 
     name: str

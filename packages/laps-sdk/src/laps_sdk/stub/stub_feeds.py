@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.upstream.interfaces import Feed
 
@@ -74,11 +73,6 @@ class _TrackFeeds(Generic[P]):
     def __init__(self, registry: dict[OutStream, SplitStream]) -> None:
         self._registry = registry
         self.feeds: dict[P, Feed] = {}
-
-    @property
-    def ingress(self) -> Ingress:
-        """It has no place in the FIB."""
-        return Ingress(LOCAL, 0)
 
     def open_stream(
         self,

@@ -1,8 +1,8 @@
 """The client protocol's own messages inside ``SubscribeData``.
 
-The network carries the bodies of SUBSCRIBE, FETCH, SUBSCRIBE_OK, FETCH_OK and REQUEST_ERROR. Each is
-written as one MoQT draft does, without type and length (laps-2, 5.3 and 6.5). A body that cannot be
-read came from a relay far away: it counts as absent, and no session is closed for it.
+The network carries the bodies of SUBSCRIBE, FETCH, SUBSCRIBE_OK, FETCH_OK and REQUEST_ERROR. Each
+is written as one MoQT draft does, without type and length (laps-2, 5.3 and 6.5). A body that
+cannot be read came from a relay far away: it counts as absent, and no session is closed for it.
 
 The s-relay removes every authorization token: the network is not the audience of a client's token.
 A body that cannot be read cannot be cleaned either, so a fresh one with the track's name takes its

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.forwarding.interfaces import Egress, OutStream
 from laps_sdk.forwarding.priority import PRIORITIES
 from laps_wire.peering.errors import StreamCode
@@ -35,11 +34,6 @@ class DirectFeed(ABC):
     @abstractmethod
     def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:
         """What stands in front of an object in a datagram."""
-
-    @property
-    def ingress(self) -> Ingress:
-        """It has no place in the FIB."""
-        return Ingress(LOCAL, 0)
 
     def open_stream(
         self,

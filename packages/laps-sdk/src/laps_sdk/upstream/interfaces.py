@@ -17,7 +17,16 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import NO_DATA
 
-__all__ = ["Answer", "DataSink", "Feed", "FetchHandle", "FetchRefusal", "FetchSide", "LocalSide", "answer_of"]
+__all__ = [
+    "Answer",
+    "DataSink",
+    "Feed",
+    "FetchHandle",
+    "FetchRefusal",
+    "FetchSide",
+    "LocalSide",
+    "answer_of",
+]
 
 
 class Answer(Enum):

@@ -12,9 +12,9 @@ from laps_analytics.plan import milp
 from laps_analytics.plan.core import baselines
 from laps_analytics.plan.core.compose import place
 from laps_analytics.plan.core.demand import Group, aggregate
-from laps_analytics.plan.core.place import draft
+from laps_analytics.plan.core.evaluate import figures, weighted_percentile
+from laps_analytics.plan.core.placement import draft
 from laps_analytics.plan.core.rules import CellTable, Policy
-from laps_analytics.plan.core.trees import figures, weighted_percentile
 from testkit.planning import line_network, random_case
 
 NETWORK = line_network(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.explain import diff
-from laps_analytics.plan.core.place import DIRECT
+from laps_analytics.plan.core.placement import DIRECT
 from laps_analytics.plan.core.revert import Part, gone_back, is_in, widest
 from laps_analytics.plan.core.rules import Policy
 from laps_analytics.plan.core.verify import check

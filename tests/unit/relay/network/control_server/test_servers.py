@@ -31,7 +31,7 @@ def test_edges_that_meet_find_each_other_for_every_key(
 
 
 def links(net: RelayNet, number: int) -> list[int]:
-    return sorted(int(row.node or 0) for row in net.relays[number].peers())
+    return sorted(int(row.node or 0) for row in net.relays[number].tables.peers())
 
 
 def talk(net: RelayNet, publisher: int, *subscribers: int, name: FullTrackName = TRACK) -> None:
@@ -61,7 +61,7 @@ def test_an_edge_learns_of_the_other_servers_and_connects_with_all() -> None:
     net.join(2, 1)
     net.run(3)
     assert links(net, 2) == [1, 11, 12, 13]
-    assert all(not row.sends for row in net.relays[2].peers() if (row.node or 0) > 10)
+    assert all(not row.sends for row in net.relays[2].tables.peers() if (row.node or 0) > 10)
     for name in NAMES:
         net.publish(2, name)
         net.want(1, name)
@@ -72,7 +72,7 @@ def test_an_edge_learns_of_the_other_servers_and_connects_with_all() -> None:
     assert net.got(1) == [[b"object"] * len(NAMES)]
     # Nothing is flooded: what Edge 2 holds of others came from the servers.
     server = net.session(2, 11), net.session(2, 12), net.session(2, 13)
-    assert {row.session for row in net.relays[2].subscribe_rows()} <= {*server}
+    assert {row.session for row in net.relays[2].tables.subscribe_rows()} <= {*server}
     # It stays that way when one is lost and comes back.
     net.crash(13)
     net.run(3)
@@ -149,12 +149,12 @@ def test_what_was_flooded_is_taken_back_once_it_has_a_server() -> None:
     net.publish(1, OTHER)
     net.want(3)
     net.run(3)
-    assert len(net.relays[1].announce_rows()) == 2
+    assert len(net.relays[1].tables.announce_rows()) == 2
     net.contacts["relay-9:33434"] = 9
     net.dial_for_ever(2, 9)
     net.run(60)
     assert 9 in links(net, 2)
-    rows = net.relays[1].announce_rows()
+    rows = net.relays[1].tables.announce_rows()
     assert [row.source for row in rows] == [1]
     net.send(2, b"object")
     net.run()

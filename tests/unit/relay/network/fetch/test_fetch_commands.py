@@ -40,7 +40,7 @@ class FetchNet(RelayNet):
 
     def under_way(self) -> list[tuple[int, int]]:
         return [
-            (len(relay._fetches.asking), len(relay._fetches.serving))
+            (len(relay.fetches.asking), len(relay.fetches.serving))
             for relay in self.relays.values()
         ]
 
@@ -71,8 +71,8 @@ def test_a_fetch_goes_there_and_its_answer_comes_back(vias: tuple[int, ...]) -> 
     assert net.under_way() == [(0, 0)] * len(net.relays)
     net.run(5.0)
     # Its sets are withdrawn everywhere.
-    assert [relay.sets() for relay in net.relays.values()] == [[]] * len(net.relays)
-    assert [relay.fib() for relay in net.relays.values()] == [[]] * len(net.relays)
+    assert [relay.tables.sets() for relay in net.relays.values()] == [[]] * len(net.relays)
+    assert [relay.tables.fib() for relay in net.relays.values()] == [[]] * len(net.relays)
 
 
 def test_refused_and_unknown() -> None:
@@ -134,7 +134,7 @@ def test_a_control_server_knows_who_announced_a_track() -> None:
     net.run()
     net.publish(1)
     net.run()
-    assert net.relays[9].announce_rows() == []  # a track is told to no Edge
+    assert net.relays[9].tables.announce_rows() == []  # a track is told to no Edge
     fetch_id = net.fetch(9)
     net.run(0.2)
     assert net.got(9) == [[b"past"]]

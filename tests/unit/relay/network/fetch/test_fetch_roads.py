@@ -16,7 +16,7 @@ HASHES = TrackHashes(HASHER.elements(FIELDS), HASHER.name(TRACK.name), key_of(TR
 
 
 def roads(relay: NetworkRelay) -> FetchRoads:
-    found = relay._fetches._host
+    found = relay.fetches._host
     assert isinstance(found, FetchRoads)
     return found
 
@@ -41,7 +41,7 @@ def test_ways_are_the_sessions_that_lead_there_the_best_first() -> None:
     assert ways.ways(NodeId(1)) == [net.session(9, 5), net.session(9, 6)]
     assert ways.ways(NodeId(66)) == []
     # A peer that does not know fetches is no way.
-    link = net.relays[9]._links.by_session[net.session(9, 5)]
+    link = net.relays[9].links.by_session[net.session(9, 5)]
     link.features -= {Feature.FETCHES}
     assert ways.ways(NodeId(1)) == [net.session(9, 6)]
 
@@ -86,7 +86,7 @@ def test_a_feed_of_its_own_for_each_answer() -> None:
     feed = ways.open_feed(net.now, request_of(9, 1), TRACK)
     assert feed is not None
     assert feed.ingress.set_id == FETCH_FEEDS
-    assert [(row.targets, row.incoming) for row in relay.sets()] == [((NodeId(9),), False)]
+    assert [(row.targets, row.incoming) for row in relay.tables.sets()] == [((NodeId(9),), False)]
     stream = feed.open_stream(net.now, priority=3)
     stream.write(b"past")
     net.run(0.2)
@@ -95,7 +95,7 @@ def test_a_feed_of_its_own_for_each_answer() -> None:
     stream.write(b"!", True)
     net.run(3.0)
     assert net.got(9) == [[b"past!"]]
-    assert relay.sets() == []
+    assert relay.tables.sets() == []
 
 
 def test_no_way_no_feed() -> None:
@@ -103,7 +103,7 @@ def test_no_way_no_feed() -> None:
     ways = roads(net.relays[1])
     assert ways.open_feed(net.now, request_of(66, 1), TRACK) is None
     net.run(3.0)
-    assert (net.relays[1].sets(), net.relays[1].fib()) == ([], [])
+    assert (net.relays[1].tables.sets(), net.relays[1].tables.fib()) == ([], [])
 
 
 def test_a_control_server_knows_announcers() -> None:

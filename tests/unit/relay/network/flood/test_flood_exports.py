@@ -47,17 +47,17 @@ def test_what_policy_lets_out() -> None:
     net.publish(2)
     net.want(1)
     net.run()
-    assert [row.source for row in net.relays[2].announce_rows()] == [2, 1]
-    assert [row.source for row in net.relays[2].subscribe_rows()] == [1]
-    assert net.relays[3].announce_rows() == []
-    assert net.relays[3].subscribe_rows() == []
+    assert [row.source for row in net.relays[2].tables.announce_rows()] == [2, 1]
+    assert [row.source for row in net.relays[2].tables.subscribe_rows()] == [1]
+    assert net.relays[3].tables.announce_rows() == []
+    assert net.relays[3].tables.subscribe_rows() == []
     # Another policy: what was kept back is told, and taken back again.
     net.relays[1].set_policy(net.now, OpenPolicy())
     net.run()
-    assert [row.source for row in net.relays[3].announce_rows()] == [1, 2]
+    assert [row.source for row in net.relays[3].tables.announce_rows()] == [1, 2]
     net.relays[1].set_policy(net.now, Secretive(3))
     net.run(8)
-    assert net.relays[3].announce_rows() == []
+    assert net.relays[3].tables.announce_rows() == []
 
 
 def test_an_export_to_a_session_that_is_not_there() -> None:
@@ -82,8 +82,8 @@ def test_a_control_server_has_rules_of_its_own_even_when_it_is_empty() -> None:
     net.publish(1)
     net.run(2)
     # Namespaces are for everybody to discover; tracks are too many.
-    assert [row.source for row in net.relays[9].announce_rows()] == [A]
-    assert net.relays[2].announce_rows() == []
+    assert [row.source for row in net.relays[9].tables.announce_rows()] == [A]
+    assert net.relays[2].tables.announce_rows() == []
 
 
 def test_a_control_server_says_what_it_keeps_from_who_announced_it() -> None:

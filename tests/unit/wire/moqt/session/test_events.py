@@ -7,7 +7,7 @@ import pytest
 
 from laps_wire.moqt.session import events
 from laps_wire.moqt.session.events import Event, OkMessage, RequestMessage
-from laps_wire.moqt.session.requests import KINDS
+from laps_wire.moqt.session.tables import KINDS
 
 EVENTS = get_args(Event)
 

@@ -50,7 +50,7 @@ from laps_wire.moqt.session import (
     UpdateReceived,
     UpdateRejected,
 )
-from laps_wire.moqt.session.handlers import update_scope
+from laps_wire.moqt.session.core import update_scope
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, Redirect, Token
 from laps_wire.moqt.versions import Draft

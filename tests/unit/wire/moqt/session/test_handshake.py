@@ -5,7 +5,7 @@ import pytest
 from laps_wire.errors import RemoteError, StateError
 from laps_wire.moqt.errors import InvalidAuthority, InvalidPath
 from laps_wire.moqt.session.config import Role, SessionConfig, SessionLimits, Transport
-from laps_wire.moqt.session.handshake import check_options, own_options
+from laps_wire.moqt.session.core import check_options, own_options
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Token
 from laps_wire.moqt.versions import Draft

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire.moqt.session.recent import Recent
+from laps_wire.moqt.session.tables import Recent
 
 
 def test_the_oldest_is_forgotten() -> None:

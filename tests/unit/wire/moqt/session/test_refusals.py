@@ -36,7 +36,7 @@ from laps_wire.moqt.session.refusals import (
     overlap,
     refusal,
 )
-from laps_wire.moqt.session.requests import Request, Requests
+from laps_wire.moqt.session.tables import Request, Requests
 from laps_wire.moqt.structures import Location, SubscriptionFilter, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

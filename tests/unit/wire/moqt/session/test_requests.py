@@ -20,9 +20,8 @@ from laps_wire.moqt.messages import (
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session.config import Role
 from laps_wire.moqt.session.events import RequestMessage
-from laps_wire.moqt.session.requests import Request, Requests, prefix_of, track_of
 from laps_wire.moqt.session.state import Actor, Kind, Signal, State
-from laps_wire.moqt.session.streams import Purpose, Streams
+from laps_wire.moqt.session.tables import Purpose, Request, Requests, Streams, prefix_of, track_of
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

@@ -12,7 +12,7 @@ from laps_wire.moqt.session.actions import (
     StreamRef,
 )
 from laps_wire.moqt.session.config import Role
-from laps_wire.moqt.session.streams import (
+from laps_wire.moqt.session.tables import (
     MAX_FORGOTTEN,
     Purpose,
     Stream,

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from laps_analytics.plan.core.demand import Group
+from laps_analytics.plan.core.evaluate import Tree
 from laps_analytics.plan.core.network import Floats, Network
-from laps_analytics.plan.core.trees import Tree
 
 __all__ = ["hierarchy", "hops_then_srtt", "marginal_cost", "star"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
 from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce, draft
+from laps_analytics.plan.core.placement import DIRECT, GONE, Draft, InForce, draft
 from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import Policy

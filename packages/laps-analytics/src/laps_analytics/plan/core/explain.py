@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laps_analytics.plan.core.network import Floats
-from laps_analytics.plan.core.place import DIRECT, Draft
+from laps_analytics.plan.core.placement import DIRECT, Draft
 from laps_wire.plan import Plan, PlanEntry
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from laps_analytics.plan.core.network import Floats
-from laps_analytics.plan.core.place import DIRECT, GONE, Draft
+from laps_analytics.plan.core.placement import DIRECT, GONE, Draft
 from laps_analytics.plan.core.rules import capacities
 
 __all__ = ["ROUNDING", "Loads", "Spot"]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from laps_analytics.plan.core.loads import Loads, Spot
-from laps_analytics.plan.core.place import DIRECT, GONE, Draft, InForce
+from laps_analytics.plan.core.placement import DIRECT, GONE, Draft, InForce
 from laps_analytics.plan.core.revert import Part, is_in
 
 __all__ = ["Ledger", "has_room", "keep_to_budget", "old_via", "relieve"]

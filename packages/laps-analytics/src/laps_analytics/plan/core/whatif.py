@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from laps_analytics.plan.core.compose import place
 from laps_analytics.plan.core.demand import Track, scaled
+from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.rules import Policy
-from laps_analytics.plan.core.trees import Figures, figures, trees_of
 
 __all__ = ["Outcome", "Scenario", "what_if"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, TypeAlias
 
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.policy.interface import Policy
-from laps_sdk.upstream.interfaces import Feed
 from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -16,17 +16,12 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     Stamp,
     SubscribeCode,
-    SubscribeData,
     SubscribeInfo,
 )
-from laps_wire.peering.laps2.information import NO_DATA
 
 __all__ = [
-    "FetchHandle",
     "FetchHost",
     "FetchMessage",
-    "FetchRefusal",
-    "FetchSide",
     "TrackHashes",
     "entry_of",
 ]
@@ -85,10 +80,12 @@ class FetchHost(Protocol):
     def draw(self) -> int:
         """32 random bits that are not 0."""
 
-    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> Feed | None:
+    def open_feed(
+        self, now: float, request: FetchRequest, name: FullTrackName
+    ) -> NetworkFeed | None:
         """Make a feed for the answer, to its source; None if no way leads there."""
 
-    def close_feed(self, now: float, feed: Feed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
         """Nothing more goes into it; with ``cut`` what is under way is reset."""
 
 

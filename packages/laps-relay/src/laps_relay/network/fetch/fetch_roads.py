@@ -15,10 +15,10 @@ from laps_relay.network.fetch.fetch_host import FetchMessage, TrackHashes, entry
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.interests import Interests
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.links import Links
-from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -142,7 +142,9 @@ class FetchRoads:
         """32 random bits that are not 0."""
         return self._contexts()
 
-    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> NetworkFeed | None:
+    def open_feed(
+        self, now: float, request: FetchRequest, name: FullTrackName
+    ) -> NetworkFeed | None:
         """Make a feed for the answer, to its source; None if no way leads there."""
         key, number = request.full_name_hash, next(self._numbers)
         feed = self._plane.open_feed(

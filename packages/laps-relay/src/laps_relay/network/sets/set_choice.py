@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from laps_relay.network.sets.set_host import SetHost
 from laps_relay.network.sets.set_records import Block, IngressRecord, Unserved
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.settings import NetworkSettings
 from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
@@ -73,7 +73,7 @@ class Chooser:
 
     __slots__ = ("_host", "_settings")
 
-    def __init__(self, host: SetHost, settings: NetworkSettings) -> None:
+    def __init__(self, host: SetRouting, settings: NetworkSettings) -> None:
         self._host = host
         self._settings = settings
 

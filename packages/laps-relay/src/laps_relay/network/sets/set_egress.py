@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from laps_relay.network.sets.set_host import SetHost
 from laps_relay.network.sets.set_records import IngressRecord, OutSet
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.set_rows import SetsCounters
 from laps_relay.peer_forwarding.forwarding import EgressSet, PeerForwarding
 from laps_wire.errors import StateError
@@ -29,7 +29,7 @@ class EgressSets:
 
     __slots__ = ("_host", "_plane", "_sessions", "counters")
 
-    def __init__(self, host: SetHost, plane: PeerForwarding, counters: SetsCounters) -> None:
+    def __init__(self, host: SetRouting, plane: PeerForwarding, counters: SetsCounters) -> None:
         self._host = host
         self._plane = plane
         self.counters = counters

@@ -23,8 +23,8 @@ from typing import Any
 
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_egress import EgressSets
-from laps_relay.network.sets.set_host import SetHost
 from laps_relay.network.sets.set_records import IngressRecord
+from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.set_rows import EgressRow, SetRow, SetsCounters
 from laps_relay.network.sets.set_switch import Switch
 from laps_relay.network.settings import NetworkSettings
@@ -35,7 +35,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from laps_wire.peering.session import SnsAdvertised, SnsRefusedByPeer, SnsWithdrawn
 
-__all__ = ["EgressRow", "SetHost", "SetRow", "Sets", "SetsCounters"]
+__all__ = ["EgressRow", "SetRow", "Sets", "SetsCounters"]
 
 _NOBODY: frozenset[NodeId] = frozenset()
 
@@ -57,7 +57,7 @@ class Sets:
     )
 
     def __init__(
-        self, local: NodeId, host: SetHost, plane: PeerForwarding, settings: NetworkSettings
+        self, local: NodeId, host: SetRouting, plane: PeerForwarding, settings: NetworkSettings
     ) -> None:
         self.counters = SetsCounters()
         self._local = local

@@ -1,30 +1,33 @@
-"""Which number the next object of a publisher gets.
+"""The numbers of a publisher's objects, and which of them its receiver wants.
 
-The first group of a publisher is the time in milliseconds, later ones follow one by one. So a
-publisher that was restarted begins above everything that it has sent before, as long as it began
-fewer than a thousand groups a second; subscribers and caches never see a number twice.
+The first group of a publisher is the time in milliseconds; later groups follow one by one. A
+restarted publisher therefore begins above everything it sent before, as long as it began fewer
+than a thousand groups a second. Subscribers and caches never see a number twice.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final
 
 from laps_wire.errors import StateError
-from laps_wire.moqt.structures import Location
+from laps_wire.moqt.codepoints import FilterType
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.structures import Location, SubscriptionFilter
 
-__all__ = ["Numbering", "first_group"]
+__all__ = ["Delivery", "Numbering", "first_group"]
 
 _REMEMBERED: Final = 64
-"""How many groups can still get objects: several may be written side by side."""
+"""How many groups can still get objects: several may be written in parallel."""
 
 
 def first_group(now: float) -> int:
-    """The first group of a publisher that starts at ``now``, seconds since the Unix epoch."""
+    """Return the first group of a publisher that starts at ``now``, seconds since the epoch."""
     return max(0, int(now * 1000))
 
 
 class Numbering:
-    """The groups and objects of one track, as its publisher counts them."""
+    """Numbers the groups and objects of one track."""
 
     __slots__ = ("_first", "_newest", "_next", "largest")
 
@@ -34,7 +37,7 @@ class Numbering:
         self._next: dict[int, int] = {}
         """The next object id of each group that is remembered."""
         self.largest: Location | None = None
-        """The largest location that was given out."""
+        """The largest location that was assigned."""
 
     @property
     def next_group(self) -> int:
@@ -42,7 +45,7 @@ class Numbering:
         return self._first if self._newest is None else self._newest + 1
 
     def begin(self, group: int | None = None) -> int:
-        """Begin a group: the next one, or one with a number above all before."""
+        """Begin the next group, or ``group``, whose number must be above all before."""
         if group is None:
             group = self.next_group
         elif self._newest is not None and group <= self._newest:
@@ -54,11 +57,11 @@ class Numbering:
         return group
 
     def knows(self, group: int) -> bool:
-        """Whether a group was begun and is not forgotten."""
+        """Return whether a group was begun and is still remembered."""
         return group in self._next
 
     def take(self, group: int) -> Location:
-        """The location of the next object of a group."""
+        """Assign the location of the next object of a group."""
         object_ = self._next.get(group)
         if object_ is None:
             raise StateError(f"group {group} was not begun, or is too old")
@@ -67,3 +70,52 @@ class Numbering:
         if self.largest is None or location > self.largest:
             self.largest = location
         return location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The filter and forward state of the one subscription to a published track."""
+
+    forward: bool = True
+    start: Location | None = None
+    """Nothing before this location; None: from the next object on."""
+    end_group: int | None = None
+    """Nothing after this group."""
+
+    @classmethod
+    def of(cls, parameters: Parameters, largest: Location | None, next_group: int) -> Delivery:
+        """Read the parameters of SUBSCRIBE or PUBLISH_OK (moq-transport-16, 5.1.2)."""
+        return cls().changed(parameters, largest, next_group)
+
+    def changed(
+        self, parameters: Parameters, largest: Location | None, next_group: int
+    ) -> Delivery:
+        """Return a copy with the parameters of an update; absent parameters keep their values."""
+        delivery = self
+        if parameters.forward is not None:
+            delivery = replace(delivery, forward=parameters.forward)
+        if parameters.subscription_filter is not None:
+            start, end_group = _range(parameters.subscription_filter, largest, next_group)
+            delivery = replace(delivery, start=start, end_group=end_group)
+        return delivery
+
+    def wants(self, location: Location) -> bool:
+        """Return whether the object at this location is to be sent."""
+        return (
+            self.forward
+            and (self.start is None or location >= self.start)
+            and (self.end_group is None or location.group <= self.end_group)
+        )
+
+
+def _range(
+    wanted: SubscriptionFilter, largest: Location | None, next_group: int
+) -> tuple[Location | None, int | None]:
+    match wanted.type:
+        case FilterType.NEXT_GROUP_START:
+            # Without an object there is no group to be in the middle of.
+            return (None if largest is None else Location(next_group, 0)), None
+        case FilterType.LARGEST_OBJECT:
+            return None, None
+        case _:
+            return wanted.start, wanted.end_group

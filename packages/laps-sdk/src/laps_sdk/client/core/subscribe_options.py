@@ -1,38 +1,103 @@
-"""What a subscription asks for, on its first link and on later ones."""
+"""What a subscription or a fetch asks for: where it starts and ends, and its SUBSCRIBE parameters.
+
+::
+
+    start="latest"         from the next object on                LARGEST_OBJECT
+    start="next-group"     from the beginning of the next group   NEXT_GROUP_START
+    start=(120, 0)         from this location on                  ABSOLUTE_START
+    start=120              the same
+    start=..., end=130     up to and including group 130          ABSOLUTE_RANGE
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from laps_sdk.client.core.window import WindowLimits
+from laps_wire.errors import EncodeError
 from laps_wire.moqt.codepoints import FilterType, GroupOrder
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["SubscriptionOptions"]
+__all__ = [
+    "LocationLike",
+    "Start",
+    "SubscriptionOptions",
+    "fetch_end",
+    "to_filter",
+    "to_location",
+]
+
+LocationLike: TypeAlias = "int | tuple[int, int] | Location"
+"""A group, or a group and an object."""
+
+Start: TypeAlias = "Literal['latest', 'next-group'] | LocationLike"
+"""Where a subscription starts."""
+
+_FILTERS = {
+    "latest": FilterType.LARGEST_OBJECT,
+    "next-group": FilterType.NEXT_GROUP_START,
+}
+
+
+def to_location(value: LocationLike) -> Location:
+    """Return the location; a group alone stands for its first object."""
+    if isinstance(value, int):
+        return Location(value, 0)
+    group, object_ = value
+    return Location(group, object_)
+
+
+def to_filter(start: Start, end: int | None = None) -> SubscriptionFilter:
+    """Return the filter of a SUBSCRIBE; ``end`` is the last group, which is delivered whole."""
+    if isinstance(start, str):
+        type_ = _FILTERS.get(start)
+        if type_ is None:
+            raise EncodeError(
+                f"start {start!r}: use 'latest', 'next-group', a group, or (group, object)"
+            )
+        if end is None:
+            return SubscriptionFilter(type_)
+        raise EncodeError(f"an end (group {end}) needs a start that is a group or a location")
+    location = to_location(start)
+    if end is None:
+        return SubscriptionFilter(FilterType.ABSOLUTE_START, location)
+    return SubscriptionFilter(FilterType.ABSOLUTE_RANGE, location, end)
+
+
+def fetch_end(end: LocationLike) -> Location:
+    """Return the end of a FETCH as the wire has it: object plus 1, or 0 for the whole group.
+
+    Applications name the last object that they want, or the last group.
+    """
+    if isinstance(end, int):
+        return Location(end, 0)
+    group, object_ = end
+    return Location(group, object_ + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionOptions:
-    """What a subscription asks for."""
+    """The arguments of :meth:`laps_sdk.Session.subscribe`, checked."""
 
     filter: SubscriptionFilter
     join: int | None = None
-    """Groups before the present one to fetch first."""
+    """Groups before the current one to fetch first."""
     priority: int | None = None
     order: GroupOrder | None = None
     delivery_timeout: float | None = None
     wait: float = 0.0
     """Seconds to wait for a publisher."""
     follow: bool = False
-    """Whether to wait for the next publisher when one is gone."""
+    """Whether to wait for the next publisher when the current one is lost."""
     gap_after: float = 3.0
-    """Seconds until what did not come, and might, is told as a gap."""
+    """Seconds until objects that did not arrive, and still could, are reported as a gap."""
     limits: WindowLimits = field(default_factory=WindowLimits)
 
     def parameters(self, draft: Draft) -> Parameters:
-        """The parameters of SUBSCRIBE."""
+        """Return the parameters of the first SUBSCRIBE."""
         timeout = self.delivery_timeout
         waits = draft is Draft.D18 and self.wait > 0
         return Parameters(
@@ -44,7 +109,7 @@ class SubscriptionOptions:
         )
 
     def on_link(self, draft: Draft, last: Location | None) -> Parameters:
-        """The same where ``last`` was the last object that came on the link before."""
+        """Return the parameters for a new link; ``last`` is the last object that arrived."""
         wanted = self.parameters(draft)
         if last is not None:
             return replace(wanted, subscription_filter=_resumed(self.filter, last))
@@ -56,7 +121,7 @@ class SubscriptionOptions:
 
 
 def _resumed(wanted: SubscriptionFilter, last: Location) -> SubscriptionFilter:
-    """Where to go on: behind the last object; what was published since is fetched."""
+    """Return the filter to continue after ``last``; objects published meanwhile are fetched."""
     if wanted.end_group is None:
         return SubscriptionFilter(FilterType.LARGEST_OBJECT)
     start = Location(last.group, last.object + 1)

@@ -1,16 +1,16 @@
-"""How full a subscription's receive queue is, and what follows from that.
+"""The fill level of a receive queue, and what to do with the next object.
 
 ::
 
     held bytes or objects
-      hard   -----------------------------  over it: the newest is dropped, and counted
+      hard   -----------------------------  above it: the newest object is dropped, and counted
       high   -------  pause reading ------
       low    -------  resume reading -----
       0
 
-QUIC's flow control holds the sender back while reading is paused, but what the sender was allowed
-before still arrives: that is the room between high and hard. With ``drop`` nothing is paused: over
-the high mark the oldest goes.
+QUIC's flow control holds the sender back while reading is paused. Data within the credit already
+granted still arrives: it uses the room between high and hard. With ``drop`` reading never pauses:
+above the high mark the oldest object is dropped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class WindowLimits:
     max_bytes: int = 16 * 1024 * 1024
     max_objects: int = 4096
     hard_factor: int = 4
-    """So many times the limits is where waiting is not enough any more."""
+    """The hard limit is this multiple of the limits."""
     drop: bool = False
-    """Drop the oldest over the limits instead of holding the sender back."""
+    """Drop the oldest object above the limits instead of holding the sender back."""
 
 
 class Verdict(Enum):
@@ -42,7 +42,7 @@ class Verdict(Enum):
 
 
 class Window:
-    """The bookkeeping of one receive queue; the queue itself is elsewhere."""
+    """Counts the objects and bytes of one receive queue; it does not hold them."""
 
     __slots__ = ("_limits", "bytes", "dropped", "dropped_bytes", "objects", "paused")
 
@@ -51,13 +51,13 @@ class Window:
         self.objects = 0
         self.bytes = 0
         self.dropped = 0
-        """Objects that were thrown away here."""
+        """Objects that were dropped for want of room."""
         self.dropped_bytes = 0
         self.paused = False
-        """Whether streams should not be read now."""
+        """Whether reading should be paused now."""
 
     def judge(self, size: int) -> Verdict:
-        """What to do with an object of ``size`` bytes. Repeat after DROP_OLDEST."""
+        """Decide about an object of ``size`` bytes. Ask again after DROP_OLDEST."""
         limits = self._limits
         if limits.drop:
             full = self.objects >= limits.max_objects or self.bytes + size > limits.max_bytes
@@ -70,7 +70,7 @@ class Window:
         return Verdict.TAKE
 
     def take(self, size: int) -> None:
-        """An object goes into the queue."""
+        """Count an object that enters the queue."""
         self.objects += 1
         self.bytes += size
         limits = self._limits
@@ -80,7 +80,7 @@ class Window:
             self.paused = True
 
     def give(self, size: int) -> bool:
-        """An object leaves the queue; True if reading is to be resumed."""
+        """Count an object that leaves the queue; True if reading is to be resumed."""
         self.objects -= 1
         self.bytes -= size
         limits = self._limits
@@ -94,6 +94,6 @@ class Window:
         return False
 
     def drop(self, size: int) -> None:
-        """Count an object that was thrown away, before or after it was in the queue."""
+        """Count an object that was dropped, before or after it was in the queue."""
         self.dropped += 1
         self.dropped_bytes += size

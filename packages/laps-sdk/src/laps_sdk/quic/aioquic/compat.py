@@ -58,8 +58,8 @@ from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
 from laps_sdk.quic.aioquic.names import check
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address, ConnectionLimits
+from laps_sdk.quic.library import watch_handshake
 from laps_sdk.quic.qlog import MAX_EVENTS
-from laps_sdk.quic.tls import pin_refusal
 
 __all__ = ["CONGESTION_CONTROL", "BoundedTrace", "CountingReno", "Tuned"]
 
@@ -154,27 +154,16 @@ class Tuned(QuicConnection):
             self._loss.discard_space(space)
         super()._initialize(peer_cid)
         context = cast("Any", self.tls)
-        # Attributes of the instance hide the methods.
-        if self._pins:
-            handle_verify = context._client_handle_certificate_verify
+        watch_handshake(
+            context,
+            tls,
+            pins=self._pins,
+            leaf=lambda: context._peer_certificate,
+            on_server_name=None if self._is_client else self._server_name_read,
+        )
 
-            def check_pin(input_buf: Any) -> None:
-                handle_verify(input_buf)
-                refusal = pin_refusal(context._peer_certificate, self._pins)
-                if refusal:
-                    raise tls.AlertBadCertificate(refusal)
-
-            context._client_handle_certificate_verify = check_pin
-        if not self._is_client:
-            handle_hello = context._server_handle_hello
-
-            def read_name(input_buf: Any, *rest: Any) -> None:
-                start = input_buf.tell()
-                self.client_server_name = tls.pull_client_hello(input_buf).server_name or ""
-                input_buf.seek(start)
-                handle_hello(input_buf, *rest)
-
-            context._server_handle_hello = read_name
+    def _server_name_read(self, name: str) -> None:
+        self.client_server_name = name
 
     def receive_all(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
         """Datagrams arrived from one address: the fast path takes them at once."""

@@ -17,8 +17,7 @@ from laps_sdk.quic.aioquic.compat import Tuned
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE, PathMtu
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineStats
-from laps_sdk.quic.library_connection import LibraryConnection
-from laps_sdk.quic.library_types import DATAGRAM_FRAME_OVERHEAD, Ending, Setup
+from laps_sdk.quic.library import DATAGRAM_FRAME_OVERHEAD, LibraryConnection, Setup
 
 __all__ = ["AioquicConnection"]
 
@@ -28,17 +27,15 @@ _BLACK_HOLE_TIMEOUTS: Final = 3
 """Probe timeouts in a row after which large packets are given up."""
 
 
-class AioquicConnection(LibraryConnection):
+class AioquicConnection(LibraryConnection[Tuned]):
     """See the module."""
 
     __slots__ = (
-        "_address",
         "_backlogged",
         "_ids_made",
         "_large_lost",
         "_mtu",
         "_retried",
-        "_tuned",
     )
 
     library_events: ClassVar[ModuleType] = events
@@ -54,9 +51,7 @@ class AioquicConnection(LibraryConnection):
         retried: bool,
         now: float,
     ) -> None:
-        super().__init__(quic, setup, now)
-        self._tuned = quic
-        self._address = address
+        super().__init__(quic, setup, address, now)
         self._retried = retried
         self._ids_made = quic.ids_made
         self._backlogged: set[int] = set()
@@ -67,7 +62,7 @@ class AioquicConnection(LibraryConnection):
     # From the endpoint
 
     def _receive(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
-        quic = self._tuned
+        quic = self._quic
         quic.receive_all(datagrams, address, now)
         if self._retried and quic.started:
             quic.address_is_valid()
@@ -85,10 +80,10 @@ class AioquicConnection(LibraryConnection):
         if address is not None and address != self._address:
             self._address = address
             self._mtu.reset()
-            self._tuned.set_packet_size(BASE_SIZE)
+            self._quic.set_packet_size(BASE_SIZE)
 
     def _transmit(self, now: float) -> list[tuple[bytes, Address]]:
-        quic = self._tuned
+        quic = self._quic
         if not quic.started:
             return []
         datagrams: list[tuple[bytes, Address]] = quic.datagrams_to_send(now)
@@ -100,7 +95,7 @@ class AioquicConnection(LibraryConnection):
     def on_timer(self, now: float) -> None:
         """See the base class. Also looks for a path that swallows large packets."""
         super().on_timer(now)
-        quic = self._tuned
+        quic = self._quic
         if self._mtu.size == BASE_SIZE or self._closed:
             return
         if quic.unanswered_probes >= _BLACK_HOLE_TIMEOUTS:
@@ -114,83 +109,59 @@ class AioquicConnection(LibraryConnection):
     def _probe_ended(self, size: int, arrived: bool) -> None:
         changed = self._mtu.acked(size) if arrived else self._mtu.lost(size)
         if changed:
-            self._large_lost = self._tuned.lost[1]
-            self._tuned.set_packet_size(self._mtu.size)
-
-    def _ending(self) -> Ending | None:
-        event = self._tuned.close_event
-        if event is None:
-            return None
-        by_peer = self._tuned.is_draining
-        return Ending(event.error_code, event.frame_type, event.reason_phrase, by_peer)
-
-    def _end_trace(self) -> None:
-        self._tuned.end_trace()
-
-    def _client_server_name(self) -> str:
-        return self._tuned.client_server_name
-
-    def _server_certificate(self) -> bytes:
-        return self._tuned.server_certificate
+            self._large_lost = self._quic.lost[1]
+            self._quic.set_packet_size(self._mtu.size)
 
     # Getters
 
     @property
-    def peer_address(self) -> Address:
-        """See the base class."""
-        return self._tuned.peer_address or self._address
-
-    @property
     def max_datagram_size(self) -> int:
         """See the base class."""
-        return max(0, self._tuned.datagram_room - DATAGRAM_FRAME_OVERHEAD)
+        return max(0, self._quic.datagram_room - DATAGRAM_FRAME_OVERHEAD)
 
     def stats(self) -> EngineStats:
         """See the base class."""
-        quic = self._tuned
+        quic = self._quic
         rtt, rtt_min = quic.rtt
         window, in_flight = quic.congestion
         return EngineStats(quic.lost[0], rtt, rtt_min, window, in_flight)
 
     # Sending
 
-    def _allowance(self, unidirectional: bool) -> int:
-        return self._tuned.streams_left(unidirectional)
-
     def _open_stream(self, unidirectional: bool) -> int:
-        quic = self._tuned
+        quic = self._quic
         stream_id = quic.get_next_available_stream_id(unidirectional)
         quic.send_stream_data(stream_id, b"")  # takes the id; nothing is sent for it yet
         return stream_id
 
     def _receiving(self, stream_id: int) -> bool:
-        return self._tuned.receiving(stream_id)
+        return self._quic.receiving(stream_id)
 
     def write(self, stream_id: int, data: bytes, fin: bool) -> None:
         """See the base class. Written out once more, because it is called for every piece."""
         if self._closed:
             return
         try:
-            self._tuned.send_stream_data(stream_id, data, fin)
+            self._quic.send_stream_data(stream_id, data, fin)
         except (ValueError, RuntimeError):
             return
         self._backlogged.add(stream_id)
 
     def backlog(self, stream_id: int) -> int:
         """See the base class."""
-        return self._tuned.backlog(stream_id)
+        return self._quic.backlog(stream_id)
 
     def unacknowledged(self) -> frozenset[int]:
         """See the base class."""
-        return self._tuned.unacknowledged
+        return self._quic.unacknowledged
 
     def unacknowledged_bidirectional(self) -> bool:
         """See the base class."""
-        return self._tuned.unacknowledged_bidirectional
+        return self._quic.unacknowledged_bidirectional
 
     def total_backlog(self) -> int:
         """See the base class. Only streams written to since they were last empty are looked at."""
-        quic = self._tuned
+        quic = self._quic
         total = quic.datagram_backlog
         if self._backlogged:
             backlog = quic.backlog
@@ -203,12 +174,12 @@ class AioquicConnection(LibraryConnection):
 
     def send_window(self) -> int:
         """See the base class."""
-        return 0 if self._closed else self._tuned.send_window
+        return 0 if self._closed else self._quic.send_window
 
     def _submit_datagram(self, data: bytes) -> None:
-        self._tuned.send_datagram_frame(data)
+        self._quic.send_datagram_frame(data)
 
     def set_reading(self, stream_id: int, on: bool) -> bool:
         """See the base class."""
-        self._tuned.set_reading(stream_id, on)
+        self._quic.set_reading(stream_id, on)
         return True

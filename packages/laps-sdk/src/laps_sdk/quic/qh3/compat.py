@@ -29,8 +29,8 @@ from typing import Any, Final, cast
 
 from laps_sdk.errors import TransportError
 from laps_sdk.quic.base import Address
+from laps_sdk.quic.library import watch_handshake
 from laps_sdk.quic.qlog import MAX_EVENTS
-from laps_sdk.quic.tls import pin_refusal
 
 try:
     from qh3 import tls
@@ -155,28 +155,17 @@ class Guarded(QuicConnection):
     def _create_tls(self, remote_source_cid: bytes | None) -> Any:
         bridge = super()._create_tls(b"" if self._peer_id_is_empty else remote_source_cid)
         context: Any = bridge.tls
-        # Attributes of the instance hide the methods.
-        if self._pins:
-            handle_verify = context._client_handle_certificate_verify
-
-            def check_pin(input_buf: Any, *rest: Any) -> None:
-                handle_verify(input_buf, *rest)
-                refusal = pin_refusal(bytes(context.peer_certificate.public_bytes()), self._pins)
-                if refusal:
-                    raise tls.AlertBadCertificate(refusal)
-
-            context._client_handle_certificate_verify = check_pin
-        if not self._is_client:
-            handle_hello = context._server_handle_hello
-
-            def read_name(input_buf: Any, *rest: Any) -> None:
-                start = input_buf.tell()
-                self.client_server_name = tls.pull_client_hello(input_buf).server_name or ""
-                input_buf.seek(start)
-                handle_hello(input_buf, *rest)
-
-            context._server_handle_hello = read_name
+        watch_handshake(
+            context,
+            tls,
+            pins=self._pins,
+            leaf=lambda: bytes(context.peer_certificate.public_bytes()),
+            on_server_name=None if self._is_client else self._server_name_read,
+        )
         return bridge
+
+    def _server_name_read(self, name: str) -> None:
+        self.client_server_name = name
 
     # Packets
 

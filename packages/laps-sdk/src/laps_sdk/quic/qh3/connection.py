@@ -14,8 +14,7 @@ from typing import ClassVar, Final
 
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineStats
-from laps_sdk.quic.library_connection import LibraryConnection
-from laps_sdk.quic.library_types import DATAGRAM_FRAME_OVERHEAD, Ending, Setup
+from laps_sdk.quic.library import DATAGRAM_FRAME_OVERHEAD, LibraryConnection, Setup
 from laps_sdk.quic.qh3.compat import Guarded, QuicConnectionError, events
 
 __all__ = ["Qh3Connection"]
@@ -26,18 +25,16 @@ _BURST: Final = 64
 """Datagrams for one flush: qh3 does not pace them."""
 
 
-class Qh3Connection(LibraryConnection):
+class Qh3Connection(LibraryConnection[Guarded]):
     """See the module."""
 
-    __slots__ = ("_address", "_datagram_bytes", "_datagrams", "_guarded")
+    __slots__ = ("_datagram_bytes", "_datagrams")
 
     library_events: ClassVar[ModuleType] = events
     stream_faults: ClassVar[tuple[type[Exception], ...]] = (ValueError, QuicConnectionError)
 
     def __init__(self, quic: Guarded, setup: Setup, address: Address, now: float) -> None:
-        super().__init__(quic, setup, now)
-        self._guarded = quic
-        self._address = address
+        super().__init__(quic, setup, address, now)
         self._datagrams: deque[bytes] = deque()
         self._datagram_bytes = 0
 
@@ -45,12 +42,12 @@ class Qh3Connection(LibraryConnection):
 
     def _receive(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
         try:
-            self._guarded.receive_many_datagrams(list(datagrams), address, now)
+            self._quic.receive_many_datagrams(list(datagrams), address, now)
         except QuicConnectionError as error:
             self.close(error.error_code, error.reason_phrase, application=False)
 
     def _transmit(self, now: float) -> list[tuple[bytes, Address]]:
-        quic = self._guarded
+        quic = self._quic
         built = quic.poll(now)
         if not self._datagrams or self._closed:
             return built
@@ -73,33 +70,12 @@ class Qh3Connection(LibraryConnection):
                 count += 1
         return built + quic.poll(now) if count else built
 
-    def _ending(self) -> Ending | None:
-        event = self._guarded.close_event
-        if event is None:
-            return None
-        by_peer = self._guarded.is_draining
-        return Ending(event.error_code, event.frame_type, event.reason_phrase, by_peer)
-
-    def _end_trace(self) -> None:
-        self._guarded.end_trace()
-
-    def _client_server_name(self) -> str:
-        return self._guarded.client_server_name
-
-    def _server_certificate(self) -> bytes:
-        return self._guarded.server_certificate
-
     # Getters
-
-    @property
-    def peer_address(self) -> Address:
-        """See the base class."""
-        return self._guarded.peer_address or self._address
 
     @property
     def max_datagram_size(self) -> int:
         """See the base class."""
-        quic = self._guarded
+        quic = self._quic
         allowed = quic.peer_datagram_frame
         if not allowed:
             return 0
@@ -107,34 +83,31 @@ class Qh3Connection(LibraryConnection):
 
     def stats(self) -> EngineStats:
         """See the base class. The core does not tell its least round-trip time."""
-        quic = self._guarded
+        quic = self._quic
         window, in_flight = quic.congestion
         return EngineStats(quic.lost, quic.rtt, None, window, in_flight)
 
     # Sending
 
-    def _allowance(self, unidirectional: bool) -> int:
-        return self._guarded.streams_left(unidirectional)
-
     def _open_stream(self, unidirectional: bool) -> int:
-        return self._guarded.open_stream(unidirectional)
+        return self._quic.open_stream(unidirectional)
 
     def _receiving(self, stream_id: int) -> bool:  # noqa: ARG002 - the core refuses what is over
         return True
 
     def backlog(self, stream_id: int) -> int:
         """See the base class."""
-        return self._guarded.get_send_buffer_size(stream_id)
+        return self._quic.get_send_buffer_size(stream_id)
 
     def total_backlog(self) -> int:
         """See the base class."""
-        return self._guarded.get_send_buffer_size() + self._datagram_bytes
+        return self._quic.get_send_buffer_size() + self._datagram_bytes
 
     def send_window(self) -> int:
         """See the base class. The core does not tell the connection's flow control."""
         if self._closed:
             return 0
-        window, in_flight = self._guarded.congestion
+        window, in_flight = self._quic.congestion
         return max(0, window - in_flight)
 
     def _submit_datagram(self, data: bytes) -> None:

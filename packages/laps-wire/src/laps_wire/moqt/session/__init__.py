@@ -1,4 +1,28 @@
-"""Sans-IO MoQT sessions: both roles, drafts 16 and 18, under one API."""
+"""MoQT sessions without I/O: both roles, drafts 16 and 18, one API.
+
+:class:`Session` is one end of a session. Bytes and commands go in; events and actions come out::
+
+       application                                        transport
+    commands |   ^ events                     receive_* |   ^ actions
+             v   |                                      v   |
+    +--------------------------------------------------------------+
+    | Session (session)       commands, getters, polls             |
+    |    |            Inbound (inbound)  bytes -> messages         |
+    |    |               |                                         |
+    |    |            Shape16, Shape18   message <-> stream        |
+    |    v               v                                         |
+    |  Core (core)            rules of both drafts, ends           |
+    |    refusals             requests that a session rejects      |
+    |    tables, ids, tokens  streams, requests, ids, auth tokens  |
+    |    state                transition tables                    |
+    +--------------------------------------------------------------+
+
+Import from here only: :class:`Session` with its :class:`SessionConfig`, the actions, the events,
+:class:`Kind` and :class:`State`. The modules below are private to this package.
+
+The package implements moq-transport-16, sections 3, 5 and 9, and moq-transport-18, sections 3, 5
+and 10. ``docs/explanation/moqt-session.md`` explains it; ``docs/spec/moqt.md`` lists our choices.
+"""
 
 from __future__ import annotations
 

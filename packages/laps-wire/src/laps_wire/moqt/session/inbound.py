@@ -1,4 +1,4 @@
-"""From the transport to messages: what each stream is for, and where its messages end.
+"""From the bytes of streams to messages: the purpose of each stream, and its messages.
 
 ::
 
@@ -8,7 +8,7 @@
                             v                     | (request streams can overtake it)
                     handed over, dropped     buffer: less than one message
 
-Nothing here raises because of what a peer sent: the session closes with the draft's code instead.
+What a peer sent raises nothing here: a violation closes the session with the draft's code.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from laps_wire.errors import IncompleteError, ProtocolViolation, RemoteError
 from laps_wire.moqt.data.types import StreamKind, peek_stream_kind
 from laps_wire.moqt.session.core import Core
 from laps_wire.moqt.session.events import DataStreamOpened
-from laps_wire.moqt.session.handlers import Handlers
 from laps_wire.moqt.session.state import Control, State
-from laps_wire.moqt.session.streams import Purpose, Stream, is_unidirectional, opened_by
+from laps_wire.moqt.session.tables import Purpose, Stream, is_unidirectional, opened_by
 
 __all__ = ["Inbound"]
 
 
 class Inbound:
-    """What the transport brings."""
+    """Reads what the transport receives and passes messages to the shape."""
 
-    __slots__ = ("_core", "_handlers")
+    __slots__ = ("_core",)
 
-    def __init__(self, core: Core, handlers: Handlers) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._handlers = handlers
 
     def data(self, stream_id: int, data: bytes, *, fin: bool) -> None:
-        """Bytes on a stream, and perhaps its end."""
+        """Read bytes of a stream, and its end if ``fin``."""
         if self._core.closed:
             return
         stream = self._core.streams.incoming(stream_id)
@@ -44,21 +42,21 @@ class Inbound:
             self._guard(lambda: self._on_data(stream, data, fin=fin))
 
     def reset(self, stream_id: int, code: int) -> None:
-        """The peer abandoned its half of a stream."""
+        """Handle RESET_STREAM: the peer abandoned its half of a stream."""
         stream = self._touched(stream_id)
         if stream is not None:
             self._guard(lambda: self._on_reset(stream, code))
 
     def stop(self, stream_id: int, code: int) -> None:
-        """The peer asks us to abandon our half of a stream."""
+        """Handle STOP_SENDING: the peer asks us to abandon our half of a stream."""
         stream = self._touched(stream_id)
         if stream is not None:
             self._guard(lambda: self._on_stop(stream, code))
 
     def _touched(self, stream_id: int) -> Stream | None:
-        """The stream that is meant; one of ours that is not known belongs to the data plane.
+        """Return the stream of a RESET_STREAM or STOP_SENDING; None if the data plane owns it.
 
-        Frames overtake each other, so this may be the first that is heard of a stream of the peer.
+        Frames overtake each other, so this may be the first frame of a stream of the peer.
         """
         if self._core.closed:
             return None
@@ -67,7 +65,7 @@ class Inbound:
         return self._core.streams.incoming(stream_id)
 
     def _guard(self, action: Callable[[], None]) -> None:
-        """Do it; what the peer did wrong closes the session."""
+        """Run ``action``; an error of the peer closes the session."""
         try:
             action()
         except RemoteError as error:
@@ -87,11 +85,11 @@ class Inbound:
         elif fin:
             self._core.streams.received_all(stream)
             if stream.purpose is Purpose.UNKNOWN:
-                # It ended before it began: no message, so nothing to object to.
+                # The stream ended without a message.
                 self._core.streams.finish(stream)
 
     def _settle(self, stream: Stream, *, fin: bool) -> None:
-        """Find out what a new stream of the peer is for, if it has said enough."""
+        """Set the purpose of a new stream of the peer, once its first integer is complete."""
         core = self._core
         buffer = bytes(stream.buffer)
         try:
@@ -137,7 +135,7 @@ class Inbound:
             self._release()
 
     def _read_messages(self, stream: Stream) -> None:
-        """Act on every whole message in the buffer and keep the rest."""
+        """Handle every whole message in the buffer and keep the rest."""
         core = self._core
         data = bytes(stream.buffer)
         pos = 0
@@ -145,7 +143,7 @@ class Inbound:
             try:
                 message, pos = core.codec.decode(data, pos=pos)
             except IncompleteError as error:
-                # Not a byte is looked at again before the message can be whole.
+                # The buffer is not parsed again before the message can be whole.
                 stream.wanted = len(data) - pos + error.needed
                 stream.buffer[:] = data[pos:]
                 return
@@ -160,7 +158,7 @@ class Inbound:
         core.streams.received_all(stream)
         request = stream.request if stream.purpose is Purpose.REQUEST else None
         if request is not None and request.shadow is not State.TERMINATED:
-            self._handlers.on_fin(request)
+            self._core.on_fin(request)
 
     # Before SETUP
 
@@ -186,11 +184,11 @@ class Inbound:
                 core.streams.received_all(stream)
 
     def _let_go(self, stream: Stream) -> None:
-        """Hold the bytes of a stream no longer, if they were held."""
+        """Stop holding the bytes of a stream."""
         self._core.early_bytes -= self._core.early.pop(stream, 0)
 
     def _release(self) -> None:
-        """Read what was held, oldest stream first."""
+        """Read the held bytes, oldest stream first."""
         core = self._core
         early, core.early = core.early, {}
         core.early_bytes = 0
@@ -218,9 +216,9 @@ class Inbound:
         core.streams.reset(stream, core.cancelled)
 
     def _cancelled(self, stream: Stream, code: int) -> None:
-        """The peer gave up one half of a stream, and with it the request."""
+        """Cancel the request of a stream of which the peer abandoned one half."""
         request = stream.request
         if request is None:
             self._core.streams.reset(stream, self._core.cancelled)
         elif request.shadow is not State.TERMINATED:
-            self._handlers.on_cancel(request, code)
+            self._core.on_cancel(request, code)

@@ -38,8 +38,8 @@ from laps_wire.moqt.messages import (
     Subscribe,
 )
 from laps_wire.moqt.session.events import RequestMessage
-from laps_wire.moqt.session.requests import KINDS, Requests, prefix_of, track_of
 from laps_wire.moqt.session.state import Kind, State
+from laps_wire.moqt.session.tables import KINDS, Requests, prefix_of, track_of
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

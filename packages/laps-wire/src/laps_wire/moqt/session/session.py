@@ -1,66 +1,102 @@
-"""A MoQT session without I/O: both roles, both drafts, one API."""
+"""The public class of a MoQT session: both roles, both drafts, no I/O.
+
+Every command checks first and acts then. A command that raises has sent nothing and changed
+nothing, except that REQUESTS_BLOCKED may tell the peer that a request had to wait.
+:class:`~laps_wire.errors.StateError` means that the state forbids the command now,
+:class:`~laps_wire.errors.EncodeError` that the message cannot be written in this draft.
+"""
 
 from __future__ import annotations
 
-from laps_wire.moqt.codepoints import SessionCode
+from collections.abc import Callable
+
+from laps_wire.errors import EncodeError, RemoteError, StateError
+from laps_wire.moqt.codepoints import SessionCode, SubscribeOptions
+from laps_wire.moqt.keyvalue import KeyValues
+from laps_wire.moqt.messages import (
+    Fetch,
+    FetchOk,
+    FetchTarget,
+    Goaway,
+    NamespaceDone,
+    NamespaceMessage,
+    Publish,
+    PublishBlocked,
+    PublishDone,
+    PublishNamespace,
+    PublishOk,
+    RequestError,
+    RequestOk,
+    RequestsBlocked,
+    RequestUpdate,
+    Subscribe,
+    SubscribeNamespace,
+    SubscribeOk,
+    SubscribeTracks,
+    TrackStatus,
+)
+from laps_wire.moqt.parameter_coding import check_scope
+from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session.actions import Action, StreamRef
-from laps_wire.moqt.session.commands import Commands
 from laps_wire.moqt.session.config import Role, SessionConfig
-from laps_wire.moqt.session.core import Core
-from laps_wire.moqt.session.events import Event
-from laps_wire.moqt.session.handlers import Handlers
+from laps_wire.moqt.session.core import Core, update_scope
+from laps_wire.moqt.session.events import Event, OkMessage, RequestMessage
+from laps_wire.moqt.session.ids import RequestsBlockedError
 from laps_wire.moqt.session.inbound import Inbound
+from laps_wire.moqt.session.refusals import is_reserved, namespace_of
 from laps_wire.moqt.session.shape16 import Shape16
 from laps_wire.moqt.session.shape18 import Shape18
-from laps_wire.moqt.session.state import Control, Kind, State
+from laps_wire.moqt.session.state import MIGRATION, Control, Kind, Signal, State
+from laps_wire.moqt.session.tables import Request
 from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.structures import Location, Redirect, Token
 from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["Session"]
 
 
-class Session(Commands):
+class Session:
     """One end of a MoQT session.
 
-    Four families of methods, to be called in this order for each thing that happens:
+    It has four families of methods:
 
-    A. *Getters* tell what is known and change nothing: ``draft``, ``role``, ``established``,
+    A. *Getters* change nothing: ``draft``, ``role``, ``established``,
        ``closed``, ``open_requests``, ``request_state`` ...
     B. *From the transport*: ``receive_stream_data``, ``receive_stream_reset``,
-       ``receive_stop_sending``, ``receive_connection_lost``. They never raise because of what the
-       peer did: a violation becomes a ``CloseSession`` action and a ``Terminated`` event.
+       ``receive_stop_sending``, ``receive_connection_lost``. They do not raise for what the
+       peer sent: a violation becomes a ``CloseSession`` action and a ``Terminated`` event.
     C. *Commands of the application*: ``subscribe``, ``publish``, ``fetch``, ``track_status``,
        ``publish_namespace``, ``subscribe_namespace``, ``subscribe_tracks``; ``update``;
        ``accept``, ``accept_subscribe``, ``accept_fetch``, ``reject``; ``cancel``,
        ``publish_done``, ``fetch_ended``; ``namespace``, ``namespace_done``, ``publish_blocked``;
        ``goaway``, ``goaway_request``, ``close``. They raise a
        :class:`~laps_wire.errors.LocalError` and do nothing if they are not allowed.
-    D. *Polls* take what has come up: after any call of B or C, carry out all of
-       ``poll_transmit`` and handle all of ``poll_events``; ``is_idle`` tells that there is nothing.
+    D. *Polls* hand out the results: after any call of B or C, carry out all actions of
+       ``poll_transmit`` and handle all of ``poll_events``. ``is_idle`` is true if both are empty.
 
-    A new session already has something to transmit, but for a server of draft 16. Requests are
-    named by their Request ID, ours and the peer's alike. The session knows no time: timers for
-    unanswered requests, for GOAWAY and for SETUP belong to the shell, which calls ``close``.
+    A new session has its SETUP to transmit, except a server of draft 16. Commands name requests by
+    their Request ID, ours and the peer's alike. The session reads no clock: the caller keeps timers
+    for unanswered requests, for GOAWAY and for SETUP, and calls ``close``.
 
-    Streams of objects are not read here: see ``DataStreamOpened``. Nor are datagrams.
+    The session does not read streams of objects (see ``DataStreamOpened``) or datagrams.
     """
 
-    __slots__ = ("_inbound",)
+    __slots__ = ("_core", "_inbound")
 
     def __init__(self, config: SessionConfig) -> None:
         core = Core(config)
-        handlers = Handlers(core)
         shape = Shape16 if config.draft is Draft.D16 else Shape18
-        core.shape = shape(core, handlers)
+        core.shape = shape(core)
         self._core = core
-        self._inbound = Inbound(core, handlers)
+        self._inbound = Inbound(core)
         core.shape.start()
 
     # A. Getters
 
     @property
     def draft(self) -> Draft:
-        """The draft that is spoken."""
+        """The draft of this session."""
         return self._core.draft
 
     @property
@@ -70,12 +106,12 @@ class Session(Commands):
 
     @property
     def options(self) -> SetupOptions:
-        """What our SETUP says."""
+        """The options of our SETUP."""
         return self._core.options
 
     @property
     def established(self) -> bool:
-        """Whether the peer's SETUP has come and the session is not over."""
+        """Whether the peer's SETUP has arrived and the session is not over."""
         return not self._core.closed and self._core.control is not Control.AWAITING_SETUP
 
     @property
@@ -99,65 +135,450 @@ class Session(Commands):
         return len(self._core.streams)
 
     def request_state(self, request_id: int) -> State | None:
-        """Where a request stands; None if it does not exist or is over."""
+        """Return the state of a request; None if it does not exist or is over."""
         request = self._core.requests.get(request_id)
         return None if request is None else request.state
 
     def request_kind(self, request_id: int) -> Kind | None:
-        """What a request asks for; None if it does not exist or is over."""
+        """Return the kind of a request; None if it does not exist or is over."""
         request = self._core.requests.get(request_id)
         return None if request is None else request.kind
 
     def stream_id(self, stream: StreamRef) -> int:
-        """The id that a stream in an action is bound to."""
+        """Return the id that a stream in an action is bound to."""
         return self._core.streams.stream_id(stream)
 
     # B. From the transport
 
     def bind_stream(self, stream: StreamRef, stream_id: int) -> None:
-        """Tell the id of a stream that ``OpenStream`` asked for, before anything arrives on it."""
+        """Set the id of a stream that ``OpenStream`` asked for, before bytes arrive on it."""
         self._core.streams.bind(stream, stream_id)
 
     def receive_stream_data(self, stream_id: int, data: bytes, fin: bool = False) -> None:
-        """Bytes arrived on a stream, in order; ``fin`` if they are the last."""
+        """Read the next bytes of a stream; ``fin`` if they are the last."""
         self._inbound.data(stream_id, data, fin=fin)
 
     def receive_stream_reset(self, stream_id: int, code: int) -> None:
-        """The peer sent RESET_STREAM."""
+        """Handle the peer's RESET_STREAM."""
         self._inbound.reset(stream_id, code)
 
     def receive_stop_sending(self, stream_id: int, code: int) -> None:
-        """The peer sent STOP_SENDING."""
+        """Handle the peer's STOP_SENDING."""
         self._inbound.stop(stream_id, code)
 
     def receive_connection_lost(self, code: int = SessionCode.NO_ERROR, reason: str = "") -> None:
-        """The connection is gone: the peer closed it, or the transport gave up."""
+        """End the session because the peer or the transport closed the connection."""
         self._core.terminate(code, reason, by_peer=True)
 
-    # C. Commands: in Commands, but for the last one
+    # C. Commands: requests of the application
+
+    def subscribe(self, track: FullTrackName, parameters: Parameters = NO_PARAMETERS) -> int:
+        """Send SUBSCRIBE for the objects of a track from now on; return the request's id."""
+        if self._core.requests.subscriptions(track, we_publish=False):
+            raise StateError(f"there is a subscription to {track} already")
+        return self._request(lambda request_id: Subscribe(request_id, track, parameters))
+
+    def publish(
+        self,
+        track: FullTrackName,
+        track_alias: int,
+        parameters: Parameters = NO_PARAMETERS,
+        track_properties: KeyValues = (),
+    ) -> int:
+        """Send PUBLISH to offer a track; objects may follow at once unless FORWARD is 0.
+
+        Do not give an alias to another track before the peer can know that the first one is done.
+        """
+        if self._core.requests.subscriptions(track, we_publish=True):
+            raise StateError(f"the peer has a subscription to {track} already")
+        self._check_own_alias(track_alias, track)
+        return self._request(
+            lambda request_id: Publish(request_id, track, track_alias, parameters, track_properties)
+        )
+
+    def fetch(self, target: FetchTarget, parameters: Parameters = NO_PARAMETERS) -> int:
+        """Send FETCH for past objects; call :meth:`fetch_ended` when their stream has ended."""
+        return self._request(lambda request_id: Fetch(request_id, target, parameters))
+
+    def track_status(self, track: FullTrackName, parameters: Parameters = NO_PARAMETERS) -> int:
+        """Send TRACK_STATUS, which asks what a subscription would find."""
+        return self._request(lambda request_id: TrackStatus(request_id, track, parameters))
+
+    def publish_namespace(
+        self, namespace: Namespace, parameters: Parameters = NO_PARAMETERS
+    ) -> int:
+        """Send PUBLISH_NAMESPACE: there are tracks in this namespace."""
+        return self._request(lambda request_id: PublishNamespace(request_id, namespace, parameters))
+
+    def subscribe_namespace(
+        self,
+        prefix: Namespace,
+        options: SubscribeOptions = SubscribeOptions.NAMESPACE,
+        parameters: Parameters = NO_PARAMETERS,
+    ) -> int:
+        """Ask which namespaces begin with ``prefix``; draft 16 can ask for PUBLISH messages too."""
+        return self._request(
+            lambda request_id: SubscribeNamespace(request_id, prefix, options, parameters)
+        )
+
+    def subscribe_tracks(self, prefix: Namespace, parameters: Parameters = NO_PARAMETERS) -> int:
+        """Ask for a PUBLISH of each track whose namespace begins with ``prefix`` (draft 18)."""
+        return self._request(lambda request_id: SubscribeTracks(request_id, prefix, parameters))
+
+    def _request(self, make: Callable[[int], RequestMessage]) -> int:
+        core = self._core
+        core.check_open()
+        if core.control is Control.LEAVING:
+            raise StateError("the peer has sent GOAWAY: make new requests on another session")
+        self._check_id()
+        message = make(core.own_ids.next)
+        if core.draft is Draft.D18 and is_reserved(namespace_of(message)):
+            raise StateError(f"the namespace {namespace_of(message)} is reserved")
+        data = core.encode(message)
+        request_id = self._spend_tokens(message.parameters.authorization_tokens, None)
+        request = Request(core.draft, message, ours=True)
+        core.requests.add(request)
+        core.shape.send_request(request, data)
+        return request_id
+
+    def _check_id(self) -> None:
+        """Raise StateError if no id is free for a request or an update now."""
+        core = self._core
+        try:
+            core.own_ids.check()
+        except RequestsBlockedError as error:
+            # Before SETUP the peer has sent no maximum.
+            established = core.control is not Control.AWAITING_SETUP
+            if established and core.own_ids.blocked_at != error.maximum:
+                core.own_ids.blocked_at = error.maximum
+                core.shape.send_control(RequestsBlocked(error.maximum))
+            raise
+
+    def _spend_tokens(self, tokens: tuple[Token, ...], updated: Request | None) -> int:
+        """Check a message's tokens, take its request id, and store what it registers."""
+        core = self._core
+        stream = core.own_ids.next if updated is None else updated.id
+        order = stream if core.draft is Draft.D18 else None
+        cache = core.own_tokens.check(tokens, order)
+        message = core.own_ids.take()
+        core.own_tokens.sent(cache, tokens, message, order)
+        return message
+
+    def _check_own_alias(self, track_alias: int, track: FullTrackName | None) -> None:
+        other = self._core.requests.alias_holder(track_alias, track, we_publish=True)
+        if other is not None:
+            raise StateError(f"track alias {track_alias} stands for the track of {other.id}")
+
+    # Changing requests
+
+    def update(self, request_id: int, parameters: Parameters) -> int:
+        """Send REQUEST_UPDATE for a request that was accepted; return the update's own id.
+
+        The peer's GOAWAY does not forbid updates (16: 9.4; 18: 10.4).
+        """
+        core = self._core
+        request = self._find(request_id)
+        if request.state is State.PENDING:
+            raise StateError(f"request {request_id} was not accepted yet: update it then")
+        request.check_ours(Signal.UPDATE)
+        self._check_id()
+        try:
+            check_scope(parameters, core.draft, update_scope(request.kind))
+        except RemoteError as error:
+            raise EncodeError(str(error)) from error
+        message = RequestUpdate(core.own_ids.next, core.reply_id(request_id), parameters)
+        data = core.encode(message)
+        update_id = self._spend_tokens(parameters.authorization_tokens, request)
+        request.apply_ours(Signal.UPDATE)
+        request.our_updates.append(update_id)
+        core.updates[update_id] = request
+        if parameters.track_namespace_prefix is not None:
+            request.prefixes[update_id] = parameters.track_namespace_prefix
+        if request.is_subscription:
+            request.note_parameters(message)
+        core.shape.send_update(request, data)
+        return update_id
+
+    # Answering requests
+
+    def accept(
+        self,
+        request_id: int,
+        parameters: Parameters = NO_PARAMETERS,
+        track_properties: KeyValues = (),
+    ) -> None:
+        """Accept a PUBLISH, a TRACK_STATUS, a namespace request or an update."""
+        core = self._core
+        if request_id in core.updates:
+            self._accept_update(request_id, parameters)
+            return
+        request = self._find(request_id)
+        if request.kind in (Kind.SUBSCRIBE, Kind.FETCH):
+            raise StateError(f"accept a {request.kind.value} with its own command")
+        if isinstance(request.message, Publish):
+            self._check_no_pending_subscribe(request.message)
+        message: OkMessage
+        if request.kind is Kind.PUBLISH and core.draft is Draft.D16:
+            message = PublishOk(request_id, parameters)
+        else:
+            message = RequestOk(core.reply_id(request_id), parameters, track_properties)
+        self._send_ok(request, message)
+
+    def accept_subscribe(
+        self,
+        request_id: int,
+        track_alias: int,
+        parameters: Parameters = NO_PARAMETERS,
+        track_properties: KeyValues = (),
+    ) -> None:
+        """Accept a SUBSCRIBE with SUBSCRIBE_OK."""
+        request = self._find(request_id)
+        if request.kind is not Kind.SUBSCRIBE:
+            raise StateError(f"request {request_id} is a {request.kind.value}")
+        self._check_own_alias(track_alias, request.track)
+        reply_id = self._core.reply_id(request_id)
+        self._send_ok(request, SubscribeOk(reply_id, track_alias, parameters, track_properties))
+        self._core.requests.add_alias(request, track_alias)
+
+    def accept_fetch(
+        self,
+        request_id: int,
+        end_location: Location,
+        *,
+        end_of_track: bool = False,
+        parameters: Parameters = NO_PARAMETERS,
+        track_properties: KeyValues = (),
+    ) -> None:
+        """Accept a FETCH with FETCH_OK; call :meth:`fetch_ended` when the objects are sent."""
+        request = self._find(request_id)
+        if request.kind is not Kind.FETCH:
+            raise StateError(f"request {request_id} is a {request.kind.value}")
+        reply_id = self._core.reply_id(request_id)
+        message = FetchOk(reply_id, end_of_track, end_location, parameters, track_properties)
+        self._send_ok(request, message)
+
+    def _check_no_pending_subscribe(self, publish: Publish) -> None:
+        """Our own SUBSCRIBE must be over before PUBLISH_OK (moq-transport-16, 5.1)."""
+        for other in self._core.requests.subscriptions(publish.track, we_publish=False):
+            if other.id != publish.request_id:
+                raise StateError(f"cancel our own SUBSCRIBE {other.id} to this track first")
+
+    def _send_ok(self, request: Request, message: OkMessage) -> None:
+        core = self._core
+        request.check_ours(Signal.OK)
+        data = core.encode(message)
+        request.apply_ours(Signal.OK)
+        if request.is_subscription:
+            request.note_parameters(message)
+        core.shape.send(request, data, fin=request.over)
+        if request.over:
+            core.end(request)
+            core.shape.grant()
+
+    def _accept_update(self, update_id: int, parameters: Parameters) -> None:
+        core = self._core
+        request = self._update_to_answer(update_id)
+        request.check_ours(Signal.UPDATE_OK)
+        data = core.encode(RequestOk(core.reply_id(update_id), parameters))
+        request.apply_ours(Signal.UPDATE_OK)
+        prefix = request.prefixes.get(update_id)
+        if prefix is not None:
+            core.move_prefix(request, prefix)
+        core.answered_theirs(request, update_id)
+        core.shape.send_update(request, data)
+        core.shape.grant()
+
+    def _update_to_answer(self, update_id: int) -> Request:
+        """Return the request of an update that we may answer now."""
+        core = self._core
+        request = core.updates[update_id]
+        if core.own_ids.used(update_id):
+            raise StateError(f"update {update_id} is ours: the peer answers it")
+        if core.draft is Draft.D18 and request.their_updates[0] != update_id:
+            raise StateError(f"update {request.their_updates[0]} must be answered first")
+        return request
+
+    def reject(
+        self,
+        request_id: int,
+        error_code: int,
+        reason: str = "",
+        *,
+        retry_interval: int = 0,
+        redirect: Redirect | None = None,
+    ) -> None:
+        """Reject a request or an update with REQUEST_ERROR.
+
+        A subscription whose update was rejected must end: :meth:`publish_done` with UPDATE_FAILED
+        if we are its publisher. In draft 18 rejecting one update answers all that wait, and a
+        rejected update of a namespace request ends that request.
+        """
+        core = self._core
+        core.check_open()
+        reply_id = core.reply_id(request_id)
+        error = RequestError(reply_id, error_code, retry_interval, reason, redirect)
+        if request_id in core.updates:
+            core.reject_update(self._update_to_answer(request_id), request_id, error)
+        else:
+            core.reject(self._find(request_id), error)
+        core.shape.grant()
+
+    # Ending requests
+
+    def cancel(self, request_id: int, *, code: int | None = None, reason: str = "") -> None:
+        """Cancel a request.
+
+        Draft 16 sends UNSUBSCRIBE, FETCH_CANCEL, PUBLISH_NAMESPACE_DONE, PUBLISH_NAMESPACE_CANCEL
+        (with ``code``, a request error code, and ``reason``) or closes the stream. Draft 18 ends
+        both directions of the request's stream with ``code``, a stream reset code.
+        """
+        core = self._core
+        request = self._find(request_id)
+        request.check_ours(Signal.CANCEL)
+        message = core.shape.cancel_message(request, code, reason)
+        data = b"" if message is None else core.encode(message)
+        request.apply_ours(Signal.CANCEL)
+        core.shape.send_cancel(request, data, code)
+        core.end(request)
+        core.shape.grant()
+
+    def publish_done(
+        self, request_id: int, status_code: int, stream_count: int, reason: str = ""
+    ) -> None:
+        """End a subscription as its publisher, after all its data streams were closed."""
+        core = self._core
+        request = self._find(request_id)
+        request.check_ours(Signal.DONE)
+        reply_id = core.reply_id(request_id)
+        data = core.encode(PublishDone(reply_id, status_code, stream_count, reason))
+        request.apply_ours(Signal.DONE)
+        core.shape.send(request, data, fin=True)
+        core.end(request)
+        core.shape.grant()
+
+    def fetch_ended(self, request_id: int) -> None:
+        """Record that the data stream of a FETCH was closed or reset, by either side.
+
+        The fetch is over when it also has its reply. A fetch that is over already is left alone.
+        """
+        core = self._core
+        core.check_open()
+        request = core.requests.get(request_id)
+        if request is None and core.requests.ended.get(request_id) is not None:
+            return
+        request = self._find(request_id)
+        request.apply_ours(Signal.DATA_END)
+        if request.over:
+            core.end(request)
+            core.shape.grant()
+
+    # Namespaces
+
+    def namespace(self, request_id: int, suffix: Namespace) -> None:
+        """Advertise a namespace that a SUBSCRIBE_NAMESPACE of the peer asks for."""
+        whole = self._find(request_id).join(suffix)
+        request = self._send_about(request_id, Signal.NAMESPACE, NamespaceMessage(suffix))
+        request.namespaces[whole] = None
+
+    def namespace_done(self, request_id: int, suffix: Namespace) -> None:
+        """Withdraw a namespace that :meth:`namespace` advertised."""
+        whole = self._find(request_id).join(suffix)
+        if whole not in self._find(request_id).namespaces:
+            raise StateError(f"NAMESPACE_DONE for {whole} before its NAMESPACE")
+        request = self._send_about(request_id, Signal.NAMESPACE, NamespaceDone(suffix))
+        del request.namespaces[whole]
+
+    def publish_blocked(self, request_id: int, track: FullTrackName) -> None:
+        """Send PUBLISH_BLOCKED: a track cannot be published for lack of a stream (draft 18).
+
+        The namespace of ``track`` is the part behind the prefix of the SUBSCRIBE_TRACKS.
+        """
+        self._send_about(request_id, Signal.BLOCKED, PublishBlocked(track))
+
+    def _send_about(
+        self,
+        request_id: int,
+        signal: Signal,
+        message: NamespaceMessage | NamespaceDone | PublishBlocked,
+    ) -> Request:
+        core = self._core
+        request = self._find(request_id)
+        request.check_ours(signal)
+        data = core.encode(message)
+        request.apply_ours(signal)
+        core.shape.send(request, data)
+        return request
+
+    # Leaving
+
+    def goaway(self, new_session_uri: str = "", timeout: int = 0) -> None:
+        """Send GOAWAY; only a server may name a new session URI.
+
+        Start a timer, and :meth:`close` with GOAWAY_TIMEOUT when it fires. ``timeout`` is that
+        time in milliseconds, for the peer (draft 18).
+        """
+        core = self._core
+        core.check_open()
+        if core.goaway_sent:
+            raise StateError("GOAWAY was sent already")
+        if core.control is Control.AWAITING_SETUP:
+            raise StateError("GOAWAY must wait for the peer's SETUP")
+        request_id = core.peer_ids.next if core.draft is Draft.D18 else None
+        message = self._goaway(new_session_uri, timeout, request_id)
+        core.shape.send_control(message)
+        core.goaway_sent = True
+
+    def goaway_request(self, request_id: int, new_session_uri: str = "", timeout: int = 0) -> None:
+        """Send GOAWAY for one request (draft 18)."""
+        core = self._core
+        request = self._find(request_id)
+        if core.draft is Draft.D16:
+            raise StateError("draft 16 has no GOAWAY for a single request")
+        state = MIGRATION.get(request.our_goaway)
+        if state is None:
+            raise StateError(f"GOAWAY was sent for request {request_id} already")
+        data = core.encode(self._goaway(new_session_uri, timeout, None))
+        request.our_goaway = state
+        core.shape.send(request, data)
+
+    def _goaway(self, new_session_uri: str, timeout: int, request_id: int | None) -> Goaway:
+        if new_session_uri and self._core.role is Role.CLIENT:
+            raise StateError("a client cannot tell a server where to go")
+        return Goaway(new_session_uri, timeout, request_id)
+
+    # The end of the session
 
     def close(self, code: int = SessionCode.NO_ERROR, reason: str = "") -> None:
-        """End the session. Calling it again does nothing."""
+        """End the session. A second call does nothing."""
         self._core.terminate(code, reason, by_peer=False)
 
     # D. Polls
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to poll, neither for the transport nor for who commands."""
+        """Whether both polls would return nothing."""
         core = self._core
         return not core.events and core.streams.is_idle
 
     def poll_transmit(self) -> list[Action]:
-        """What the transport must do, in order; taken once.
+        """Return what the transport must do, in order, and forget it.
 
-        The refs in these actions resolve until the next call.
+        :meth:`stream_id` knows the refs in these actions until the next call.
         """
         return self._core.streams.drain()
 
     def poll_events(self) -> list[Event]:
-        """What happened, in order; taken once."""
+        """Return what happened, in order, and forget it."""
         if not self._core.events:
             return []
         events, self._core.events = self._core.events, []
         return events
+
+    # Helpers
+
+    def _find(self, request_id: int) -> Request:
+        self._core.check_open()
+        request = self._core.requests.get(request_id)
+        if request is None:
+            raise StateError(f"request {request_id} does not exist, or is over")
+        return request

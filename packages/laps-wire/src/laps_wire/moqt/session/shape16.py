@@ -56,12 +56,10 @@ from laps_wire.moqt.messages import (
     Unsubscribe,
 )
 from laps_wire.moqt.session.config import Role
-from laps_wire.moqt.session.core import Core
+from laps_wire.moqt.session.core import Core, misplaced
 from laps_wire.moqt.session.events import PeerBlocked, RequestMessage, RequestsAllowed
-from laps_wire.moqt.session.handlers import Handlers
-from laps_wire.moqt.session.requests import Request
 from laps_wire.moqt.session.state import Control, ControlSignal, Kind, State
-from laps_wire.moqt.session.streams import Purpose, Stream
+from laps_wire.moqt.session.tables import Purpose, Request, Stream
 
 __all__ = ["Shape16"]
 
@@ -71,11 +69,10 @@ _SUBSCRIPTIONS: Final = (Kind.SUBSCRIBE, Kind.PUBLISH)
 class Shape16:
     """Which stream carries what in draft 16."""
 
-    __slots__ = ("_core", "_handlers", "_setup")
+    __slots__ = ("_core", "_setup")
 
-    def __init__(self, core: Core, handlers: Handlers) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._handlers = handlers
         self._setup = b""
         """A server's SETUP, written before anyone can ask for it."""
 
@@ -172,22 +169,22 @@ class Shape16:
             self._on_namespace_stream(stream, message)
 
     def _on_control(self, message: Message) -> None:
-        handlers = self._handlers
+        core = self._core
         expected = ClientSetup if self._core.role is Role.SERVER else ServerSetup
         if isinstance(message, expected):
-            handlers.on_control(ControlSignal.SETUP, message)
-            handlers.on_setup(message.options)
+            core.on_control(ControlSignal.SETUP, message)
+            core.on_setup(message.options)
             if self._core.role is Role.SERVER:
                 self._control(self._setup)
         elif isinstance(message, Goaway):
-            handlers.on_control(ControlSignal.GOAWAY, message)
-            handlers.on_goaway(message)
+            core.on_control(ControlSignal.GOAWAY, message)
+            core.on_goaway(message)
         else:
-            handlers.on_control(ControlSignal.MESSAGE, message)
+            core.on_control(ControlSignal.MESSAGE, message)
             self._on_open_control(message)
 
     def _on_open_control(self, message: Message) -> None:
-        handlers = self._handlers
+        core = self._core
         match message:
             case Subscribe() | Publish() | Fetch() | TrackStatus() | PublishNamespace():
                 self._on_request(message, None)
@@ -196,14 +193,14 @@ class Shape16:
             case SubscribeOk() | PublishOk() | FetchOk():
                 request = self._find(message, message.request_id)
                 if request is not None:
-                    handlers.on_ok(request, message)
+                    core.on_ok(request, message)
             case RequestOk() | RequestError():
                 self._on_answer(message)
             case PublishDone():
                 request = self._find(message, message.request_id)
                 if request is not None:
                     self._expect(message, request, _SUBSCRIPTIONS)
-                    handlers.on_done(request, message)
+                    core.on_done(request, message)
             case Unsubscribe() | FetchCancel() | PublishNamespaceDone() | PublishNamespaceCancel():
                 self._on_cancel(message)
             case MaxRequestId():
@@ -212,10 +209,10 @@ class Shape16:
                 maximum = message.maximum_request_id
                 self._core.events.append(PeerBlocked(max_request_id=maximum))
             case _:
-                raise _misplaced(message, "the control stream")
+                raise misplaced(message, "the control stream")
 
     def _on_namespace_stream(self, stream: Stream, message: Message) -> None:
-        handlers = self._handlers
+        core = self._core
         request = stream.request
         match message:
             case SubscribeNamespace() if request is None:
@@ -233,19 +230,19 @@ class Shape16:
                         f"a reply to {message.request_id} on the stream of {request.id}"
                     )
                 if isinstance(message, RequestOk):
-                    handlers.on_ok(request, message)
+                    core.on_ok(request, message)
                 else:
-                    handlers.on_error(request, message)
+                    core.on_error(request, message)
             case NamespaceMessage() | NamespaceDone() if request is not None and request.ours:
-                handlers.on_namespace(request, message)
+                core.on_namespace(request, message)
             case _:
-                raise _misplaced(message, "the stream of a SUBSCRIBE_NAMESPACE")
+                raise misplaced(message, "the stream of a SUBSCRIBE_NAMESPACE")
 
     # Requests and references to them
 
     def _on_request(self, message: RequestMessage, stream: Stream | None) -> None:
         self._new_id(message.request_id, ordered=stream is None)
-        self._handlers.on_request(message, stream)
+        self._core.on_request(message, stream)
 
     def _new_id(self, request_id: int, *, ordered: bool) -> None:
         self._core.credit.spend(request_id)
@@ -270,27 +267,27 @@ class Shape16:
         request = self._find(message, message.existing_request_id)
         if request is None:
             # Too long ago to know whether it was right; it still gets its one answer.
-            self._handlers.tokens_of(message.parameters)
+            self._core.tokens_of(message.parameters)
             code = RequestErrorCode.INTERNAL_ERROR
             self.send_control(RequestError(message.request_id, code, 0, "the request is over"))
             core.release()
         elif request.kind is Kind.SUBSCRIBE_NAMESPACE and request.shadow is State.TERMINATED:
             # Its stream may have overtaken the control stream.
-            self._handlers.tokens_of(message.parameters)
+            self._core.tokens_of(message.parameters)
             core.refuse_late_update(request, message.request_id)
         else:
-            self._handlers.on_update(request, message)
+            self._core.on_update(request, message)
 
     def _on_answer(self, message: RequestOk | RequestError) -> None:
         """REQUEST_OK or REQUEST_ERROR: to an update, or to a request."""
-        core, handlers = self._core, self._handlers
+        core = self._core
         request_id = _id(message.request_id)
         updated = core.updates.get(request_id)
         if updated is not None and core.own_ids.used(request_id):
             if isinstance(message, RequestOk):
-                handlers.on_update_ok(updated, request_id, message)
+                core.on_update_ok(updated, request_id, message)
             else:
-                handlers.on_update_error(updated, request_id, message)
+                core.on_update_error(updated, request_id, message)
             return
         answer_due = core.recent_updates.get(request_id)
         if answer_due is not None:
@@ -302,11 +299,11 @@ class Shape16:
         if request is None:
             return
         if request.stream is not None:
-            raise _misplaced(message, "the control stream: its request has its own")
+            raise misplaced(message, "the control stream: its request has its own")
         if isinstance(message, RequestOk):
-            handlers.on_ok(request, message)
+            core.on_ok(request, message)
         else:
-            handlers.on_error(request, message)
+            core.on_error(request, message)
 
     def _on_cancel(
         self,
@@ -327,9 +324,9 @@ class Shape16:
                         f"{message_name(type(message))} from the wrong side of {request.id}"
                     )
         if isinstance(message, PublishNamespaceCancel):
-            self._handlers.on_cancel(request, message.error_code, message.reason)
+            self._core.on_cancel(request, message.error_code, message.reason)
         else:
-            self._handlers.on_cancel(request)
+            self._core.on_cancel(request)
 
     def _expect(self, message: Message, request: Request, kinds: tuple[Kind, ...]) -> None:
         if request.kind not in kinds:
@@ -362,7 +359,3 @@ class Shape16:
 def _id(named: int | None) -> int:
     """A request id that draft 16 always has: the messages are those of both drafts."""
     return -1 if named is None else named
-
-
-def _misplaced(message: Message, where: str) -> ProtocolViolation:
-    return ProtocolViolation(f"{message_name(type(message))} does not belong on {where}")

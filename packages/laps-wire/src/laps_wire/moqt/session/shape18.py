@@ -44,11 +44,9 @@ from laps_wire.moqt.messages import (
     SubscribeTracks,
     TrackStatus,
 )
-from laps_wire.moqt.session.core import Core
-from laps_wire.moqt.session.handlers import Handlers
-from laps_wire.moqt.session.requests import Request
-from laps_wire.moqt.session.state import ControlSignal, Kind, State
-from laps_wire.moqt.session.streams import Purpose, Stream
+from laps_wire.moqt.session.core import Core, misplaced
+from laps_wire.moqt.session.state import UNANSWERED, ControlSignal, Kind
+from laps_wire.moqt.session.tables import Purpose, Request, Stream
 
 __all__ = ["Shape18"]
 
@@ -65,17 +63,14 @@ _FIRST: Final = frozenset(
 )
 """What a request stream may begin with (moq-transport-18, 3.3)."""
 
-_UNANSWERED: Final = (State.PENDING, State.DATA_ENDED)
-
 
 class Shape18:
     """Which stream carries what in draft 18."""
 
-    __slots__ = ("_core", "_handlers")
+    __slots__ = ("_core",)
 
-    def __init__(self, core: Core, handlers: Handlers) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._handlers = handlers
 
     # Sending
 
@@ -138,18 +133,18 @@ class Shape18:
             self._on_request_stream(stream.request, message)
 
     def _on_control(self, message: Message) -> None:
-        handlers = self._handlers
+        core = self._core
         match message:
             case Setup():
-                handlers.on_control(ControlSignal.SETUP, message)
-                handlers.on_setup(message.options)
+                core.on_control(ControlSignal.SETUP, message)
+                core.on_setup(message.options)
             case Goaway():
-                handlers.on_control(ControlSignal.GOAWAY, message)
+                core.on_control(ControlSignal.GOAWAY, message)
                 if message.request_id is None:
                     raise ProtocolViolation("GOAWAY on a control stream without a request id")
-                handlers.on_goaway(message)
+                core.on_goaway(message)
             case _:
-                raise _misplaced(message, "a control stream")
+                raise misplaced(message, "a control stream")
 
     def _on_first(self, stream: Stream, message: Message) -> None:
         match message:
@@ -163,39 +158,39 @@ class Shape18:
                 | SubscribeTracks()
             ):
                 self._core.peer_ids.use(message.request_id, ordered=False)
-                self._handlers.on_request(message, stream)
+                self._core.on_request(message, stream)
             case _:
-                raise _misplaced(message, "a new request stream")
+                raise misplaced(message, "a new request stream")
 
     def _on_request_stream(self, request: Request, message: Message) -> None:
-        handlers = self._handlers
+        core = self._core
         match message:
             case SubscribeOk() | FetchOk():
-                handlers.on_ok(request, message)
+                core.on_ok(request, message)
             case RequestOk() | RequestError():
                 self._on_answer(request, message)
             case RequestUpdate():
                 self._core.peer_ids.use(message.request_id, ordered=False)
-                handlers.on_update(request, message)
+                core.on_update(request, message)
             case PublishDone():
-                handlers.on_done(request, message)
+                core.on_done(request, message)
             case NamespaceMessage() | NamespaceDone():
-                handlers.on_namespace(request, message)
+                core.on_namespace(request, message)
             case PublishBlocked():
-                handlers.on_blocked(request, message)
+                core.on_blocked(request, message)
             case Goaway():
-                handlers.on_request_goaway(request, message)
+                core.on_request_goaway(request, message)
             case _:
-                raise _misplaced(message, f"the stream of a {request.kind.value}")
+                raise misplaced(message, f"the stream of a {request.kind.value}")
 
     def _on_answer(self, request: Request, message: RequestOk | RequestError) -> None:
         """To the request while it has no reply, then to its oldest update without one."""
-        handlers = self._handlers
-        if request.ours and request.shadow in _UNANSWERED:
+        core = self._core
+        if request.ours and request.shadow in UNANSWERED:
             if isinstance(message, RequestOk):
-                handlers.on_ok(request, message)
+                core.on_ok(request, message)
             else:
-                handlers.on_error(request, message)
+                core.on_error(request, message)
             return
         if not request.our_updates:
             if request.late_answers:
@@ -207,10 +202,6 @@ class Shape18:
             )
         update_id = request.our_updates[0]
         if isinstance(message, RequestOk):
-            handlers.on_update_ok(request, update_id, message)
+            core.on_update_ok(request, update_id, message)
         else:
-            handlers.on_update_error(request, update_id, message)
-
-
-def _misplaced(message: Message, where: str) -> ProtocolViolation:
-    return ProtocolViolation(f"{message_name(type(message))} does not belong on {where}")
+            core.on_update_error(request, update_id, message)

@@ -70,6 +70,7 @@ __all__ = [
     "CONTROL",
     "MIGRATION",
     "TABLES",
+    "UNANSWERED",
     "Actor",
     "Control",
     "ControlSignal",
@@ -117,6 +118,10 @@ class State(Enum):
     DATA_ENDED = "data ended"
     """The data stream of a FETCH is over, its reply is still to come."""
     TERMINATED = "terminated"
+
+
+UNANSWERED: Final = (State.PENDING, State.DATA_ENDED)
+"""The states of a request that has no reply yet."""
 
 
 class Signal(Enum):

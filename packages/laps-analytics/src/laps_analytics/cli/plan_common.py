@@ -1,0 +1,166 @@
+"""What the commands about plans have in common: options, what is read, and what is checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from laps_analytics.errors import InputError, PlanError, UsageError
+from laps_analytics.gold.kept import dimensions_for
+from laps_analytics.lake import Lake
+from laps_analytics.plan.assemble import Assembled, assemble
+from laps_analytics.plan.constraints import Settings
+from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.verify import Violation
+from laps_analytics.plan.observation import (
+    Observed,
+    doubted,
+    gate_of,
+    known_relays,
+    observe,
+    require_fresh,
+)
+from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
+from laps_analytics.plan.signing import public_pem
+from laps_wire.plan import SignedPlan
+
+__all__ = [
+    "AllowUnknown",
+    "Constraints",
+    "DimensionFile",
+    "MaxAge",
+    "Minutes",
+    "Simulate",
+    "assembled_from",
+    "listed",
+    "play",
+    "require_none",
+]
+
+Constraints: TypeAlias = Annotated[
+    Path, typer.Option("--constraints", help="What plans keep to (TOML).", show_default=False)
+]
+DimensionFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--dimensions",
+        help="Classes and capacities (TOML or CSV).  [default: those of the last build]",
+        show_default=False,
+    ),
+]
+Minutes: TypeAlias = Annotated[
+    int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
+]
+AllowUnknown: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unknown", help="Constraints may name relays that nobody saw for eight days."
+    ),
+]
+MaxAge: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--max-age", min=5, help="Minutes that the newest data may be old; older data is no plan."
+    ),
+]
+Simulate: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--simulate/--no-simulate",
+        help="Play it in the relay simulator first.  [default: if laps-relay is installed]",
+        show_default=False,
+    ),
+]
+
+
+def assembled_from(
+    lake: Path,
+    settings: Settings,
+    dimensions: Path | None,
+    minutes: int,
+    *,
+    max_age: int | None = None,
+    allow_unknown: bool = False,
+) -> Assembled:
+    """What a plan is made from; a gate that is red for more than a few relays stops it.
+
+    So does data older than some minutes.
+    """
+    place = Lake.open(lake)
+    observed = observe(place, minutes=minutes)
+    if max_age is not None:
+        now = time.time_ns() // 1000
+        require_fresh(observed, now_us=now, max_age_us=max_age * 60_000_000)
+    aside = doubted(gate_of(place, at_us=observed.at_us), observed)
+    if not allow_unknown:
+        _require_known(place, observed, settings)
+    assembled = assemble(observed, settings, dimensions_for(place, dimensions), aside=aside)
+    _require_classes(settings, assembled)
+    return assembled
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a row, as people write them."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _require_known(lake: Lake, observed: Observed, settings: Settings) -> None:
+    """A constraint about a relay that does not exist holds for nothing: most often a wrong name."""
+    named = {*settings.nodes, *(end for link in settings.links for end in link)}
+    missing = named - {row.node for row in observed.nodes}
+    if not missing:
+        return
+    known = known_relays(lake, at_us=observed.at_us)
+    if unknown := sorted(missing - known):
+        words = []
+        for name in unknown[:5]:
+            near = ", ".join(get_close_matches(name, sorted(known), n=3))
+            words.append(f"{name} (near: {near or 'none'})")
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        raise InputError(
+            f"the constraints name relays that nobody saw in the last eight days:"
+            f" {', '.join(words)}{more}; correct [node] and [link], or give --allow-unknown if they"
+            " are only away"
+        )
+
+
+def _require_classes(settings: Settings, assembled: Assembled) -> None:
+    """Rules for classes that nothing is of are a dimension file that was forgotten."""
+    named = sorted(settings.policy.hard.classes.keys() - {""})
+    if named and assembled.tracks and not any(track.scope for track in assembled.tracks):
+        raise UsageError(
+            f"the constraints have rules for the class{'es' if named[1:] else ''}"
+            f" {', '.join(named)}, and no track is of any class: give --dimensions, here or to"
+            " `laps-analytics build`, which keeps them in the lake"
+        )
+
+
+def require_none(faults: Sequence[Violation]) -> None:
+    """Raise :class:`PlanError` for a plan that the verifier objects to."""
+    if faults:
+        raise PlanError(
+            f"the verifier found {len(faults)} violations, nothing was signed; the first:"
+            f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
+        )
+
+
+def play(
+    signed: SignedPlan, made: Made, signer: Ed25519PrivateKey, simulate: bool | None
+) -> Rehearsal:
+    """What the simulator says of a plan; who asked for it gets a verdict or an error."""
+    if simulate is False:
+        return Rehearsal(None, "--no-simulate")
+    program = simulator()
+    if simulate and program is None:
+        raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
+    played = rehearse(program, signed, public_pem(signer), made.draft.network, made.draft.groups)
+    if simulate and played.verdict is None:
+        raise PlanError(f"{played.words}; nothing was written")
+    played.require()
+    return played

@@ -1,0 +1,136 @@
+"""How much went where: the minute is made from records, the hour from minutes, the day from hours.
+
+Sums and sketches merge, so a rollup equals what a direct build would give. The bounds of nearly all
+histograms are the usual ones, and few records have drops: so records are added up by track first,
+as plain columns in compiled code, and only what is left of them meets lists and sketches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from laps_analytics.gold.builders.common import finish, merged, tenant_of, window
+from laps_analytics.gold.builders.rollup import longer
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.gold.silver import Silver
+from laps_analytics.gold.tables import GOLD
+from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
+
+__all__ = ["traffic_1m", "traffic_longer"]
+
+_KEYS: Final = ("window_start", "relay", "out_peer", "tenant", "dt")
+"""The time first: where Spark sorts, it compares this number and seldom what follows."""
+_BUCKETS: Final = len(QUEUE_BOUNDS_MS) + 1
+_UPPER: Final = (*QUEUE_BOUNDS_MS, float("inf"))
+
+
+def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
+    """Traffic by minute, link or clients, and tenant."""
+    wanted = tuple(days)
+    usual = F.col("queue_ms.bounds_ms") == F.array(*[F.lit(bound) for bound in QUEUE_BOUNDS_MS])
+    hops = silver.read("hop.stat", wanted).select(
+        window("ts", 60).alias("window_start"),
+        *("dt", "relay", "track", "objects", "in_bytes", "out_bytes", "drops", "queue_ms"),
+        F.coalesce("out_peer", F.lit("")).alias("out_peer"),
+        tenant_of(dimensions).alias("tenant"),
+        F.coalesce(usual, F.lit(False)).alias("usual"),
+    )
+    # Few records have drops or other bounds. Theirs are keys, so that all that is left are numbers.
+    # No lambda here: Spark would write out each record before it adds it up.
+    rare = "if(NOT usual, queue_ms.{}, NULL)"
+    odd = {
+        "reasons": F.expr("if(size(drops) > 0, map_entries(drops), NULL)"),
+        "bounds": F.expr(rare.format("bounds_ms")),
+        "waits": F.expr(rare.format("counts")),
+    }
+    counts = [
+        F.sum(F.when(F.col("usual"), F.get("queue_ms.counts", F.lit(index)))).alias(f"n{index}")
+        for index in range(_BUCKETS)
+    ]
+    by_track = (
+        hops.withColumns(odd)
+        .groupBy(*_KEYS, "track", *odd)
+        .agg(
+            *[F.sum(name).alias(name) for name in ("objects", "in_bytes", "out_bytes")],
+            *counts,
+            F.count("*").alias("times"),
+        )
+    )
+    dropped = "if(reasons IS NULL, 0L, times * aggregate(reasons, 0L, (sum, e) -> sum + e.value))"
+    summed = by_track.groupBy(*_KEYS).agg(
+        *[F.sum(name).alias(name) for name in ("objects", "in_bytes", "out_bytes")],
+        F.sum(F.expr(dropped)).alias("drops"),
+        F.expr(
+            "flatten(collect_list(transform(reasons,"
+            " e -> struct(e.key AS key, e.value * times AS value)))"
+            " FILTER (WHERE reasons IS NOT NULL))"
+        ).alias("reasons"),
+        F.expr(
+            "flatten(collect_list(zip_with(array_append(bounds, double('infinity')), waits,"
+            " (bound, n) -> struct(bound AS key, n * times AS value)))"
+            " FILTER (WHERE bounds IS NOT NULL))"
+        ).alias("others"),
+        *[F.sum(f"n{index}").alias(f"n{index}") for index in range(_BUCKETS)],
+        F.hll_sketch_agg("track").alias("tracks_hll"),
+    )
+    return finish(
+        _with_queues(summed).withColumn("drops_by", _reasons()),
+        GOLD["traffic_1m"],
+        wanted,
+    )
+
+
+def _double(bound: float) -> str:
+    """A bound as SQL writes it."""
+    return "double('infinity')" if bound == float("inf") else f"{bound}D"
+
+
+def _reasons() -> Column:
+    """Drops by reason; most rows have none, and to merge nothing costs as much as something."""
+    nothing = F.expr("cast(map() AS map<string,bigint>)")
+    return F.when(F.size("reasons") > 0, merged("reasons")).otherwise(nothing)
+
+
+def _with_queues(summed: DataFrame) -> DataFrame:
+    """``queue_counts`` from the sums by usual bound (n0, n1, ...) and the entries of ``others``.
+
+    To merge entries is slow, for Spark does not compile it: done only where bounds are not usual.
+    """
+    sums = [F.col(f"n{index}") for index in range(_BUCKETS)]
+    usual = F.map_from_arrays(F.array(*map(F.lit, _UPPER)), F.array(*sums))
+    entries = ", ".join(
+        f"struct({_double(bound)} AS key, n{index} AS value)" for index, bound in enumerate(_UPPER)
+    )
+    # A sum that is null was in no histogram: then the bounds were not the usual ones.
+    plain = (F.size("others") == 0) & reduce(Column.__and__, [one.isNotNull() for one in sums])
+    some = (F.size("others") > 0) | F.coalesce(*sums).isNotNull()
+    every = F.expr(f"concat(filter(array({entries}), e -> e.value IS NOT NULL), others)")
+    return summed.withColumn("entries", F.when(some & ~plain, every)).withColumn(
+        "queue_counts", F.when(plain, usual).when(some, merged("entries"))
+    )
+
+
+def traffic_longer(lower: DataFrame, name: str) -> DataFrame:
+    """The hour from minutes (``traffic_1h``), or the day from hours (``traffic_1d``)."""
+    known = ", ".join(map(_double, _UPPER))
+    summed = longer(
+        lower,
+        name,
+        reasons=F.expr(
+            "flatten(collect_list(map_entries(drops_by)) FILTER (WHERE size(drops_by) > 0))"
+        ),
+        others=F.expr(
+            f"flatten(collect_list(filter(map_entries(queue_counts), e -> e.key NOT IN ({known})))"
+            f" FILTER (WHERE NOT map_keys(queue_counts) <=> array({known})))"
+        ),
+        **{
+            f"n{index}": F.sum(F.try_element_at("queue_counts", F.lit(bound)))
+            for index, bound in enumerate(_UPPER)
+        },
+    )
+    return finish(_with_queues(summed).withColumn("drops_by", _reasons()), GOLD[name])

@@ -1,0 +1,140 @@
+"""How data would flow under a way of choosing, and figures that compare such ways.
+
+A tree is, for each target, the relays from the origin to it. Data goes over a link once for each
+track, however many targets are behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from laps_analytics.plan.core.demand import Group
+from laps_analytics.plan.core.network import Floats, Network
+from laps_analytics.plan.core.placement import DIRECT, Draft
+from laps_analytics.plan.core.rules import HOP_MS, Policy, hourly_cost
+
+__all__ = ["Figures", "Tree", "figures", "trees_of", "weighted_percentile"]
+
+Tree = Mapping[int, tuple[int, ...]]
+"""Target to the relays on the way, origin first, target last."""
+
+Wires = Callable[[int, int], Sequence[int]]
+"""The fibre links between two relays, as numbers."""
+
+
+def trees_of(made: Draft) -> list[Tree]:
+    """The trees of a draft; cells without a Via are hub and spoke."""
+    found: list[dict[int, tuple[int, ...]]] = [
+        {target: (group.origin, target) for target in group.targets} for group in made.groups
+    ]
+    for cell, via in zip(made.cells, made.via, strict=True):
+        if via != DIRECT:
+            group = made.groups[cell.group]
+            for member in cell.members:
+                target = group.targets[member]
+                found[cell.group][target] = (group.origin, via, target)
+    return list(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a way of choosing costs and gives."""
+
+    wan_cost: float
+    """Price of an hour between regions."""
+    cost: float
+    """Price of an hour, within regions, too."""
+    duplication: float
+    """WAN bytes by the bytes of one copy for each region."""
+    stress: int
+    """Most copies of one track over one fibre link; between two regions if it is unknown."""
+    fibre: float
+    """Byte-kilometres, or bytes if fibre is unknown; compare with ideal multicast's."""
+    delay_p50_ms: float
+    delay_p95_ms: float
+    over_limit: float
+    """Share of viewers whose round trip or loss is over the limit of their class."""
+    objective: float
+    """What a plan minimises: price, delay, and viewers over a limit."""
+    hops: float
+    """Mean number of links to a viewer."""
+
+
+def figures(
+    network: Network,
+    policy: Policy,
+    groups: Sequence[Group],
+    trees: Sequence[Tree],
+    *,
+    wires: Wires | None = None,
+    kilometres: Sequence[float] = (),
+) -> Figures:
+    """Measure trees; delays are weighed by viewers."""
+    regions = network.regions()
+    wan = cost = wan_bytes = ideal = fibre = 0.0
+    stress = 1
+    delays: list[float] = []
+    viewers: list[int] = []
+    hops: list[int] = []
+    poor = 0
+    for group, tree in zip(groups, trees, strict=True):
+        rule = policy.rule(group.scope)
+        limit = np.inf if rule.limit_us is None else rule.limit_us / 1000
+        most = 1.0 if rule.limit_loss_ppm is None else rule.limit_loss_ppm / 1e6
+        own = regions[group.origin]
+        ideal += group.rate_bps * len({regions[t] for t in group.targets} - {own})
+        edges = {pair for path in tree.values() for pair in pairwise(path)}
+        used: dict[object, int] = {}
+        for a, b in edges:
+            price = float(hourly_cost(group.rate_bps, float(network.price[a, b])))
+            cost += price
+            if regions[a] != regions[b]:
+                wan += price
+                wan_bytes += group.rate_bps
+            if wires is None:
+                fibre += group.rate_bps
+                if regions[a] != regions[b]:
+                    used[regions[a], regions[b]] = used.get((regions[a], regions[b]), 0) + 1
+                continue
+            for wire in wires(a, b):
+                used[wire] = used.get(wire, 0) + 1
+                fibre += group.rate_bps * kilometres[wire]
+        stress = max(stress, *used.values()) if used else stress
+        for target, heads in zip(group.targets, group.viewers, strict=True):
+            path = tree[target]
+            delay = float(network.rtt_ms[path[:-1], path[1:]].sum()) + HOP_MS * (len(path) - 2)
+            delays.append(delay)
+            viewers.append(heads)
+            hops.append(len(path) - 1)
+            kept = float(np.prod(1 - network.loss[path[:-1], path[1:]]))
+            if delay > limit or 1 - kept > most + 1e-9:
+                poor += heads
+    heads_of = np.array(viewers, dtype=float)
+    total = max(1.0, float(heads_of.sum()))
+    return Figures(
+        wan_cost=wan,
+        cost=cost,
+        duplication=wan_bytes / ideal if ideal else 1.0,
+        stress=stress,
+        fibre=fibre,
+        delay_p50_ms=weighted_percentile(np.array(delays), heads_of, 0.5),
+        delay_p95_ms=weighted_percentile(np.array(delays), heads_of, 0.95),
+        over_limit=poor / total,
+        objective=cost
+        + float(np.array(delays) @ heads_of) * policy.weights.delay_price
+        + poor * policy.weights.poor_price,
+        hops=float((np.array(hops) * heads_of).sum() / total),
+    )
+
+
+def weighted_percentile(values: Floats, weights: Floats, share: float) -> float:
+    """The smallest value that at least ``share`` of the weight is not above; 0 of nothing."""
+    if not len(values):
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(sums, share * sums[-1] - 1e-12)])

@@ -1,0 +1,234 @@
+"""The one place where a Spark session is made.
+
+Local by default, with settings for one small machine; on a cluster (``master``) or over Spark
+Connect (``remote``) only what the results depend on is set, and sizes are the cluster's business.
+A master that Spark has already, as from ``spark-submit --master``, is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from laps_analytics.errors import StartError, UsageError
+from laps_analytics.spark.files import use_own_files
+from laps_analytics.spark.java import find_java
+from laps_analytics.spark.launch import (
+    Listener,
+    check_master,
+    check_memory,
+    check_remote,
+    start_context,
+    why,
+)
+
+__all__ = ["LOCAL", "SessionSettings", "check_settings", "master_of", "spark_session"]
+
+_ALWAYS: Final[Mapping[str, str]] = {
+    # Results must not depend on where the program runs.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # Microseconds as they are; the old INT96 form is not read by everybody.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Bodies are read whole. Spark would guess columns for each file, write those, and join them
+    # again for each reader.
+    "spark.sql.variant.inferShreddingSchema": "false",
+}
+
+_DRIVEN: Final[Mapping[str, str]] = {
+    # So that an error may name a line of Python, PySpark would ask the JVM several times more for
+    # each operator of a column: four times the CPU, and a build has thousands of operators.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Classes that Spark wrote and compiled, to be used again. It keeps a hundred, and nine tables
+    # have two hundred: of these each build compiled all, and Java's compiler began anew with them.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+}
+"""Settings of a session whose driver is here; a Connect server has its own."""
+
+LOCAL: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    # Its bars would stand between our lines.
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+    # To open a file here is cheap. Spark counts 4 MB for it, as on a cluster: hundreds of small
+    # files became dozens of tasks, and each task that writes leaves a file in each partition.
+    "spark.sql.files.openCostInBytes": "65536",
+}
+"""Settings for one machine."""
+
+_JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+"""Jobs want little work, not short pauses; and Java would interpret the long methods that Spark
+writes for wide aggregates. Together a third less CPU for a gold build."""
+
+
+_FAILED: Final = (PySparkException, Py4JError, OSError)
+"""What PySpark raises if Spark does not start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """How to get a Spark session."""
+
+    master: str | None = None
+    """A cluster's URL, or ``local[N]``; None: Spark's own, or this machine, all cores."""
+    remote: str | None = None
+    """A Spark Connect URL (``sc://host:port``); excludes ``master``."""
+    driver_memory: str = "4g"
+    java_options: str | None = None
+    """For the JVM of the driver; None: what is cheapest on one machine."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that count more than ours."""
+
+
+def master_of(settings: SessionSettings, environment: Mapping[str, str]) -> tuple[str, bool]:
+    """The master, and whether Spark has to be told: not if it knows one from elsewhere.
+
+    The name is empty if only the JVM of spark-submit knows it.
+    """
+    named = settings.master or settings.options.get("spark.master")
+    if named:
+        return named, True
+    if submitted := _submitted(environment.get("PYSPARK_SUBMIT_ARGS", "")):
+        return submitted, False
+    if "PYSPARK_GATEWAY_PORT" in environment:
+        return "", False
+    if written := _written(environment):
+        return written, False
+    return "local[*]", True
+
+
+def _submitted(arguments: str) -> str | None:
+    """The master among the arguments for spark-submit; the last one counts, as it does there."""
+    words = shlex.split(arguments)
+    found = None
+    for word, after in pairwise([*words, ""]):
+        if word == "--master":
+            found = after
+        elif word.startswith("--master="):
+            found = word.removeprefix("--master=")
+        elif word == "--conf" and after.startswith("spark.master=") and found is None:
+            found = after.removeprefix("spark.master=")
+    return found or None
+
+
+def _written(environment: Mapping[str, str]) -> str | None:
+    """The master in ``spark-defaults.conf``."""
+    home = environment.get("SPARK_HOME")
+    place = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    file = Path(place) / "spark-defaults.conf" if place else None
+    if file is None or not file.is_file():
+        return None
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.strip().replace("=", " ", 1).partition(" ")
+        if name == "spark.master" and value.strip():
+            return value.strip()
+    return None
+
+
+def spark_session(settings: SessionSettings | None = None) -> SparkSession:
+    """The session.
+
+    :class:`UsageError` and :class:`JavaMissingError` come before Spark is started,
+    :class:`StartError` if it does not start.
+    """
+    chosen = settings or SessionSettings()
+    check_settings(chosen)
+    # In an environment of its own, Spark's workers would otherwise take another Python from PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if chosen.remote:
+        try:
+            return _builder({**_ALWAYS, **chosen.options}).remote(chosen.remote).getOrCreate()
+        except _FAILED as error:
+            raise StartError(f"--remote {chosen.remote} failed: {why(error, ())}") from None
+    os.environ["JAVA_HOME"] = str(find_java(tell=_tell))
+    session = _started(_options(chosen), chosen)
+    session.sparkContext.setLogLevel("ERROR")
+    if (session.sparkContext.master or "").startswith("local"):
+        use_own_files(session)
+    return session
+
+
+def check_settings(chosen: SessionSettings) -> None:
+    """Raise what :func:`spark_session` would raise for its options, and start nothing."""
+    if chosen.master and chosen.remote:
+        raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
+    if chosen.remote:
+        check_remote(chosen.remote)
+        return
+    check_memory(chosen.driver_memory)
+    if named := chosen.master or chosen.options.get("spark.master"):
+        check_master(named)
+
+
+def _options(chosen: SessionSettings) -> dict[str, str]:
+    """All settings of a session that is driven from here."""
+    options = dict(_DRIVEN)
+    master, is_ours = master_of(chosen, os.environ)
+    if is_ours:
+        options["spark.master"] = master
+    if master.startswith("local"):
+        options["spark.driver.memory"] = chosen.driver_memory
+        options["spark.driver.extraJavaOptions"] = _JAVA
+        options |= LOCAL
+    if chosen.java_options:
+        options["spark.driver.extraJavaOptions"] = chosen.java_options
+    return {**options, **_ALWAYS, **chosen.options}
+
+
+def _builder(options: Mapping[str, str]) -> SparkSession.Builder:
+    builder = SparkSession.builder.appName("laps-analytics")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSession:
+    """The session, with a JVM of our own if there is none yet."""
+    builder = _builder(options)
+    known = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+    if SparkContext._gateway is not None or known & os.environ.keys():  # noqa: SLF001
+        listener = None
+    else:
+        listener = Listener()
+    try:
+        if listener is not None:
+            conf = SparkConf().setAll([("spark.app.name", "laps-analytics"), *options.items()])
+            start_context(conf, listener)
+        session = builder.getOrCreate()
+    except _FAILED as error:
+        # A JVM that exited has said all; one that runs still will say no more.
+        ended = isinstance(error, PySparkException)
+        said = why(error, () if listener is None else listener.heard(10.0 if ended else 0.0))
+        raise StartError(f"Spark did not start: {said}{_at_fault(said, chosen)}") from None
+    if listener is not None:
+        listener.hand_on()
+    return session
+
+
+def _at_fault(said: str, chosen: SessionSettings) -> str:
+    """The option that a fault is about, if one is."""
+    text = said.lower()
+    if any(word in text for word in ("heap", "memory", "-xm")):
+        return f" (look at --memory {chosen.driver_memory})"
+    return f" (look at --master {chosen.master})" if chosen.master else ""
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"laps-analytics: {text}\n")

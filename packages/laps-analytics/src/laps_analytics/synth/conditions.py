@@ -1,0 +1,151 @@
+"""Delays and losses of one window: what the network does to packets, before anybody routes.
+
+The noise of a window depends on the seed and on the window, and not on what is sent over which
+link: two ways of routing are tried in the same weather.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laps_analytics.synth.dataset import Scene, Window
+from laps_analytics.synth.incidents import Incidents
+
+__all__ = ["MAX_VIEWERS", "OBJECT_PACKETS", "Sky", "Weather"]
+
+MAX_VIEWERS: Final = 64
+"""Viewers of one track at one relay that have a last mile of their own."""
+
+OBJECT_PACKETS: Final = 50
+"""Packets of a large object: if one is lost, the object waits for a round trip."""
+
+_PUBLISHER_US: Final = 12_000
+_LAST_MILE_US: Final = 9_000
+
+
+class Weather:
+    """The network of a scene, window by window."""
+
+    def __init__(self, scene: Scene, incidents: Incidents, seed: int) -> None:
+        self.nodes = [relay.node for relay in scene.relays]
+        self.index = {node: number for number, node in enumerate(self.nodes)}
+        self._regions = [relay.region for relay in scene.relays]
+        self._incidents = incidents
+        self._seed = seed
+        count = len(self.nodes)
+        self._rtt = np.zeros((count, count))
+        for (one, other), rtt in scene.rtt_us.items():
+            self._rtt[self.index[one], self.index[other]] = rtt
+        # Some links are always a little worse than others.
+        still = np.random.default_rng([seed, zlib.crc32(b"links")])
+        self._loss = _symmetric(still.uniform(0.0001, 0.0012, (count, count)))
+        self._access = still.uniform(0.6, 2.6, count)
+        self._tracks = len(scene.tracks)
+
+    def at(self, window: Window) -> Sky:
+        """The weather of a window."""
+        count, middle = len(self.nodes), window.start_us + window.length_us // 2
+        dice = np.random.default_rng([self._seed, window.start_us // 1_000_000])
+        extra = np.zeros((count, count))
+        for item in self._incidents.of("slow_link"):
+            one, other = self.index[item.relay], self.index[item.peer]
+            extra[one, other] = extra[other, one] = self._incidents.extra_us(
+                item.relay, item.peer, middle
+            )
+        loss = self._loss * dice.uniform(0.6, 1.6, (count, count))
+        for item in self._incidents.of("lossy_region"):
+            if item.covers(middle):
+                bad = np.array([region == item.region for region in self._regions])
+                loss = loss + item.amount * (bad[:, None] | bad[None, :])
+        jitter = _symmetric(np.abs(dice.normal(0, 1, (count, count))))
+        spread = np.abs(dice.normal(0, 1, (count, count)))
+        luck = dice.uniform(0, 1, (count, count))
+        rtt = self._rtt * (1 + 0.02 * jitter) + 2 * extra
+        # Halves of the same round trip, a little apart; a lost packet costs a round trip more.
+        slow = luck < 1 - (1 - loss) ** OBJECT_PACKETS
+        one_way = rtt / 2 * (1 + 0.015 * spread) + np.where(slow, rtt * 1.1, 0)
+        access_loss = np.array(
+            [
+                sum(
+                    item.amount
+                    for item in self._incidents.of("lossy_region")
+                    if item.covers(middle) and item.region == region
+                )
+                for region in self._regions
+            ]
+        )
+        return Sky(
+            self.index,
+            rtt,
+            one_way,
+            loss,
+            access_loss,
+            _PUBLISHER_US * (1 + 0.3 * np.abs(dice.normal(0, 1, self._tracks))),
+            _LAST_MILE_US
+            * self._access[None, :, None]
+            * (1 + 0.5 * np.abs(dice.normal(0, 1, (self._tracks, count, MAX_VIEWERS)))),
+            dice,
+        )
+
+
+def _symmetric(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    upper = np.triu(values, 1)
+    both: NDArray[np.float64] = upper + upper.T
+    return both
+
+
+class Sky:
+    """One window."""
+
+    def __init__(
+        self,
+        index: dict[str, int],
+        rtt: NDArray[np.float64],
+        one_way: NDArray[np.float64],
+        loss: NDArray[np.float64],
+        access_loss: NDArray[np.float64],
+        publisher: NDArray[np.float64],
+        last_mile: NDArray[np.float64],
+        dice: np.random.Generator,
+    ) -> None:
+        self._index = index
+        self._rtt = rtt
+        self._one_way = one_way
+        self._loss = loss
+        self._access_loss = access_loss
+        self._publisher = publisher
+        self._last_mile = last_mile
+        self.dice = dice
+
+    def rtt_us(self, one: str, other: str) -> int:
+        """Smoothed round trip time of a link."""
+        return int(self._rtt[self._index[one], self._index[other]])
+
+    def one_way_us(self, one: str, other: str) -> int:
+        """How long the sampled object is on the link."""
+        return int(self._one_way[self._index[one], self._index[other]])
+
+    def loss(self, one: str, other: str) -> float:
+        """Share of packets lost from one to the other."""
+        return float(self._loss[self._index[one], self._index[other]])
+
+    def access_loss(self, relay: str) -> float:
+        """Share of packets lost on the last mile, beside the usual."""
+        return float(self._access_loss[self._index[relay]])
+
+    def publisher_us(self, track: int) -> int:
+        """From the camera to the origin."""
+        return int(self._publisher[track])
+
+    def last_mile_us(self, track: int, relay: str, viewer: int) -> int:
+        """From a relay to one of its viewers."""
+        return int(self._last_mile[track, self._index[relay], viewer % MAX_VIEWERS])
+
+    @staticmethod
+    def queue_us(load: float) -> int:
+        """How long an object waits in a relay: little, until the relay is nearly full."""
+        return int(400 / (1 - min(load, 0.985)))

@@ -1,0 +1,175 @@
+"""The world of the demo: the backbone and its demand, small enough for two cores.
+
+A session here is one viewer, and there are hundreds, not millions; capacities are scaled so that
+the busiest relays are as full as busy relays are. Sums of the past are written for five minutes of
+three hours of a day: what a forecast needs, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.synth.backbone import Backbone, Relay, make_world
+from laps_analytics.synth.dataset import DAY_US, HOUR_US, Scene, Star, Track, Window
+from laps_analytics.synth.demand import TrackDemand, make_demand
+
+__all__ = ["END_US", "FULL", "QUICK", "Setting", "Size", "make_setting"]
+
+END_US: Final = int(datetime(2026, 6, 18, 21, 15, tzinfo=UTC).timestamp()) * 1_000_000
+"""When the present of every world ends: an evening in Europe. No clock is read."""
+
+_MINUTE_US: Final = 60_000_000
+_BUSY: Final = 0.66
+"""Share of its capacity that the busiest relay uses in the present."""
+_STEPS_BPS: Final = (5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large a world is."""
+
+    edges: int
+    vias: int
+    tracks: int
+    viewers: int
+    days: int
+    """Days of history with sums only."""
+    step_hours: int
+    dense_minutes: int
+    """Minutes at the end in which everything is written."""
+    after_minutes: int
+    """Minutes that are measured after a plan."""
+    after_tables: tuple[str, ...] | None = None
+    """Gold tables that are built of that time; None: all."""
+
+
+FULL: Final = Size(
+    edges=40,
+    vias=8,
+    tracks=14,
+    viewers=700,
+    days=10,
+    step_hours=8,
+    dense_minutes=120,
+    after_minutes=40,
+)
+
+QUICK: Final = Size(
+    edges=9,
+    vias=3,
+    tracks=5,
+    viewers=60,
+    days=2,
+    step_hours=24,
+    dense_minutes=30,
+    after_minutes=10,
+    # What the gain is measured by, and the bill.
+    after_tables=("track_fanout_5m", "qoe_region_1m", "usage_tenant_day"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A world that is ready to run."""
+
+    seed: int
+    size: Size
+    backbone: Backbone
+    demand: tuple[TrackDemand, ...]
+    scene: Scene
+
+    def present(self) -> list[Window]:
+        """The past in short, then the last hours in full."""
+        dense_us = self.size.dense_minutes * _MINUTE_US
+        begin = END_US - dense_us
+        first = begin - self.size.days * DAY_US
+        past = [
+            Window(at, 5 * _MINUTE_US, dense=False)
+            for at in range(first, begin - 5 * _MINUTE_US, self.size.step_hours * HOUR_US)
+        ]
+        return past + _minutes(begin, self.size.dense_minutes)
+
+    def quiet(self) -> tuple[int, int]:
+        """The part of the last hours in which nothing goes wrong: what a plan is measured by."""
+        begin = END_US - self.size.dense_minutes * _MINUTE_US
+        return begin, begin + self.size.after_minutes * _MINUTE_US
+
+    def after(self) -> list[Window]:
+        """The same time of the next day."""
+        return _minutes(self.quiet()[0] + DAY_US, self.size.after_minutes)
+
+
+def _minutes(begin: int, count: int) -> list[Window]:
+    return [Window(begin + number * _MINUTE_US, _MINUTE_US) for number in range(count)]
+
+
+def make_setting(seed: int, size: Size = FULL) -> Setting:
+    """The world of a seed."""
+    backbone = make_world(seed, edges=size.edges, vias=size.vias)
+    demand = tuple(make_demand(backbone, tracks=size.tracks, viewers=size.viewers))
+    nodes = [relay.node for relay in backbone.relays]
+    dice = np.random.default_rng([seed, 0x0A])
+    tracks = tuple(
+        Track(
+            track=item.track,
+            tenant=item.tenant,
+            qos=item.scope,
+            origin=nodes[item.origin],
+            bitrate_bps=item.rate_bps,
+            interest={
+                nodes[edge]: (float(count), float(dice.uniform(0.2, 0.9)))
+                for edge, count in sorted(item.viewers.items())
+            },
+        )
+        for item in demand
+    )
+    rtt = {
+        (one, other): int(backbone.rtt_ms[a, b] * 1000)
+        for a, one in enumerate(nodes)
+        for b, other in enumerate(nodes)
+    }
+    scene = Scene(
+        relays=backbone.relays,
+        tracks=tracks,
+        rtt_us=rtt,
+        peers=_peers(backbone, tracks),
+        born_us=END_US - size.days * DAY_US,
+    )
+    scene = replace(scene, relays=_sized(scene))
+    return Setting(seed=seed, size=size, backbone=backbone, demand=demand, scene=scene)
+
+
+def _peers(backbone: Backbone, tracks: Sequence[Track]) -> tuple[tuple[str, str], ...]:
+    """Vias keep sessions with everybody, Edges with the origins of what they want."""
+    nodes = [relay.node for relay in backbone.relays]
+    pairs = {(nodes[via], node) for via in backbone.vias for node in nodes if node != nodes[via]}
+    pairs |= {(t.origin, relay) for t in tracks for relay in t.interest if relay != t.origin}
+    return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
+
+
+def _sized(scene: Scene) -> tuple[Relay, ...]:
+    """Relays with capacities that can be bought, such that the busiest ones are rather full."""
+    rates = dict.fromkeys(scene.by_node, 0.0)
+    at = END_US - HOUR_US
+    for track in scene.tracks:
+        audience = scene.audience(track, at)
+        tree = Star().tree(track, frozenset(audience) - {track.origin})
+        for relay, count in audience.items():
+            rates[relay] += count * track.bitrate_bps
+        rates[track.origin] += len(tree.parent) * track.bitrate_bps
+    busiest = max(rates.values())
+    found: list[Relay] = []
+    for item in scene.relays:
+        # Vias are there to carry copies of many origins.
+        least = busiest * 2 if item.kind == "via" else busiest / 8
+        need = max(rates[item.node], least) / _BUSY
+        size = next((step for step in _STEPS_BPS if step >= need), _STEPS_BPS[-1])
+        # The busiest relay was bought by what it had on the first day.
+        capacity = need if rates[item.node] == busiest else size
+        found.append(replace(item, capacity_bps=float(round(capacity / 1e6) * 1e6)))
+    return tuple(found)

@@ -1,0 +1,208 @@
+"""The whole way, once: a world, its telemetry, tables, a report, a plan, and what the plan gained.
+
+::
+
+    seed -> world -> telemetry -> ingest -> gold -> report
+                                              |
+                                              plan -> the same world, next day, with the plan
+                                                        -> telemetry -> ingest -> gold -> gain
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from laps_analytics.errors import OutputError, PlanError
+from laps_analytics.gold.build import build
+from laps_analytics.gold.dimensions import Dimensions
+from laps_analytics.ingest.run import ingest
+from laps_analytics.lake import Lake
+from laps_analytics.plan.assemble import assemble
+from laps_analytics.plan.constraints import Settings
+from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.verify import verify
+from laps_analytics.plan.history import story_of
+from laps_analytics.plan.observation import doubted, gate_of, observe, require_fresh
+from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
+from laps_analytics.plan.signing import make_key, public_pem, read_key, sign, write_plan
+from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
+from laps_analytics.report.gold import read_gold
+from laps_analytics.report.plans import PlanStory
+from laps_analytics.synth.config import END_US, FULL, Size, make_setting
+from laps_analytics.synth.gain import Gain, measure
+from laps_analytics.synth.planned import Planned
+from laps_analytics.synth.planning import settings_of
+from laps_analytics.synth.telemetry import write_after, write_present
+from laps_wire.plan import Plan
+
+__all__ = ["STEPS", "Demo", "run_demo"]
+
+STEPS: Final = 8
+_MINUTE_US: Final = 60_000_000
+_DAY_US: Final = 86_400_000_000
+
+Tell = Callable[[int, str], None]
+"""Told the number of a step and what it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What came out."""
+
+    folder: Path
+    seed: int
+    relays: int
+    tracks: int
+    lines: int
+    report: Report
+    plan: Plan
+    gains: list[Gain]
+    seconds: dict[str, float]
+    """Step to how long it took."""
+    simulated: str = ""
+    """What the relay simulator said of the plan."""
+
+
+def run_demo(
+    folder: Path,
+    spark: Callable[[], SparkSession],
+    *,
+    seed: int = 7,
+    size: Size = FULL,
+    tell: Tell | None = None,
+) -> Demo:
+    """Everything, into an empty folder."""
+    if folder.exists() and any(folder.iterdir()):
+        raise OutputError(f"{folder} is not empty: name a new folder, or remove it")
+    steps = _Steps(tell)
+
+    steps.begin("world", f"A world from seed {seed}: places, relays, viewers, and their telemetry")
+    setting = make_setting(seed, size)
+    present = write_present(setting, folder / "before")
+
+    steps.begin("spark", "Spark starts")
+    session = spark()
+
+    steps.begin("ingest", f"{present.lines:,} lines into bronze and silver; one file comes late")
+    lake = Lake.open(folder / "lake", create=True)
+    ingest(lambda: session, lake, [present.telemetry], now_us=END_US + _MINUTE_US)
+    ingest(lambda: session, lake, [present.late], now_us=END_US + 60 * _MINUTE_US)
+
+    steps.begin("gold", "Gold tables: what was asked of silver once and for all")
+    dimensions = Dimensions.read(present.dimensions)
+    build(session, lake, dimensions=dimensions, now_us=END_US + 60 * _MINUTE_US)
+
+    steps.begin("report", "The report of the network as it is")
+    report = make_report(read_gold(lake), title=f"A synthetic world, seed {seed}")
+    write_page(report, folder / "report.html")
+    export_csv(report, folder / "numbers")
+    export_json(report, folder / "numbers")
+
+    steps.begin("plan", "A plan: which Via for which track towards which region")
+    plan, played = _plan(lake, folder, dimensions, seed, settings_of(setting.backbone))
+
+    steps.begin("after", "The next day, with the plan: telemetry, ingest, gold")
+    routing = Planned(plan, setting.scene)
+    after = write_after(setting, routing, folder / "after", plan=(plan.id, plan.version))
+    moment = END_US + _DAY_US
+    ingest(lambda: session, lake, [after.telemetry], now_us=moment)
+    build(session, lake, dimensions=dimensions, now_us=moment, tables=size.after_tables)
+
+    steps.begin("gain", "What the plan gained")
+    gold = read_gold(lake)
+    with_plan = make_report(
+        gold,
+        title=f"A synthetic world, seed {seed}, with the plan",
+        plan=plan,
+        story=PlanStory(**story_of(lake, gold.span_us())),
+    )
+    write_page(with_plan, folder / "report-after.html")
+    begin, end = setting.quiet()
+    gains = measure(gold, (begin, end), (begin + _DAY_US, end + _DAY_US))
+    (folder / "gain.csv").write_text(gains_csv(gains), encoding="utf-8")
+    steps.end()
+    return Demo(
+        folder,
+        seed,
+        len(setting.scene.relays),
+        len(setting.scene.tracks),
+        present.lines + after.lines,
+        report,
+        plan,
+        gains,
+        steps.seconds,
+        played.words,
+    )
+
+
+def _plan(
+    lake: Lake, folder: Path, dimensions: Dimensions, seed: int, settings: Settings
+) -> tuple[Plan, Rehearsal]:
+    """From the last hour, if its data can be believed; signed with a key of the demo's own."""
+    observed = observe(lake, minutes=60)
+    require_fresh(observed, now_us=END_US, max_age_us=30 * _MINUTE_US)
+    aside = doubted(gate_of(lake, at_us=observed.at_us), observed)
+    known = assemble(observed, settings, dimensions, aside=aside)
+    made = make(
+        known.network,
+        settings.policy,
+        known.tracks,
+        name=f"demo-{seed}",
+        version=1,
+        now_us=END_US,
+        lifetime_us=7 * _DAY_US,
+    )
+    faults = verify(made.plan, known.network, known.tracks)
+    if faults:
+        raise PlanError(
+            f"the verifier found {len(faults)} violations in the plan of the demo, the first:"
+            f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
+        )
+    make_key(folder / "plan-key.pem")
+    key = read_key(folder / "plan-key.pem")
+    signed = sign(made.plan, key)
+    played = rehearse(simulator(), signed, public_pem(key), known.network, made.draft.groups)
+    played.require()
+    write_plan(signed, folder / "plan.json")
+    return made.plan, played
+
+
+def gains_csv(gains: list[Gain]) -> str:
+    """The table of gains as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["figure", "before", "after", "change", "unit", "matched_windows"])
+    for gain in gains:
+        change = "" if gain.change is None else f"{gain.change:.4f}"
+        row = [gain.what, f"{gain.before:.4f}", f"{gain.after:.4f}", change]
+        writer.writerow([*row, gain.unit, gain.verdict])
+    return out.getvalue()
+
+
+class _Steps:
+    """What is being done, and how long it took."""
+
+    def __init__(self, tell: Tell | None) -> None:
+        self._tell = tell
+        self._name = ""
+        self._since = 0.0
+        self.seconds: dict[str, float] = {}
+
+    def begin(self, name: str, text: str) -> None:
+        self.end()
+        self._name, self._since = name, time.monotonic()
+        if self._tell is not None:
+            self._tell(len(self.seconds) + 1, text)
+
+    def end(self) -> None:
+        if self._name:
+            self.seconds[self._name] = time.monotonic() - self._since
+            self._name = ""

@@ -1,0 +1,175 @@
+"""What goes wrong in a world, chosen from its seed, and written beside the telemetry as the truth.
+
+Reports and tests are held to this: an incident that was put in must be found, at its place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from laps_analytics.synth.dataset import FIVE_MINUTES_US, HOUR_US, Scene, Window
+
+__all__ = ["Incident", "Incidents", "choose"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Something that is wrong for a time."""
+
+    kind: str
+    """slow_link, lossy_region, clock, flap, outage, duplicates or late."""
+    first_us: int
+    last_us: int
+    relay: str = ""
+    peer: str = ""
+    region: str = ""
+    track: str = ""
+    amount: float = 0.0
+    """Slow link: ms each way. Lossy region: share of packets. Clock: microseconds."""
+
+    def covers(self, at_us: int) -> bool:
+        """Whether it is under way."""
+        return self.first_us <= at_us < self.last_us
+
+
+class Incidents:
+    """All of them, asked by the simulation."""
+
+    def __init__(self, items: Sequence[Incident]) -> None:
+        self.items = tuple(items)
+
+    def of(self, kind: str) -> list[Incident]:
+        """Those of one kind."""
+        return [item for item in self.items if item.kind == kind]
+
+    def clock_errors(self) -> dict[str, int]:
+        """Relay to the error of its clock; it lasts for ever."""
+        return {item.relay: int(item.amount) for item in self.of("clock")}
+
+    def extra_us(self, one: str, other: str, at_us: int) -> int:
+        """What a slow link adds, one way."""
+        return sum(
+            int(item.amount * 1000)
+            for item in self.of("slow_link")
+            if item.covers(at_us) and {item.relay, item.peer} == {one, other}
+        )
+
+    def loss(self, region: str, other: str, at_us: int) -> float:
+        """What a lossy region adds to the loss of a link that touches it."""
+        return sum(
+            item.amount
+            for item in self.of("lossy_region")
+            if item.covers(at_us) and item.region in {region, other}
+        )
+
+    def down(self, at_us: int) -> frozenset[str]:
+        """Relays that are out."""
+        return frozenset(item.relay for item in self.of("outage") if item.covers(at_us))
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The truth as JSON-able data."""
+        return [asdict(item) for item in self.items]
+
+
+def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
+    """Incidents for the second part of the dense windows; the first part stays quiet.
+
+    They do not overlap in place, so that each can be found for itself.
+    """
+    dense = [window for window in windows if window.dense]
+    if not dense:
+        return Incidents(())
+    dice = random.Random(f"incidents/{seed}")  # noqa: S311 - a world, not a secret
+    first, last = dense[0].start_us, dense[-1].end_us
+    quiet = _border(first + (last - first) * 2 // 5)
+    room = last - quiet
+    origins = {track.origin for track in scene.tracks}
+    # Viewers that hang on a link in the middle of the time in question. Those of class gold feel a
+    # slow link first.
+    hang: dict[tuple[str, str], int] = {}
+    gold = [track for track in scene.tracks if track.qos == "gold"]
+    for track in gold or scene.tracks:
+        for relay, viewers in scene.audience(track, quiet + room // 6).items():
+            if relay != track.origin:
+                pair = (track.origin, relay)
+                hang[pair] = hang.get(pair, 0) + viewers
+    busy = sorted(hang, key=lambda pair: (-hang[pair], pair))
+    slow = dice.choice(busy[: max(1, len(busy) // 6)])
+    taken = {slow[0], slow[1]}
+    taken_regions = {scene.by_node[node].region for node in taken}
+    edges = sorted(relay.node for relay in scene.relays if relay.kind == "edge")
+
+    def pick(avoid_origins: bool = True) -> str:
+        free = [n for n in edges if n not in taken and not (avoid_origins and n in origins)]
+        found = dice.choice(free or [n for n in edges if n not in taken] or edges)
+        taken.add(found)
+        return found
+
+    regions = sorted(
+        {scene.by_node[node].region for node in edges if node not in origins} - taken_regions
+    )
+    lossy = dice.choice(regions) if regions else ""
+    lossy_nodes = {node for node in edges if scene.by_node[node].region == lossy}
+    taken |= lossy_nodes
+    out, skewed, flapping = pick(), pick(), pick()
+    liked = [
+        track
+        for track in scene.tracks
+        if track.origin != flapping and flapping in scene.audience(track, quiet)
+    ]
+    items = [
+        Incident(
+            kind="slow_link",
+            first_us=quiet,
+            last_us=_border(quiet + room // 3),
+            relay=slow[0],
+            peer=slow[1],
+            amount=260.0,
+        ),
+        Incident(kind="clock", first_us=0, last_us=last, relay=skewed, amount=2_500_000.0),
+        Incident(
+            kind="outage",
+            relay=out,
+            first_us=_outage(quiet, last),
+            last_us=_outage(quiet, last) + FIVE_MINUTES_US,
+        ),
+    ]
+    if lossy:
+        items.append(
+            Incident(
+                kind="lossy_region",
+                first_us=_border(quiet + room // 3),
+                last_us=_border(quiet + room * 2 // 3),
+                region=lossy,
+                amount=0.06,
+            )
+        )
+    if liked:
+        items.append(
+            Incident(
+                kind="flap",
+                first_us=quiet,
+                last_us=_border(quiet + room // 2),
+                relay=flapping,
+                track=dice.choice(liked).track,
+            )
+        )
+    return Incidents(items)
+
+
+def _outage(first_us: int, last_us: int) -> int:
+    """The last full hour that leaves room, or else somewhere in the middle.
+
+    What a relay said of its sets before it died is then in another hour than what it says after:
+    sets are compared hour by hour, and a dead relay cannot take back what it said.
+    """
+    hour = (last_us - 2 * FIVE_MINUTES_US) // HOUR_US * HOUR_US
+    return hour if hour >= first_us else _border((first_us + last_us) // 2)
+
+
+def _border(at_us: int) -> int:
+    """Five minutes that are whole: nothing that is summed up over them begins in the middle."""
+    return at_us - at_us % FIVE_MINUTES_US

@@ -1,0 +1,141 @@
+"""The synthetic world as a planner would see it, if it saw everything and without error."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from laps_analytics.plan.constraints import LinkFacts, NodeFacts, Settings
+from laps_analytics.plan.core.demand import Track
+from laps_analytics.plan.core.network import Network, Node
+from laps_analytics.plan.core.rules import Policy, Weights
+from laps_analytics.synth.backbone import Backbone
+from laps_analytics.synth.demand import TrackDemand
+from laps_analytics.synth.geography import REGIONS
+from laps_wire.plan import ClassRule, HardConstraints
+
+__all__ = [
+    "DEMO_POLICY",
+    "WORLD_POLICY",
+    "WORLD_SHARE",
+    "network_of",
+    "settings_of",
+    "tracks_of",
+]
+
+_DENSE: Final = tuple(
+    sorted(region for region in REGIONS if not region.startswith(("africa", "me", "oceania")))
+)
+"""Where silver's Vias may stand."""
+
+WORLD_POLICY: Final = Policy(
+    hard=HardConstraints(
+        max_fanout=2,
+        headroom_permille=800,
+        classes={
+            "gold": ClassRule(
+                slack_permille=1200,
+                extra_us=25_000,
+                limit_us=150_000,
+                limit_loss_ppm=5_000,
+                deny_countries=("AT", "CA"),
+                disjoint=True,
+            ),
+            "silver": ClassRule(
+                slack_permille=1400,
+                extra_us=40_000,
+                limit_us=250_000,
+                limit_loss_ppm=12_000,
+                deny_countries=("CA",),
+                via_regions=_DENSE,
+            ),
+            "bronze": ClassRule(
+                slack_permille=1600, extra_us=60_000, limit_us=320_000, limit_loss_ppm=12_000
+            ),
+        },
+    ),
+    weights=Weights(),
+)
+"""What the operator asks for. VIA (SIGCOMM 2016) calls a round trip above 320 ms poor, and loss
+above 1.2 %. Which countries are denied does not matter, only that ways pass them; that every
+constraint binds in some world is tested."""
+
+DEMO_POLICY: Final = replace(
+    WORLD_POLICY,
+    hard=replace(
+        WORLD_POLICY.hard,
+        classes={
+            **WORLD_POLICY.hard.classes,
+            "gold": ClassRule(
+                slack_permille=1500,
+                extra_us=60_000,
+                limit_us=150_000,
+                limit_loss_ppm=12_000,
+                deny_countries=("CA",),
+                disjoint=True,
+            ),
+        },
+    ),
+)
+"""That of the demo: with eight Vias in the world, few second ways are near."""
+
+WORLD_SHARE: Final = 0.01
+"""What the tracks of a world have of its relays and links: others use the rest."""
+
+
+def network_of(world: Backbone, *, share: float = 1.0) -> Network:
+    """Relays and links, with a share of their capacity. All relays could peer with each other."""
+    count = len(world.relays)
+    return Network(
+        nodes=tuple(
+            Node(
+                id=relay.node,
+                kind=relay.kind,
+                region=relay.region,
+                country=relay.country,
+                longitude=relay.longitude,
+                latitude=relay.latitude,
+                capacity_bps=relay.capacity_bps * share,
+            )
+            for relay in world.relays
+        ),
+        rtt_ms=world.rtt_ms,
+        loss=world.loss,
+        price=world.price,
+        capacity_bps=world.capacity_bps * share,
+        load_bps=np.zeros((count, count)),
+        countries={
+            (a, b): world.path_countries(a, b) for a, b in itertools.combinations(range(count), 2)
+        },
+    )
+
+
+def settings_of(world: Backbone) -> Settings:
+    """What the operator of a world says: its policy, and where relays and links are."""
+    names = [relay.node for relay in world.relays]
+    return Settings(
+        policy=DEMO_POLICY,
+        nodes={relay.node: NodeFacts(country=relay.country) for relay in world.relays},
+        links={
+            (names[a], names[b]): LinkFacts(countries=world.path_countries(a, b))
+            for a, b in itertools.combinations(range(len(names)), 2)
+        },
+    )
+
+
+def tracks_of(demand: Iterable[TrackDemand]) -> list[Track]:
+    """Who watches what, at the busiest hour."""
+    return [
+        Track(
+            key=int(track.track, 16),
+            origin=track.origin,
+            scope=track.scope,
+            rate_bps=track.rate_bps,
+            viewers=track.viewers,
+        )
+        for track in demand
+    ]

@@ -1,0 +1,151 @@
+"""A world as a folder: telemetry files, dimensions, and the truth about what was put in.
+
+::
+
+    telemetry/0.1_0.7-1-000001.jsonl     what the relays wrote
+    late/0.1_0.9-1-000003.jsonl          a file that comes after the others were read
+    dimensions.toml                      classes of tracks, capacities of relays
+    truth.json                           what was put in: incidents, totals
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from laps_analytics.errors import OutputError
+from laps_analytics.synth.config import Setting
+from laps_analytics.synth.dataset import Routing, Scene, Star, Window
+from laps_analytics.synth.incidents import Incident, Incidents, choose
+from laps_analytics.synth.simulation import Simulation
+
+__all__ = ["WorldFiles", "dimensions_toml", "write_after", "write_present"]
+
+_TRUTH: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorldFiles:
+    """Where a world was written."""
+
+    telemetry: Path
+    late: Path
+    dimensions: Path
+    truth: Path
+    lines: int
+
+
+def write_present(
+    setting: Setting,
+    folder: Path,
+    *,
+    on_window: Callable[[Window], None] | None = None,
+) -> WorldFiles:
+    """The network as it is: a star for every track, and all that goes wrong."""
+    windows = setting.present()
+    incidents = choose(setting.scene, windows, setting.seed)
+    simulation = _simulation(setting, Star(), incidents, folder, boot=1)
+    simulation.run(windows, on_window=on_window)
+    extra = _spoil(folder, setting, windows)
+    return _finish(setting, folder, simulation, [*incidents.items, *extra])
+
+
+def write_after(
+    setting: Setting,
+    routing: Routing,
+    folder: Path,
+    *,
+    plan: tuple[str, int],
+    on_window: Callable[[Window], None] | None = None,
+) -> WorldFiles:
+    """The quiet time of the next day, with a plan (its id and version) in force.
+
+    Only the clock that is wrong is still wrong: a plan must not win because nothing happens.
+    """
+    windows = setting.after()
+    present = choose(setting.scene, setting.present(), setting.seed)
+    incidents = Incidents(present.of("clock"))
+    # Relays were started again in the night: nothing of the first day is written again.
+    simulation = _simulation(setting, routing, incidents, folder, boot=3)
+    simulation.control.policy(*plan, windows[0].start_us + 1)
+    simulation.run(windows, on_window=on_window)
+    return _finish(setting, folder, simulation, list(incidents.items))
+
+
+def _simulation(
+    setting: Setting, routing: Routing, incidents: Incidents, folder: Path, *, boot: int
+) -> Simulation:
+    telemetry = folder / "telemetry"
+    try:
+        telemetry.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{telemetry} cannot be written: {error.strerror}; name another folder"
+        ) from None
+    return Simulation(setting.scene, routing, incidents, telemetry, seed=setting.seed, boot=boot)
+
+
+def _spoil(folder: Path, setting: Setting, windows: Sequence[Window]) -> list[Incident]:
+    """Half of a file comes twice, another one late."""
+    dice = random.Random(f"files/{setting.seed}")  # noqa: S311 - a world, not a secret
+    files: dict[str, list[Path]] = {}
+    for path in sorted((folder / "telemetry").glob("*.jsonl")):
+        files.setdefault(path.name.split("-")[0], []).append(path)
+    twice, late = dice.sample(sorted(files), 2)
+    copied, held = files[twice][-1], files[late][0]
+    lines = copied.read_text(encoding="ascii").splitlines(keepends=True)
+    again = copied.with_name(f"{copied.stem}-again.jsonl")
+    again.write_text("".join(lines[len(lines) // 2 :]), encoding="ascii")
+    (folder / "late").mkdir(exist_ok=True)
+    # Of the past: hours with late data are not planned with, and the last ones are needed for that.
+    held.rename(folder / "late" / held.name)
+    first, last = windows[0].start_us, windows[-1].end_us
+    return [
+        Incident(kind=kind, relay=name.replace("_", ":"), first_us=first, last_us=last)
+        for kind, name in (("duplicates", twice), ("late", late))
+    ]
+
+
+def _finish(
+    setting: Setting, folder: Path, simulation: Simulation, incidents: list[Incident]
+) -> WorldFiles:
+    files = WorldFiles(
+        folder / "telemetry",
+        folder / "late",
+        folder / "dimensions.toml",
+        folder / "truth.json",
+        simulation.files.lines,
+    )
+    truth: dict[str, Any] = {
+        "truth": _TRUTH,
+        "seed": setting.seed,
+        "lines": files.lines,
+        "totals": asdict(simulation.totals),
+        "incidents": [asdict(item) for item in incidents],
+        "relays": {
+            relay.node: {"city": relay.city, "region": relay.region, "kind": relay.kind}
+            for relay in setting.scene.relays
+        },
+    }
+    files.dimensions.write_text(dimensions_toml(setting.scene), encoding="utf-8")
+    files.truth.write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return files
+
+
+def dimensions_toml(scene: Scene) -> str:
+    """What telemetry cannot know, as ``laps-analytics build --dimensions`` reads it."""
+    lines = ["# Of a synthetic world."]
+    for track in scene.tracks:
+        lines += [
+            "",
+            f"[track.{track.track}]",
+            f'class = "{track.qos}"',
+            f'tenant = "{track.tenant}"',
+        ]
+    for relay in scene.relays:
+        lines += ["", f'[relay."{relay.node}"]', f"capacity_bps = {relay.capacity_bps:.0f}"]
+    return "\n".join(lines) + "\n"

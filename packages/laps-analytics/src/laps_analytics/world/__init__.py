@@ -1,1 +1,0 @@
-"""A synthetic world, made from a seed."""

@@ -1,0 +1,263 @@
+"""Where the data of subscriber node sets goes, and the messages that tell peers about sets.
+
+``SetRouting`` joins what :class:`~laps_relay.network.sets.sets.Sets` needs from other rooms:
+steering chooses next hops, the links know the sessions, and the peering sessions carry the SNS
+messages. It emits an event for each change of a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Final
+
+from laps_relay.network.events import NetworkEvent, SetRefused
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.selection import LOAD_WEIGHTS
+from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.sets.set_log import SetLog
+from laps_relay.network.sets.set_records import Unserved
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.steering.steering import Assignment, Steering
+from laps_relay.network.subscriptions.pulls import Lack
+from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.links import Links
+from laps_wire.errors import StateError
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import LoadClass, NodeSelf, SnsRefusal, SubscribeCode
+from laps_wire.peering.session import PeeringSession
+
+__all__ = ["SetRouting"]
+
+_DIAL_TIME: Final = 2.0
+"""Seconds that a dial may take before a target is reported as forbidden by policy."""
+
+
+class SetRouting:
+    """Next hops, sessions and SNS messages for the sets of one relay.
+
+    The methods with ``sns`` in their name raise :class:`~laps_wire.errors.StateError` if the
+    session cannot carry the message: the peer takes no more sets or targets, or the session is
+    about to end.
+    """
+
+    __slots__ = (
+        "_assigned",
+        "_emit",
+        "_links",
+        "_local",
+        "_nib",
+        "_node",
+        "_routed",
+        "_set_log",
+        "_settings",
+        "_steering",
+        "_ways",
+        "_wire",
+    )
+
+    def __init__(
+        self,
+        local: NodeId,
+        settings: NetworkSettings,
+        *,
+        nib: Nib,
+        ways: Ways,
+        steering: Steering,
+        links: Links,
+        node: Callable[[NodeId], NodeSelf | None],
+        wire: Callable[[int], PeeringSession],
+        routed: Callable[[float, int, frozenset[NodeId], Mapping[NodeId, Lack]], None],
+        emit: Callable[[NetworkEvent], object],
+    ) -> None:
+        """Store the collaborators.
+
+        ``node`` returns what a node says of itself, ``wire`` the peering session of a number.
+        ``routed`` is called with the targets of one of our tracks, and those that get no data.
+        """
+        self._local = local
+        self._settings = settings
+        self._nib = nib
+        self._ways = ways
+        self._steering = steering
+        self._links = links
+        self._node = node
+        self._wire = wire
+        self._routed = routed
+        self._emit = emit
+        self._set_log = SetLog()
+        self._assigned: int | None = None
+        """The key of the last :meth:`assign`: that of the next set that we originate."""
+
+    def __len__(self) -> int:
+        """How many sets of both directions live, as events reported them."""
+        return len(self._set_log)
+
+    # Where to
+
+    def assign(
+        self,
+        now: float,
+        key: int | None,
+        targets: frozenset[NodeId],
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+    ) -> Assignment:
+        """The best next hop of each target."""
+        self._assigned = key
+        return self._steering.assign(now, key, targets, scope, arrived_on=arrived_on)
+
+    def detour(
+        self,
+        target: NodeId,
+        scope: str,
+        *,
+        arrived_on: NodeId | None,
+        avoid: frozenset[NodeId],
+    ) -> NodeId | Refusal:
+        """The next hop of the best way that does not begin with any of those peers."""
+        shut = avoid if arrived_on is None else avoid | {arrived_on}
+        for way in self._ways.allowed(target, scope):
+            if way.peer not in shut and (arrived_on is None or arrived_on not in way.relays):
+                return way.peer
+        return self._ways.why_none(target, scope, arrived_on)
+
+    def length(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> int | None:
+        """How many relays are on the way that a peer tells; None if there is none to use."""
+        way = self._ways.through(target, scope, peer, arrived_on)
+        return None if way is None else way.hops
+
+    def drains(
+        self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
+    ) -> bool:
+        """Whether the way that a peer tells passes a relay that drains."""
+        way = self._ways.through(target, scope, peer, arrived_on)
+        return way is not None and way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
+
+    def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
+        """Who is on the way that a peer tells; nobody if it tells none."""
+        way = self._nib.told_by(target, peer)
+        if way is None:
+            return ()
+        # The last item of a path is the next hop (laps-2, 5.1).
+        return (*(item.node_id for item in reversed(way.info.path)), target)
+
+    def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
+        """Whether policy has nothing against this way."""
+        return self._ways.refusal_of(scope, *relays) is None
+
+    def led(
+        self,
+        now: float,
+        key: int,
+        wanted: frozenset[NodeId],
+        scope: str,
+        unserved: Mapping[NodeId, Unserved],
+    ) -> None:
+        """Report the outcome of routing for a track of ours, with those who get no data."""
+        lacks = {target: self._lack(target, scope, item) for target, item in unserved.items()}
+        self._routed(now, key, wanted, lacks)
+
+    def _lack(self, target: NodeId, scope: str, item: Unserved) -> Lack:
+        if item.code is not SnsRefusal.POLICY:
+            return Lack(SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace)
+        node = self._node(target)
+        dialled = (
+            self._settings.dynamic_peering
+            and node is not None
+            and bool(node.contacts)
+            and self._links.session_to(target, 0) is None
+            and self._ways.refusal_of(scope, target) is None
+        )
+        return Lack(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
+
+    def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
+        """The session that takes data to a peer."""
+        return self._links.session_to(node, key, used)
+
+    def node_of(self, session: int) -> NodeId:
+        """The peer at the other end."""
+        link = self._links.get(session)
+        if link is None or link.node is None:
+            raise StateError(f"there is no peer on session {session}")
+        return link.node
+
+    def may_serve(self, session: int, target: NodeId) -> bool:
+        """Whether that peer may send us data for a target: we have advertised it there."""
+        if target == self._local:
+            return True
+        link = self._links.get(session)
+        return (
+            link is not None
+            and link.node is not None
+            and self._nib.advertised_to(link.node, target)
+        )
+
+    # Sets
+
+    def advertise_sns(
+        self, now: float, session: int, targets: Iterable[NodeId], hops: int, scope: str
+    ) -> int:
+        """Make a set; gives its id."""
+        chosen = tuple(sorted(targets))
+        sns_id = self._wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
+        # Ways are asked for before each set that is made; what only passes has come over a set.
+        self._set_changed(session, sns_id, chosen, None if hops else self._assigned)
+        return sns_id
+
+    def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
+        """Let a set have these targets."""
+        chosen = tuple(sorted(targets))
+        self._wire(session).update_sns(now, sns_id, chosen)
+        self._set_changed(session, sns_id, chosen)
+
+    def withdraw_sns(self, now: float, session: int, sns_id: int, *, empty: bool = False) -> None:
+        """End a set, with ``empty`` for its targets first."""
+        self._wire(session).withdraw_sns(now, sns_id, empty=empty)
+        if (gone := self._set_log.gone(session, sns_id, incoming=False)) is not None:
+            self._emit(gone)
+
+    def refuse_sns(
+        self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
+    ) -> None:
+        """Tell the sender of a set that these targets get nothing."""
+        chosen = tuple(targets)
+        self._wire(session).refuse_sns(now, sns_id, code, chosen)
+        self._emit(
+            SetRefused(
+                session=session,
+                node=self.node_of(session),
+                sns_id=sns_id,
+                code=code,
+                targets=len(chosen),
+            )
+        )
+
+    def set_advertised(self, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
+        """Log that a peer made or changed a set."""
+        self._set_changed(session, sns_id, targets, incoming=True)
+
+    def set_withdrawn(self, session: int, sns_id: int) -> None:
+        """Log that a peer withdrew a set."""
+        if (gone := self._set_log.gone(session, sns_id, incoming=True)) is not None:
+            self._emit(gone)
+
+    def session_gone(self, session: int) -> None:
+        """Log the end of all sets of a session."""
+        for gone in self._set_log.session_gone(session):
+            self._emit(gone)
+
+    def _set_changed(
+        self,
+        session: int,
+        sns_id: int,
+        targets: Iterable[NodeId],
+        key: int | None = None,
+        *,
+        incoming: bool = False,
+    ) -> None:
+        news = self._set_log.changed(session, sns_id, targets, incoming=incoming, key=key)
+        if news is not None:
+            self._emit(news)

@@ -1,0 +1,216 @@
+"""What would not start is said in a line, and what starts says nothing that is not needed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from laps_analytics.errors import StartError, UsageError
+from laps_analytics.lake import Lake
+from laps_analytics.spark.launch import Listener, is_harmless, last_words, why
+from laps_analytics.spark.session import SessionSettings, check_settings
+
+START = """\
+WARNING: Using incubator modules: jdk.incubator.vector
+WARNING: package sun.security.action not in java.base
+Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
+26/11/17 11:51:55 WARN Utils: Your hostname, vm, resolves to a loopback address: 127.0.0.1; using x
+26/11/17 11:51:55 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
+Setting default log level to "WARN".
+To adjust logging level use sc.setLogLevel(newLevel). For SparkR, use setLogLevel(newLevel).
+26/11/17 11:52:00 WARN NativeCodeLoader: Unable to load native-hadoop library for your platform...
+WARNING: A restricted method in java.lang.System has been called
+WARNING: java.lang.System::loadLibrary has been called by com.github.luben.zstd.util.Native
+WARNING: Use --enable-native-access=ALL-UNNAMED to avoid a warning for callers in this module
+WARNING: Restricted methods will be blocked in a future release unless native access is enabled
+"""
+
+
+@pytest.mark.parametrize("memory", ["512m", "4g", "4G", "1t", "4194304k"])
+def test_a_memory_that_a_jvm_takes(memory: str) -> None:
+    check_settings(SessionSettings(driver_memory=memory))
+
+
+@pytest.mark.parametrize(
+    ("memory", "fault"),
+    [("4gb", "no size"), ("lots", "no size"), ("4096", "no size"), ("", "no size"),
+     ("-1g", "no size"), ("100m", "too little")],
+)  # fmt: skip
+def test_a_memory_that_it_does_not(memory: str, fault: str) -> None:
+    with pytest.raises(UsageError, match=f"--memory {memory} is {fault}"):
+        check_settings(SessionSettings(driver_memory=memory))
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[2]", "local[2,3]", "local-cluster[1,1,1024]", "yarn", "k8s://a:1"],
+)
+def test_masters(master: str) -> None:
+    check_settings(SessionSettings(master=master))
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["foo", "local[0]", "local[two]", "local[2", "spark://a", "spark://a:b", "mesos://a:1"],
+)
+def test_what_is_no_master(master: str) -> None:
+    for settings in (
+        SessionSettings(master=master),
+        SessionSettings(options={"spark.master": master}),
+    ):
+        with pytest.raises(UsageError, match="is no master of Spark"):
+            check_settings(settings)
+
+
+def test_a_cluster_has_to_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_settings(SessionSettings(master=f"spark://127.0.0.1:{port}"))
+        # Of several masters one is enough: the others stand by.
+        check_settings(SessionSettings(master=f"spark://127.0.0.1:1,127.0.0.1:{port}"))
+    with pytest.raises(StartError, match=rf"not reached \(127.0.0.1:{port}: Connection refused\)"):
+        check_settings(SessionSettings(master=f"spark://127.0.0.1:{port}"))
+
+
+def test_so_has_a_connect_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for remote in ("localhost:1", "sc://", "sc://a:b", "spark://a:1"):
+        with pytest.raises(UsageError, match="is no server of Spark Connect"):
+            check_settings(SessionSettings(remote=remote))
+    monkeypatch.setattr("laps_analytics.spark.launch.find_spec", lambda _: None)
+    with pytest.raises(StartError, match=r"pip install 'laps-analytics\[connect\]'"):
+        check_settings(SessionSettings(remote="sc://127.0.0.1:1"))
+    monkeypatch.setattr("laps_analytics.spark.launch.find_spec", lambda _: object())
+    with pytest.raises(StartError, match=r"--remote sc://127\.0\.0\.1:1 is not reached"):
+        check_settings(SessionSettings(remote="sc://127.0.0.1:1"))
+
+
+def test_only_lines_that_are_known_are_harmless() -> None:
+    assert [line for line in START.splitlines() if not is_harmless(line)] == []
+    for line in (
+        "26/11/17 11:52:00 WARN Utils: Service 'sparkDriver' could not bind on port 1.",
+        "26/11/17 11:52:00 ERROR SparkContext: Error initializing SparkContext.",
+        "WARNING: something new",
+    ):
+        assert not is_harmless(line)
+
+
+@pytest.mark.parametrize(
+    ("lines", "want"),
+    [
+        ("", ""),
+        (START, ""),
+        (
+            (
+                "Error occurred during initialization of boot layer\n"
+                "java.lang.module.FindException: Module jdk.incubator.vector not found\n"
+            ),
+            (
+                "Error occurred during initialization of boot layer:"
+                " Module jdk.incubator.vector not found"
+            ),
+        ),
+        (
+            (
+                "Invalid maximum heap size: -Xmx4gb\n"
+                "Error: Could not create the Java Virtual Machine.\n"
+                "Error: A fatal exception has occurred. Program will exit.\n"
+            ),
+            "Invalid maximum heap size: -Xmx4gb",
+        ),
+        (
+            (
+                'Exception in thread "main" org.apache.spark.SparkException: Master must be yarn\n'
+                "\tat org.apache.spark.X.y(X.scala:1)\n"
+            ),
+            "Master must be yarn",
+        ),
+        (
+            (
+                'Exception in thread "main" java.lang.RuntimeException: outer\n'
+                "\tat a.B.c(B.java:1)\nCaused by: java.io.IOException: No space left on device\n"
+                "\tat a.B.c(B.java:1)\n\t... 3 more\n"
+            ),
+            "No space left on device",
+        ),
+        (
+            (
+                "26/11/17 11:52:00 ERROR SchedulerBackend: All masters are unresponsive!\n"
+                "26/11/17 11:52:00 WARN X: and so on\n"
+            ),
+            "All masters are unresponsive!",
+        ),
+    ],
+)
+def test_the_last_words(lines: str, want: str) -> None:
+    assert last_words((START + lines).splitlines()) == want
+
+
+def test_without_last_words_the_error_has_to_do() -> None:
+    assert why(OSError("no such file\nat all"), START.splitlines()) == "no such file"
+    assert why(OSError(), []) == "OSError"
+
+
+def test_a_listener_keeps_and_then_hands_on(capfd: pytest.CaptureFixture[str]) -> None:
+    listener = Listener()
+    with os.fdopen(listener.write_end, "wb", buffering=0) as stream:
+        stream.write((START + "one that matters\n").encode())
+    assert listener.heard(10.0) == (START + "one that matters\n").splitlines(keepends=True)
+    assert capfd.readouterr().err == ""
+    listener.hand_on()
+    assert capfd.readouterr().err == "one that matters\n"
+
+    later = Listener()
+    later.hand_on()
+    with os.fdopen(later.write_end, "wb", buffering=0) as stream:
+        stream.write((START + "an error, \xff\n").encode("latin-1"))
+    assert later.heard(10.0) == []
+    assert capfd.readouterr().err.endswith("\n")
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from laps_analytics.cli import main; main()", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.spark
+def test_a_jvm_that_exits_is_one_line(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    Lake.open(tmp_path / "lake", create=True)
+    words = ("sql", "SELECT 1", "--lake", lake, "--master", "local[1]")
+    ended = run(*words, "--memory", "9000000t")
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert ended.stderr.startswith("laps-analytics: Spark did not start: ")
+    assert ended.stderr.endswith(" (look at --memory 9000000t)\n")
+
+
+@pytest.mark.spark
+def test_a_context_that_does_not_come_up_is_one_line(tmp_path: Path) -> None:
+    program = textwrap.dedent("""
+        from laps_analytics.errors import StartError
+        from laps_analytics.spark.session import SessionSettings, spark_session
+        options = {"spark.driver.port": "1"}
+        try:
+            spark_session(SessionSettings(master="local[1]", options=options))
+        except StartError as error:
+            print(error)
+    """)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr == ""
+    assert len(ended.stdout.splitlines()) == 1
+    assert "Spark did not start: " in ended.stdout
+    assert "startPort should be between 1024 and 65535" in ended.stdout
+    assert ended.stdout.endswith("(look at --master local[1])\n")
