@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from laps_relay.network.subscriptions.interest_host import SubscribeTable
+from laps_relay.network.flood.floods import SubscribeTable
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeResponse
 from laps_wire.peering.laps2.information import SubscribeIdentity

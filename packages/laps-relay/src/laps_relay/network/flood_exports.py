@@ -1,4 +1,4 @@
-"""Who hears of which announce and which subscribe: rules of the network first, then policy.
+"""The flood tables, and which peer hears of which entry: rules of the network, then policy.
 
 ::
 
@@ -6,74 +6,85 @@
     a relay that has some       --> as entries are sharded ---------+--> export rules --> the peer
     any other                   --> everybody ---------------------'
 
-The tables of what is flooded ask this for each entry and session (:mod:`.floods`). What policy
-keeps from all who could serve a subscribe is found with it, too (:mod:`.withheld`).
+:class:`FloodExports` has the two flood tables, which ask it for each entry and session
+(:mod:`laps_relay.network.flood.floods`). :mod:`laps_relay.network.flood.withheld` asks it which
+peers hear of a subscribe, to find those that policy keeps from all who could serve them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Protocol
 
 from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.control_server.sharding import Sharding
-from laps_relay.network.nodes.selection import NodeLookup
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
+from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
+from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.links import Link, Links
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, NodeSelf, SubscribeInfo
 
-__all__ = ["ExportHost", "FloodExports"]
-
-
-class ExportHost(Protocol):
-    """The relay around it; a part of ``InterestsHost``."""
-
-    @property
-    def announces(self) -> AnnounceTable:
-        """All announces."""
-
-    @property
-    def subscribes(self) -> SubscribeTable:
-        """All subscribes."""
-
-    def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself; None if the NIB does not have it."""
+__all__ = ["FloodExports"]
 
 
 class FloodExports:
-    """What goes to which peer."""
+    """The flood tables of a relay, and their export rules."""
 
-    __slots__ = ("_announcers", "_host", "_links", "_nodes", "_server", "_sharding", "policy")
+    __slots__ = (
+        "_announcers",
+        "_links",
+        "_nib",
+        "_node",
+        "_server",
+        "_sharding",
+        "announces",
+        "policy",
+        "subscribes",
+    )
 
     def __init__(
         self,
-        host: ExportHost,
-        links: Links,
-        nodes: NodeLookup,
-        sharding: Sharding,
+        local: NodeId,
+        settings: NetworkSettings,
         *,
+        links: Links,
+        nib: Nib,
+        sharding: Sharding,
+        node: Callable[[NodeId], NodeSelf | None],
         server: ControlServer | None,
         announcers: Callable[[SubscribeInfo], Iterable[NodeId]],
         policy: Policy,
     ) -> None:
-        """``announcers`` gives the nodes that have announced what a subscribe is for."""
-        self._host = host
+        """``announcers`` gives the nodes that have announced what a subscribe is for.
+
+        ``node`` gives what a node says of itself, or None if the NIB does not have it.
+        """
         self._links = links
-        self._nodes = nodes
+        self._nib = nib
+        self._node = node
         self._sharding = sharding
         self._server = server
         self._announcers = announcers
         self.policy = policy
-        """The policy of the moment."""
+        """The policy in force."""
+        self.announces: AnnounceTable = FloodTable(
+            AnnounceEntries(local), settings, exports=self.announce
+        )
+        self.subscribes: SubscribeTable = FloodTable(
+            SubscribeEntries(local),
+            settings,
+            exports=self.subscribe,
+            audience=None if server is None else server.audience,
+        )
 
     def peer(self, link: Link) -> NodeSelf | None:
         """What a peer says of itself now, which may be other than in its handshake."""
         if link.info is None or link.node is None:
             return None
-        return self._host.node(link.node) or link.info.node
+        return self._node(link.node) or link.info.node
 
     def announce(self, session: int, entry: AnnounceInfo) -> bool:
         """Whether an announce goes over a session."""
@@ -98,7 +109,7 @@ class FloodExports:
     def hearers(self, entry: SubscribeInfo) -> Iterator[tuple[NodeSelf, bool]]:
         """The peers that hear of a subscribe if policy lets them, and who leads to an answer."""
         identity = entry.source, entry.full_name_hash
-        back, sharded = self._host.subscribes.heard_on(identity), self._sharding.active
+        back, sharded = self.subscribes.heard_on(identity), self._sharding.active
         if self._server is not None:
             # It asks few of its many Edges: those that have announced it.
             links = map(self._links.get, self._server.answering(entry))
@@ -106,7 +117,7 @@ class FloodExports:
             yield from ((peer, True) for peer in peers if peer and peer.node_id != entry.source)
             return
         announcers = self._announcers(entry)
-        ways = {way.peer for node in announcers for way in self._nodes.candidates(node)}
+        ways = {way.peer for node in announcers for way in self._nib.candidates(node)}
         for link in self._links.controls():
             if (
                 (peer := self.peer(link)) is not None
@@ -119,11 +130,11 @@ class FloodExports:
     def _announce_goes(self, session: int, entry: AnnounceInfo) -> bool:
         if self._server is not None:
             return self._server.exports_announce(session, entry)
-        heard_on = partial(self._host.announces.heard_on, entry.identity)
+        heard_on = partial(self.announces.heard_on, entry.identity)
         return self._sharding.exports_announce(session, entry, heard_on)
 
     def _subscribe_goes(self, session: int, entry: SubscribeInfo) -> bool:
         if self._server is not None:
             return self._server.exports_subscribe(session, entry)
-        heard_on = partial(self._host.subscribes.heard_on, entry.identity)
+        heard_on = partial(self.subscribes.heard_on, entry.identity)
         return self._sharding.exports_subscribe(session, entry, heard_on)
