@@ -20,7 +20,7 @@ from laps_relay.sim.mutants.catalog import MUTANTS, applied, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate_seed
 from laps_relay.sim.scenarios.scenario import STEERED
 from laps_relay.sim.scenarios.steering import STEERING
-from laps_relay.upstream import wishes
+from laps_sdk.upstream import wishes
 
 STEPS = tuple(range(1, 302, 10))
 """Where batches of seeds begin: 1 to 300."""

@@ -13,7 +13,7 @@ from laps_relay.sim.runner import Run, simulate
 from laps_relay.sim.scenarios.action import Deed
 from laps_relay.sim.scenarios.scenario import STEERED, STUBBED, Scenario, scenario
 from laps_relay.sim.world.build import network_relay
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind, RelayType
 
 

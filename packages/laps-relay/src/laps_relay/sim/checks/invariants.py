@@ -36,7 +36,7 @@ from laps_relay.sim.world.oracle import Oracle
 from laps_relay.sim.world.paths import served
 from laps_relay.sim.world.process import RelayProcess
 from laps_relay.sim.world.world import World
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode
 

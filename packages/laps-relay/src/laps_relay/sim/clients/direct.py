@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.sim.clients.ledger import Flow, Group, Interval, Ledger, encode_object
 from laps_relay.sim.clients.publications import Publication, Style
 from laps_relay.sim.clients.receiving import CUT, Left, Receiving, Want
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.clock import Clock
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

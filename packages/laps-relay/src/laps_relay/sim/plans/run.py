@@ -35,7 +35,7 @@ from laps_relay.sim.world.actions import Deeds
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.process import RelayProcess
 from laps_relay.sim.world.world import World
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind
 from laps_wire.plan import ClassRule, PlanEntry, SignedPlan, dumps
 
