@@ -45,7 +45,7 @@ test-all: $(VENV)/.gates  ## Run the long gates: 300 seeds, coverage, other Pyth
 	TOX_SKIP_ENV=$(HOST) $(TOX) -m long
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
-	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
+	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[cli,tokens,turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
 
 clean:  ## Remove environments and build output
 	rm -rf $(VENV) .tox .nox build dist docs/_build .coverage .coverage.*
