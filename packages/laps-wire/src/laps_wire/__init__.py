@@ -18,7 +18,6 @@ from laps_wire.errors import (
 )
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
-from laps_wire.shortname import NameLayout, ShortName
 
 __all__ = [
     "EncodeError",
@@ -27,12 +26,10 @@ __all__ = [
     "LapsError",
     "LocalError",
     "MalformedError",
-    "NameLayout",
     "Namespace",
     "NodeId",
     "ProtocolViolation",
     "RemoteError",
-    "ShortName",
     "StateError",
     "TextFormError",
 ]

@@ -3,8 +3,15 @@
 Relays read them and decide for themselves whether to follow; the format is docs/spec/plan.md.
 """
 
-from laps_wire.plan.codec import canonical, check, dumps, key_id, loads, signed_bytes
-from laps_wire.plan.errors import PlanFormatError
+from laps_wire.plan.codec import (
+    PlanFormatError,
+    canonical,
+    check,
+    dumps,
+    key_id,
+    loads,
+    signed_bytes,
+)
 from laps_wire.plan.model import (
     FORMAT,
     MAX_BYTES,

@@ -24,7 +24,6 @@ from laps_wire.quicr.datagram import (
     read_header,
     split_to_datagrams,
 )
-from laps_wire.quicr.errors import FragmentSequenceError
 from laps_wire.quicr.fragments import (
     MAX_FRAGMENT_NUMBER,
     MAX_OFFSET,
@@ -72,6 +71,8 @@ from laps_wire.quicr.named import (
     Subscribe,
     SyncCatchup,
 )
+from laps_wire.quicr.prefixes import PrefixChange, RelayPrefixes, SessionPrefixes
+from laps_wire.quicr.quicrurl import QuicrUrl
 from laps_wire.quicr.reassembly import (
     OBJECT_COST,
     PIECE_COST,
@@ -81,9 +82,12 @@ from laps_wire.quicr.reassembly import (
     Reassembler,
     ReassemblyLimits,
 )
-from laps_wire.quicr.sequence import FragmentSequence
+from laps_wire.quicr.sequence import FragmentSequence, FragmentSequenceError
+from laps_wire.quicr.shortname import BITS, CONFERENCE, NameLayout, ShortName
 
 __all__ = [
+    "BITS",
+    "CONFERENCE",
     "LAYOUTS",
     "MAX_FRAGMENT_NUMBER",
     "MAX_MANIFEST",
@@ -114,6 +118,7 @@ __all__ = [
     "ManifestStream",
     "Message",
     "MessageType",
+    "NameLayout",
     "NamedPublishIntent",
     "NamedPublishIntentOk",
     "NamedSubscribeCancel",
@@ -122,13 +127,18 @@ __all__ = [
     "NumberedPieces",
     "OffsetPieces",
     "Piece",
+    "PrefixChange",
     "Publish",
     "PublishIntent",
     "PublishIntentOk",
+    "QuicrUrl",
     "Reassembler",
     "ReassemblyLimits",
+    "RelayPrefixes",
     "RelayRedirect",
     "Response",
+    "SessionPrefixes",
+    "ShortName",
     "StartPoint",
     "StreamingManifest",
     "Subscribe",

@@ -15,6 +15,7 @@ from laps_wire.telemetry.events import (
     SessionClose,
     SessionOpen,
     UnknownBody,
+    is_sampled,
 )
 from laps_wire.telemetry.evolution import Change, compare
 from laps_wire.telemetry.export import json_schema, markdown, schema
@@ -45,7 +46,6 @@ from laps_wire.telemetry.network import (
     TypeChange,
 )
 from laps_wire.telemetry.privacy import MAX_TEXT, address_prefix, safe_text
-from laps_wire.telemetry.sampling import is_sampled
 from laps_wire.telemetry.schema import VERSION, Column, DataType, FieldSpec, StructSpec, struct_of
 from laps_wire.telemetry.topology import (
     AnnAdv,

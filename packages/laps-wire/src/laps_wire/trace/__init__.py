@@ -9,8 +9,7 @@ from laps_wire.trace.conversation import (
     render_step,
     step_dicts,
 )
-from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, Traced, decode
-from laps_wire.trace.guess import evidence, guess
+from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, Traced, decode, evidence, guess
 from laps_wire.trace.hextext import parse_hex
 from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS

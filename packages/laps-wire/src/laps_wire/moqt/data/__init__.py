@@ -16,13 +16,13 @@ from laps_wire.moqt.data.extensions import (
     parse_extensions,
 )
 from laps_wire.moqt.data.fetch import (
+    FetchParser,
     FetchState,
     FetchWriter,
     decode_fetch_header,
     encode_fetch_header,
     read_fetch_stream,
 )
-from laps_wire.moqt.data.fetch_stream import FetchParser
 from laps_wire.moqt.data.stream import (
     MAX_OBJECT_SIZE,
     CollectedItem,
@@ -30,12 +30,12 @@ from laps_wire.moqt.data.stream import (
     ObjectCollector,
 )
 from laps_wire.moqt.data.subgroup import (
+    SubgroupParser,
     SubgroupWriter,
     decode_subgroup_header,
     encode_subgroup_header,
     read_subgroup_stream,
 )
-from laps_wire.moqt.data.subgroup_stream import SubgroupParser
 from laps_wire.moqt.data.types import (
     MAX_EXTENSIONS_SIZE,
     OBJECT_END,
