@@ -252,7 +252,7 @@ class NetworkRelay:
         self.plane = PeerPlane(
             None, set_linger=settings.set_linger, continue_after=settings.continue_after
         )
-        self.prober = Prober(node, settings, self.nib)
+        self.prober = Prober(node, settings, self.nib.info)
         self.steering = Steering(
             node, self.nib, policy, settings, round_trips=self.prober.round_trips
         )
