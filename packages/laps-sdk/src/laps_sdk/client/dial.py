@@ -12,8 +12,8 @@ from laps_sdk.client.link import Link, LinkOwner
 from laps_sdk.client.options import ConnectOptions
 from laps_sdk.client.trust import tls_for
 from laps_sdk.errors import ConnectError, ConnectionLostError
-from laps_sdk.quic.base import Address, Connection, Endpoint, Handler
-from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.base import Address, Connection, Handler
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.events import Event
 from laps_sdk.uri import RelayAddress
