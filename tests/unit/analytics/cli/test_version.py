@@ -19,6 +19,6 @@ def test_versions_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("laps_analytics.cli.version.version", missing)
+    monkeypatch.setattr("laps_analytics.cli", missing)
     told = CliRunner().invoke(app, ["version"], catch_exceptions=False)
     assert "pyspark          not installed" in told.stdout.splitlines()

@@ -18,10 +18,10 @@ from laps_analytics.cli import app
 from laps_analytics.errors import GateError, UsageError
 from laps_analytics.gold.build import build, read_gold
 from laps_analytics.gold.builders.blame import blame
-from laps_analytics.gold.builders.churn import churn
 from laps_analytics.gold.builders.common import finish
 from laps_analytics.gold.builders.fanout import track_fanout
 from laps_analytics.gold.builders.links import link_quality
+from laps_analytics.gold.builders.stability import churn
 from laps_analytics.gold.builders.topology import topology_snapshot
 from laps_analytics.gold.builders.traffic import traffic_1m, traffic_longer
 from laps_analytics.gold.kept import kept

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from laps_analytics.cli import common, main
-from laps_analytics.spark.faults import fault_of_workers
+from laps_analytics.spark.launch import fault_of_workers
 from testkit.telemetry_book import lines_of
 from testkit.telemetry_lines import network
 

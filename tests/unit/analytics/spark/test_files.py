@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.spark.files import use_own_files
+from laps_analytics.spark.session import use_own_files
 
 pytestmark = pytest.mark.spark
 
