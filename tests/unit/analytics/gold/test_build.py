@@ -145,6 +145,7 @@ def test_dimensions_stay_in_the_lake_until_others_are_given(
     assert (changed.days, again.days) == ((DAYS[0],), ())
 
 
+@pytest.mark.long
 def test_shuffled_input_gives_the_same(
     usual_spark: SparkSession, scene: Scene, tmp_path: Path
 ) -> None:
