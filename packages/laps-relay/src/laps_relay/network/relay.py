@@ -40,13 +40,12 @@ from laps_relay.network.control_server.servers import Servers
 from laps_relay.network.control_server.sharding import Sharding, rendezvous
 from laps_relay.network.demand import ConnectionDemand
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.fetch.fetch_host import FetchHandle, FetchRefusal, FetchSide
 from laps_relay.network.fetch.fetch_roads import FetchRoads
 from laps_relay.network.fetch.fetches import Fetches
-from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries, hide_name
-from laps_relay.network.flood.flood_exports import FloodExports
-from laps_relay.network.flood.floods import Change, FloodTable, Verdict
+from laps_relay.network.flood.entries import hide_name
+from laps_relay.network.flood.floods import Change, Verdict
 from laps_relay.network.flood.withheld import Withheld
+from laps_relay.network.flood_exports import FloodExports
 from laps_relay.network.nodes.nib import NOTHING, Nib
 from laps_relay.network.nodes.node_records import Changes, Fault
 from laps_relay.network.nodes.own_node import OwnNode
@@ -60,17 +59,14 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.plans import Plan
 from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.passed import PassedResponses
-from laps_relay.network.subscriptions.responses import RecentResponses
 from laps_relay.network.tables import RelayTables
 from laps_relay.network.timers import Due, RelayTimers
-from laps_relay.peer_forwarding.forwarding import LOCAL, DataSink, HoldData, SetIdle
+from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
-from laps_relay.upstream.interfaces import Answer, LocalSide
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
 from laps_sdk.peering.events import (
@@ -87,8 +83,17 @@ from laps_sdk.peering.events import (
 from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
 from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
 from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.sending import ResponseReplay
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest, first_of
+from laps_sdk.upstream.interfaces import (
+    Answer,
+    DataSink,
+    FetchHandle,
+    FetchRefusal,
+    FetchSide,
+    LocalSide,
+)
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -232,7 +237,7 @@ class NetworkRelay:
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
         self._lies = Lies()
-        self._recent = RecentResponses(settings.hold)
+        self._recent = ResponseReplay(settings.hold)
         self._passed = PassedResponses(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best path to each node, as the last event gave them."""
@@ -247,7 +252,7 @@ class NetworkRelay:
         self.plane = PeerPlane(
             None, set_linger=settings.set_linger, continue_after=settings.continue_after
         )
-        self.prober = Prober(node, settings, self.nib)
+        self.prober = Prober(node, settings, self.nib.info)
         self.steering = Steering(
             node, self.nib, policy, settings, round_trips=self.prober.round_trips
         )
@@ -284,24 +289,19 @@ class NetworkRelay:
         self.server = ControlServer(node, self) if serves else None
         self.servers = Servers(self.nib, settings.hold)
         self._exports = FloodExports(
-            self,
-            self.links,
-            self.nib,
-            self.sharding,
+            node,
+            settings,
+            links=self.links,
+            nib=self.nib,
+            sharding=self.sharding,
+            node=self.node,
             server=self.server,
             announcers=self.interests.announcers,
             policy=policy,
         )
         self.withheld = Withheld(self._exports.hearers)
-        self.announces: AnnounceTable = FloodTable(
-            AnnounceEntries(node), settings, exports=self._exports.announce
-        )
-        self.subscribes: SubscribeTable = FloodTable(
-            SubscribeEntries(node),
-            settings,
-            exports=self._exports.subscribe,
-            audience=None if self.server is None else self.server.audience,
-        )
+        self.announces = self._exports.announces
+        self.subscribes = self._exports.subscribes
         self.feeds = OriginFeeds(
             plane=self.plane,
             sets=self.sets,

@@ -16,22 +16,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from laps_sdk.quic.admission import Accept, Admission, Reply
 from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
 from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
-from laps_sdk.quic.routes import Routes
-from laps_sdk.quic.timers import Timers
 from laps_sdk.quic.udp import DatagramPort
+from laps_sdk.timers import Timers
 
 __all__ = ["Dispatcher", "Inboxes"]
 
 _log = logging.getLogger("laps_sdk.quic")
 
+_SLACK: Final = 1e-6
+"""Loops may call a little early: what is due within this time is due."""
+
+_ID_LENGTH: Final = 8
+"""The length of our connection ids: short headers do not say it, so all engines use this one."""
+
 _Found = QuicTransportConnection | None
+_Run = tuple[QuicTransportConnection, list[bytes]]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -65,7 +71,7 @@ class Dispatcher:
         self._touched: dict[QuicTransportConnection, None] = {}
         self._dirty: list[QuicTransportConnection] = []
         self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
-        self._timers = Timers()
+        self._timers: Timers[QuicTransportConnection] = Timers()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._soon: asyncio.Handle | None = None
@@ -148,7 +154,7 @@ class Dispatcher:
             return
         del self.connections[connection]
         self._settled(connection)
-        self._timers.forget(connection)
+        self._timers.cancel(connection)
         self._routes.remove(connection)
         if not connection.closed_reported:
             self._enqueue(connection, [connection.end(_gone())])
@@ -251,8 +257,8 @@ class Dispatcher:
         if self._now is None:
             self._now = self._loop.time()
         now = self._now
-        for owner in self._timers.due(now):
-            self._on_timer(owner, now)  # type: ignore[arg-type]  # only connections are in it
+        if self._timers.is_due(now + _SLACK):
+            self._ring_all(now)
         self._collect()
         if self._inboxes:
             for connection, events in self._inboxes.round():
@@ -289,6 +295,13 @@ class Dispatcher:
     def _enqueue(self, connection: QuicTransportConnection, events: list[Event]) -> None:
         self._inboxes.put(connection, events)
 
+    def _ring_all(self, now: float) -> None:
+        due: list[QuicTransportConnection] = []
+        while (connection := self._timers.pop(now + _SLACK)) is not None:
+            due.append(connection)
+        for connection in due:
+            self._on_timer(connection, now)
+
     def _on_timer(self, connection: QuicTransportConnection, now: float) -> None:
         deadline = connection.deadline
         if deadline is not None and deadline <= now:
@@ -297,7 +310,7 @@ class Dispatcher:
             connection.close()
         else:
             timer = connection.engine.next_timer()
-            if timer is not None and timer <= now + 1e-6:
+            if timer is not None and timer <= now + _SLACK:
                 try:
                     connection.engine.on_timer(max(now, timer))
                 except Exception:  # noqa: BLE001 - as in _feed
@@ -339,7 +352,9 @@ class Dispatcher:
         for other in (egress.next_timer(), connection.deadline):
             if other is not None and (timer is None or other < timer):
                 timer = other
-        if timer != connection.timer:
+        if timer is None:
+            self._timers.cancel(connection)
+        elif timer != self._timers.when(connection):
             self._timers.set(connection, timer)
 
     def _take_final_events(self, connection: QuicTransportConnection) -> None:
@@ -355,7 +370,7 @@ class Dispatcher:
         self._forget(connection)
 
     def _arm(self) -> None:
-        when = self._timers.next()
+        when = self._timers.lower_bound()
         alarm = self._alarm
         if when is None:
             return
@@ -411,6 +426,90 @@ class Dispatcher:
         if outcome is not None:
             outcome(None)
         return handler
+
+
+class Routes:
+    """Finds the connection of a datagram by the connection id in its header.
+
+    ::
+
+        long header   1 | flags | version (4) | length | destination id | ...    (RFC 8999, 5.1)
+        short header  0 | flags | destination id (8) | ...                       (RFC 8999, 5.2)
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self) -> None:
+        self._table: dict[bytes, QuicTransportConnection] = {}
+
+    def sync(self, connection: QuicTransportConnection) -> None:
+        """Take over the ids that a connection's engine has now; cheap if they did not change."""
+        ids, known = connection.engine.connection_ids, connection.ids
+        if ids is known or ids == known:
+            return
+        for each in known:
+            if each not in ids and each != connection.first_id:
+                self._drop(each, connection)
+        for each in ids:
+            self._table[each] = connection
+        connection.ids = ids
+
+    def begin(self, connection: QuicTransportConnection, first_id: bytes) -> None:
+        """Take the id that a client chose for us.
+
+        It stays as long as the connection: late copies of the client's first packet must not begin
+        another one.
+        """
+        connection.first_id = first_id
+        self._table[first_id] = connection
+
+    def remove(self, connection: QuicTransportConnection) -> None:
+        """Forget all ids of a connection."""
+        for each in (*connection.ids, connection.first_id):
+            self._drop(each, connection)
+
+    def clear(self) -> None:
+        """Forget all connections."""
+        self._table.clear()
+
+    def _drop(self, each: bytes, connection: QuicTransportConnection) -> None:
+        if self._table.get(each) is connection:
+            del self._table[each]
+
+    def runs(
+        self,
+        datagrams: list[bytes],
+        stranger: Callable[[bytes], QuicTransportConnection | None],
+    ) -> list[_Run]:
+        """Split the datagrams of one sender into runs for the same connection.
+
+        ``stranger`` returns a connection for a datagram that belongs to none, or None.
+        """
+        table = self._table
+        found: list[_Run] = []
+        run: list[bytes] = []
+        current: QuicTransportConnection | None = None
+        last_id = b""
+        for datagram in datagrams:
+            if not datagram:
+                continue
+            if datagram[0] & 0x80:
+                to = datagram[6 : 6 + datagram[5]] if len(datagram) > 5 else b""
+            else:
+                to = datagram[1 : 1 + _ID_LENGTH]
+            if to != last_id or current is None:
+                connection = table.get(to)
+                if connection is None:
+                    connection = stranger(datagram)
+                if connection is None:
+                    continue
+                if connection is not current:
+                    run = []
+                    found.append((connection, run))
+                    current = connection
+                last_id = to
+            run.append(datagram)
+        return found
 
 
 class Inboxes(Generic[K]):

@@ -18,14 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from laps_relay.network.fetch.fetch_host import (
-    FetchHost,
-    FetchRefusal,
-    FetchSide,
-    TrackHashes,
-    entry_of,
-)
+from laps_relay.network.fetch.fetch_host import FetchHost, TrackHashes, entry_of
 from laps_relay.policy.facts import scope_of
+from laps_sdk.upstream.interfaces import FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

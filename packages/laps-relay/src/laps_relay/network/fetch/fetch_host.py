@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, TypeAlias
 
-from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.policy.interface import Policy
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -15,24 +16,17 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     Stamp,
     SubscribeCode,
-    SubscribeData,
     SubscribeInfo,
 )
-from laps_wire.peering.laps2.information import NO_DATA
 
 __all__ = [
-    "FetchHandle",
     "FetchHost",
     "FetchMessage",
-    "FetchRefusal",
-    "FetchSide",
     "TrackHashes",
     "entry_of",
 ]
 
 FetchMessage: TypeAlias = FetchRequest | FetchResponse | FetchCancel
-FetchHandle: TypeAlias = tuple[NodeId, int]
-"""A FETCH of another relay: who asks, and its ID there."""
 
 _NEVER = Stamp(0, 0)
 
@@ -43,14 +37,6 @@ class TrackHashes(NamedTuple):
     elements: tuple[int, ...]
     name: int
     key: int
-
-
-class FetchRefusal(NamedTuple):
-    """Why a FETCH is not answered."""
-
-    code: int
-    reason: str
-    data: SubscribeData = NO_DATA
 
 
 def entry_of(request: FetchRequest) -> SubscribeInfo:
@@ -94,38 +80,13 @@ class FetchHost(Protocol):
     def draw(self) -> int:
         """32 random bits that are not 0."""
 
-    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> Feed | None:
+    def open_feed(
+        self, now: float, request: FetchRequest, name: FullTrackName
+    ) -> NetworkFeed | None:
         """Make a feed for the answer, to its source; None if no way leads there."""
 
-    def close_feed(self, now: float, feed: Feed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
         """Nothing more goes into it; with ``cut`` what is under way is reset."""
-
-
-class FetchSide(Protocol):
-    """This relay's own clients, as far as fetches go: a bridge to the Edge.
-
-    The other direction are the methods ``fetch``, ``unfetch``, ``fetch_over``, ``fetched``,
-    ``fetch_refused`` and ``fetch_served`` of ``NetworkRelay``.
-    """
-
-    def fetch_answered(
-        self, now: float, fetch_id: int, code: int, reason: str, data: SubscribeData
-    ) -> None:
-        """s-relay: what becomes of a FETCH of ours; with code 0 objects come, or came already.
-
-        Another code is the last word, also behind a 0: then no stream has come, and none will.
-        """
-
-    def serve_fetch(
-        self, now: float, handle: FetchHandle, name: FullTrackName, data: SubscribeData, feed: Feed
-    ) -> None:
-        """o-relay: another relay asks. Answer with ``fetched`` or ``fetch_refused``.
-
-        The stream goes into the feed; ``fetch_served`` when it has ended.
-        """
-
-    def drop_fetch(self, now: float, handle: FetchHandle) -> None:
-        """It does not want the rest, or is gone."""
 
 
 NO_FETCHES = FetchRefusal(SubscribeCode.NO_PUBLISHER, "there are no clients here")

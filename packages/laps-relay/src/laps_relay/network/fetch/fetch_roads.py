@@ -15,7 +15,7 @@ from laps_relay.network.fetch.fetch_host import FetchMessage, TrackHashes, entry
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.interests import Interests
-from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.links import Links
@@ -142,7 +142,9 @@ class FetchRoads:
         """32 random bits that are not 0."""
         return self._contexts()
 
-    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> Feed | None:
+    def open_feed(
+        self, now: float, request: FetchRequest, name: FullTrackName
+    ) -> NetworkFeed | None:
         """Make a feed for the answer, to its source; None if no way leads there."""
         key, number = request.full_name_hash, next(self._numbers)
         feed = self._plane.open_feed(
@@ -155,7 +157,7 @@ class FetchRoads:
         self.close_feed(now, feed, cut=False)
         return None
 
-    def close_feed(self, now: float, feed: Feed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
         """Nothing more goes into it; with ``cut`` what is under way is reset."""
         if cut:
             self._sets.set_feed(now, feed.ingress, None, _NOBODY, "")

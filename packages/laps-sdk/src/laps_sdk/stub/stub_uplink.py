@@ -1,0 +1,423 @@
+"""A Stub's way up: its Edge relay's upstream session, and the parents behind it.
+
+::
+
+    EdgeRelay == EdgeClient == StubUplink ---- UplinkParent (active)   announces, subscribes
+    of the Stub                    |     '---- UplinkParent             ready to take over
+                                   '-- who serves what
+
+Everything goes to one parent, the one with the lowest sRTT. Another one takes over when it dies or
+drains, or when nothing is under way and another one is nearer. A parent that drains serves on: a
+track moves when the new one has it and what the old one began has ended (make before break), and
+what comes from both is delivered once, by the forwarding plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final
+
+from laps_sdk.edge.events import RelayEvent
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
+from laps_sdk.stub.stub_feeds import StubFeeds
+from laps_sdk.stub.stub_leaving import Leaving
+from laps_sdk.timers import earliest
+from laps_sdk.upstream.announcements import Announcements
+from laps_sdk.upstream.client import EdgeClient
+from laps_sdk.upstream.interfaces import answer_of
+from laps_sdk.upstream.sink import PlaneSink
+from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
+from laps_sdk.upstream.stub_link import STUB, PeerWire, StubLink
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import (
+    AnnounceKind,
+    SubscribeCode,
+    SubscribeData,
+    SubscribeResponse,
+)
+from laps_wire.peering.session import Draining, Event, Staying
+
+__all__ = ["StubUplink", "UplinkParent"]
+
+_GRACE: Final = 5.0
+"""How long tracks may be without a parent before they have ended, in seconds."""
+
+
+class UplinkParent:
+    """The session with one parent; a ``ForeignPeer`` of the network core."""
+
+    __slots__ = (
+        "_streams",
+        "_uplink",
+        "draining",
+        "egress",
+        "link",
+        "node",
+        "serves",
+        "srtt_us",
+    )
+
+    def __init__(
+        self, uplink: StubUplink, wire: PeerWire, egress: Egress, node: NodeId, srtt_us: int
+    ) -> None:
+        self._uplink = uplink
+        self.egress = egress
+        self.node = node
+        self.srtt_us = srtt_us
+        self.draining = False
+        self.serves: set[int] = set()
+        """The keys that it accepted."""
+        self.link = StubLink(self, wire, uplink.hasher, source=STUB, epoch=uplink.epoch)
+        self._streams = TrackStreams(egress, uplink.sink, uplink.numbers)
+
+    @property
+    def rank(self) -> tuple[bool, int, NodeId]:
+        """The least is best."""
+        return self.draining, self.srtt_us, self.node
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.link.wants and not self.link.takers
+
+    def measured(self, now: float, srtt_us: int) -> None:
+        """How far it is."""
+        self.srtt_us = srtt_us
+        self._uplink.choose(now)
+
+    def stop(self, number: int, code: int) -> None:
+        """The plane takes nothing more of a stream, if it is one of this parent."""
+        self._streams.stop(number, code)
+
+    def under_way(self, key: int) -> set[int]:
+        """The streams of a track that have not ended."""
+        return self._streams.under_way(key)
+
+    def unwant(self, now: float, key: int) -> None:
+        """Ask no more for a track."""
+        self.serves.discard(key)
+        self.link.unwant(now, key)
+
+    # ForeignPeer
+
+    def event(self, now: float, event: Event) -> None:
+        """Something of the peering session."""
+        if isinstance(event, Draining):
+            self.draining = True
+            self._uplink.choose(now)
+        elif isinstance(event, Staying):
+            self.draining = False
+            self._uplink.choose(now)
+        else:
+            self.link.event(now, event)
+
+    def stream_data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
+        """A chunk of a unidirectional stream; raises ``RemoteError`` for the parent's fault."""
+        self._streams.data(now, stream_id, data, fin)
+        if fin:
+            self._uplink.stream_ended(now, self)
+
+    def stream_reset(self, now: float, stream_id: int, code: int) -> None:
+        """The parent abandoned it."""
+        self._streams.reset(now, stream_id, code)
+        self._uplink.stream_ended(now, self)
+
+    def datagram(self, now: float, data: bytes) -> None:
+        """A datagram; raises like :meth:`stream_data`."""
+        self._streams.datagram(now, data)
+
+    def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
+        """An outgoing stream was dropped, or stopped by the parent."""
+        self._uplink.out_stream_gone(now, stream, lost, stopped=stopped)
+
+    def closed(self, now: float) -> None:
+        """The session is over."""
+        self._streams.close(now)
+        self._uplink.lost(now, self)
+
+    # LinkOwner
+
+    def subscribed(
+        self, now: float, link: StubLink, key: int, name: FullTrackName, data: SubscribeData
+    ) -> None:
+        """The parent wants a track that we announced."""
+        del link
+        self._uplink.pull(now, self, key, name, data)
+
+    def unsubscribed(self, now: float, link: StubLink, key: int) -> None:
+        """It does not any more."""
+        del link
+        self._uplink.release(now, self, key)
+
+    def responded(self, now: float, link: StubLink, response: SubscribeResponse) -> None:
+        """It answered what our clients want."""
+        del link
+        self._uplink.responded(now, self, response)
+
+    def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Parents announce nothing to a Stub: the session lets none pass."""
+
+    def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Nor do they retract."""
+
+
+class StubUplink:
+    """The upstream of a Stub's own Edge relay."""
+
+    __slots__ = (
+        "_active",
+        "_announcements",
+        "_contexts",
+        "_feeds",
+        "_leaving",
+        "_parents",
+        "_plane",
+        "_refusals",
+        "_until",
+        "_wants",
+        "client",
+        "epoch",
+        "hasher",
+        "numbers",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        relay: EdgeRelay,
+        plane: ForwardingPlane,
+        hasher: KeyedHasher,
+        *,
+        session: int,
+        epoch: int,
+        contexts: Callable[[], int],
+        clock: Callable[[], float],
+    ) -> None:
+        """``session`` is the relay's number for it; ``epoch`` grows with every start.
+
+        ``contexts`` gives random numbers of 32 bits that are not 0.
+        """
+        self.hasher = hasher
+        self.epoch = epoch
+        self.sink = PlaneSink(plane, session)
+        self.numbers = count(1)
+        self.client = EdgeClient(
+            relay, session, self, hasher, clock, stop=self._stop, renew=plane.renew_egress
+        )
+        self._plane = plane
+        self._contexts = contexts
+        self._announcements = Announcements(lambda number: number == session)
+        self._parents: dict[UplinkParent, None] = {}
+        self._active: UplinkParent | None = None
+        self._wants: dict[int, tuple[FullTrackName, SubscribeData]] = {}
+        self._feeds: StubFeeds[UplinkParent] = StubFeeds()
+        """Who gets a track of ours."""
+        self._leaving: Leaving[UplinkParent] = Leaving(UplinkParent.under_way, self._left)
+        self._refusals: dict[int, SubscribeResponse] = {}
+        """What the active parent refused and another one still gives."""
+        self._until: float | None = None
+        """When tracks have ended, if no parent came."""
+
+    # For the shell
+
+    def open(self, now: float) -> None:
+        """Join the Edge relay; once, before anything else."""
+        self.client.open(now, "parents", upstream=True)
+
+    def parent(
+        self, now: float, wire: PeerWire, egress: Egress, *, node: NodeId, srtt_us: int
+    ) -> UplinkParent:
+        """A session with a parent is established."""
+        parent = UplinkParent(self, wire, egress, node, srtt_us)
+        self._parents[parent] = None
+        self.choose(now)
+        return parent
+
+    def pump(self, now: float) -> bool:
+        """Carry control messages until all is quiet; whether there were any."""
+        return self.client.pump(now)
+
+    def observe(self, now: float, events: Iterable[RelayEvent]) -> None:
+        """Tell the parent what our clients publish."""
+        for added, (kind, name) in self._announcements.observe(events):
+            for parent in self._parents:
+                if not added:
+                    parent.link.retract(now, kind, name)
+                elif parent is self._active:
+                    parent.link.announce(now, kind, name)
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return earliest(self.client.poll_timeout(), self._until, self._leaving.poll_timeout())
+
+    def handle_timeout(self, now: float) -> None:
+        """Give up what no parent gives, and leave those that are not asked any more."""
+        self._leaving.handle_timeout(now)
+        if self._until is not None and self._until <= now:
+            self._until = None
+            for key in list(self._wants):
+                self._answer(now, key, SubscribeCode.UNREACHABLE, "there is no parent")
+        self.client.handle_timeout(now)
+
+    @property
+    def active(self) -> UplinkParent | None:
+        """The parent to which everything goes."""
+        return self._active
+
+    # Choosing
+
+    def choose(self, now: float) -> None:
+        """Go to the best parent, if there is a reason to move."""
+        best = min(self._parents, key=lambda parent: parent.rank, default=None)
+        former = self._active
+        if best is former or best is None:
+            return
+        if former is not None and not former.draining and not former.idle:
+            return  # a move costs more than a longer way
+        self._active = best
+        self._until = None
+        self._refusals.clear()
+        self._leaving.forget_parent(best)
+        for kind, name in self._announcements.current():
+            best.link.announce(now, kind, name)
+        for key, (name, data) in list(self._wants.items()):
+            best.link.want(now, key, name, data)
+        if former is not None and not former.draining:
+            for kind, name in self._announcements.current():
+                former.link.retract(now, kind, name)
+
+    def lost(self, now: float, parent: UplinkParent) -> None:
+        """The session with a parent is over."""
+        self._parents.pop(parent, None)
+        self._leaving.forget_parent(parent)
+        for key in self._feeds.of(parent):
+            self.release(now, parent, key)
+        if parent is self._active:
+            self._active = None
+            self.choose(now)
+            if not self._parents and self._wants:
+                self._until = now + _GRACE
+        for key in list(self._refusals):
+            self._refuse(now, key)
+
+    def stream_ended(self, now: float, parent: UplinkParent) -> None:
+        """A stream of a parent has ended: perhaps one that it was kept for."""
+        self._leaving.stream_ended(now, parent)
+
+    def _left(self, now: float, parent: UplinkParent, key: int) -> None:
+        parent.unwant(now, key)
+        self._refuse(now, key)
+
+    # From parents
+
+    def pull(
+        self,
+        now: float,
+        parent: UplinkParent,
+        key: int,
+        name: FullTrackName,
+        data: SubscribeData,
+    ) -> None:
+        """A parent wants a track."""
+        feed = TrackFeed(parent.egress, key, self._contexts())
+        others = self._feeds.owners(key)
+        self.client.pull(now, key, name, data, self._feeds.add(key, parent, feed))
+        if others and parent not in others:
+            # Streams that are open go to those; they may never end, and this one is to stay.
+            self.client.renew(key)
+
+    def release(self, now: float, parent: UplinkParent, key: int) -> None:
+        """It does not any more."""
+        if self._feeds.remove(key, parent):
+            self.client.release(now, key)
+
+    def responded(self, now: float, parent: UplinkParent, response: SubscribeResponse) -> None:
+        """A parent answered a subscribe."""
+        key = response.full_name_hash
+        if response.code == SubscribeCode.ACCEPTED:
+            parent.serves.add(key)
+            if parent is self._active:
+                self._refusals.pop(key, None)
+                for other in self._parents:
+                    if other is not parent and key in other.link.wants:
+                        self._leaving.begin(now, other, key)
+                self._answer(now, key, response.code, response.reason, response.data)
+            return
+        parent.serves.discard(key)
+        if parent is self._active:
+            self._refusals[key] = response
+        self._refuse(now, key)
+
+    def _refuse(self, now: float, key: int) -> None:
+        """Pass a refusal of the active parent on, unless another one serves the track."""
+        if key in self._refusals and not any(key in other.serves for other in self._parents):
+            response = self._refusals.pop(key)
+            self._answer(now, key, response.code, response.reason, response.data)
+
+    def _answer(
+        self, now: float, key: int, code: int, reason: str, data: SubscribeData | None = None
+    ) -> None:
+        answer = answer_of(code)
+        self.client.answered(
+            now, key, answer, code=code, reason=reason, data=data or SubscribeData()
+        )
+
+    def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
+        """An outgoing stream was dropped, or stopped by a parent."""
+        whole = self._feeds.gone(stream)
+        ours = None if whole is None else self.client.egress.stream_of(whole)
+        if ours is not None:
+            self._plane.out_stream_gone(now, self.client.number, ours, lost, stopped=stopped)
+
+    def _stop(self, number: int, code: int) -> None:
+        for parent in self._parents:
+            parent.stop(number, code)
+
+    # EdgeClientHost
+
+    def wanted(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """Our clients want a track."""
+        self._wants[key] = (name, data)
+        if self._active is not None:
+            self._active.link.want(now, key, name, data)
+        elif self._until is None:
+            self._until = now + _GRACE
+
+    def unwanted(self, now: float, key: int, name: FullTrackName) -> None:
+        """They do not any more."""
+        del name
+        self._wants.pop(key, None)
+        self._refusals.pop(key, None)
+        self._leaving.forget_key(key)
+        for parent in self._parents:
+            parent.unwant(now, key)
+
+    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
+        """Our clients serve what a parent wants."""
+        self._respond(now, key, SubscribeCode.ACCEPTED, "", data)
+
+    def pull_refused(
+        self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
+    ) -> None:
+        """They do not."""
+        self._respond(now, key, code, reason, data)
+
+    def pull_ended(self, now: float, key: int, reason: str) -> None:
+        """They do not any more."""
+        self._respond(now, key, SubscribeCode.ENDED, reason, SubscribeData())
+
+    def _respond(
+        self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
+    ) -> None:
+        owners = self._feeds.owners(key)
+        if code is not SubscribeCode.ACCEPTED:
+            self._feeds.drop(key)
+        for owner in owners:
+            owner.link.respond(now, key, code, reason, data)
+
+    def edge_closed(self, now: float, code: int, reason: str) -> None:
+        """A Stub never closes the session with its own uplink."""

@@ -1,0 +1,66 @@
+"""Answers of the network as answers of MoQT, and the other way round."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from laps_sdk.edge.codes import done_name, upstream_code
+from laps_sdk.upstream.bodies import read_error
+from laps_wire.moqt.codepoints import PublishDoneCodeD18, RequestErrorCode
+from laps_wire.moqt.versions import Draft
+from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
+
+__all__ = ["done_status", "ended_code", "request_error", "subscribe_code"]
+
+_ERRORS: Final = {
+    SubscribeCode.POLICY: RequestErrorCode.UNAUTHORIZED,
+    SubscribeCode.UNAUTHORIZED: RequestErrorCode.UNAUTHORIZED,
+    SubscribeCode.NO_PUBLISHER: RequestErrorCode.DOES_NOT_EXIST,
+    SubscribeCode.PUBLISHER_REFUSED: RequestErrorCode.INTERNAL_ERROR,
+    SubscribeCode.HASH_COLLISION: RequestErrorCode.INTERNAL_ERROR,
+    SubscribeCode.LIMIT: RequestErrorCode.EXCESSIVE_LOAD,
+    SubscribeCode.UNREACHABLE: RequestErrorCode.TIMEOUT,
+    SubscribeCode.ENDED: RequestErrorCode.DOES_NOT_EXIST,
+}
+_CODES: Final = {
+    RequestErrorCode.UNAUTHORIZED: SubscribeCode.UNAUTHORIZED,
+    RequestErrorCode.MALFORMED_AUTH_TOKEN: SubscribeCode.UNAUTHORIZED,
+    RequestErrorCode.EXPIRED_AUTH_TOKEN: SubscribeCode.UNAUTHORIZED,
+    RequestErrorCode.DOES_NOT_EXIST: SubscribeCode.NO_PUBLISHER,
+    RequestErrorCode.TIMEOUT: SubscribeCode.NO_PUBLISHER,
+    RequestErrorCode.EXCESSIVE_LOAD: SubscribeCode.LIMIT,
+}
+
+
+def request_error(code: int, data: SubscribeData) -> RequestErrorCode:
+    """The REQUEST_ERROR code for a refusal of the network; a publisher's own code is kept."""
+    if code == SubscribeCode.PUBLISHER_REFUSED:
+        error = read_error(data)
+        if error is not None:
+            return upstream_code(error)
+    try:
+        return _ERRORS.get(SubscribeCode(code), RequestErrorCode.INTERNAL_ERROR)
+    except ValueError:
+        return RequestErrorCode.INTERNAL_ERROR
+
+
+def subscribe_code(error_code: int) -> SubscribeCode:
+    """The network's code for a REQUEST_ERROR of the Edge."""
+    try:
+        return _CODES.get(RequestErrorCode(error_code), SubscribeCode.PUBLISHER_REFUSED)
+    except ValueError:
+        return SubscribeCode.PUBLISHER_REFUSED
+
+
+def ended_code(draft: Draft, status: int) -> SubscribeCode:
+    """The network's code for a PUBLISH_DONE of the Edge: not every end is the publisher's."""
+    if done_name(draft, status) == "UNAUTHORIZED":
+        return SubscribeCode.UNAUTHORIZED
+    return SubscribeCode.ENDED
+
+
+def done_status(code: int) -> PublishDoneCodeD18:
+    """The status of PUBLISH_DONE for a track that the network gives no longer."""
+    if code in (SubscribeCode.POLICY, SubscribeCode.UNAUTHORIZED):
+        return PublishDoneCodeD18.UNAUTHORIZED
+    return PublishDoneCodeD18.TRACK_ENDED

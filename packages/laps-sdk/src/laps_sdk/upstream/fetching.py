@@ -1,0 +1,374 @@
+"""The past: FETCHes of the Edge that other relays answer, and theirs that the Edge answers.
+
+::
+
+    Edge --FETCH-----> asked ------fetch--------> network        s-relay
+         <-FETCH_OK--- answered <-fetch_answered-
+    Plane <-stream---- stream_opened, ... <------ PeerPlane      the request ID in it is another one
+    Edge <-FETCH------ serve <-----serve_fetch--- network        o-relay
+         --FETCH_OK--> event ------fetched------>
+    Plane --stream---> FeedEgress --------------> PeerPlane
+
+A FETCH has an answer and a stream, in any order; a FETCH whose stream does not come is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from laps_sdk.edge.codes import reset_code, shorten
+from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.timers import Timers
+from laps_sdk.upstream.bodies import (
+    error_data,
+    fetch_data,
+    fetch_ok_data,
+    read_fetch,
+    read_fetch_ok,
+)
+from laps_sdk.upstream.codes import request_error, subscribe_code
+from laps_sdk.upstream.egress import FetchOutlet
+from laps_sdk.upstream.interfaces import Feed, FetchHandle, FetchRefusal
+from laps_sdk.upstream.parts import Office, RequestEvent
+from laps_wire.errors import IncompleteError, LapsError, LocalError
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.moqt.data.fetch import decode_fetch_header, encode_fetch_header
+from laps_wire.moqt.data.types import FetchHeader, StreamKind
+from laps_wire.moqt.messages import FetchOk, StandaloneFetch
+from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import RequestAccepted, RequestCancelled, RequestRejected
+from laps_wire.names import FullTrackName
+from laps_wire.peering.laps2 import DataHeader, SubscribeCode, SubscribeData
+
+__all__ = ["PATIENCE", "FetchNetwork", "Fetching"]
+
+PATIENCE: Final = 10.0
+"""How long an answer may wait for its stream, and a stream for its answer, in seconds."""
+_NO_STREAM: Final = "its stream did not come"
+
+
+class FetchNetwork(Protocol):
+    """What the bridge asks of the network core; ``NetworkRelay`` has it."""
+
+    def fetch(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
+        """Our clients want a range of the past; gives its ID, or why it cannot be had."""
+
+    def unfetch(self, now: float, fetch_id: int) -> None:
+        """They do not any more."""
+
+    def fetch_over(self, now: float, fetch_id: int) -> None:
+        """Its stream has ended."""
+
+    def fetched(self, now: float, handle: FetchHandle, data: SubscribeData) -> None:
+        """A FETCH of another relay is answered."""
+
+    def fetch_refused(
+        self, now: float, handle: FetchHandle, code: int, reason: str, data: SubscribeData
+    ) -> None:
+        """It is not."""
+
+    def fetch_served(self, now: float, handle: FetchHandle) -> None:
+        """Its stream has ended."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A FETCH of the Edge."""
+
+    fetch_id: int
+    request_id: int
+    key: int
+    answered: bool = False
+    stream: int | None = None
+    held: bytes | None = b""
+    """What came of a stream whose header is not whole; None behind it."""
+    over: bool = False
+    """Whether its stream has ended."""
+
+
+@dataclass(slots=True, eq=False)
+class _Served:
+    """A FETCH of another relay."""
+
+    handle: FetchHandle
+    request_id: int
+    answered: bool = False
+    begun: bool = False
+    over: bool = False
+
+
+class Fetching:
+    """Both directions."""
+
+    __slots__ = (
+        "_asked",
+        "_clock",
+        "_network",
+        "_office",
+        "_outlets",
+        "_plane",
+        "_requests",
+        "_served",
+        "_timers",
+        "strays",
+        "streams",
+    )
+
+    def __init__(
+        self,
+        office: Office,
+        plane: ForwardingPlane,
+        network: FetchNetwork,
+        outlets: dict[int, FetchOutlet],
+        clock: Callable[[], float],
+    ) -> None:
+        """``outlets`` is where the session's egress looks for streams of answers."""
+        self._office = office
+        self._plane = plane
+        self._network = network
+        self._outlets = outlets
+        self._clock = clock
+        self._asked: dict[int, _Asked] = {}
+        self._requests: dict[int, _Asked] = {}
+        self.streams: dict[int, _Asked] = {}
+        """Of answers that come, by their numbers at the sink."""
+        self._served: dict[FetchHandle, _Served] = {}
+        self._timers: Timers[_Asked | _Served] = Timers()
+        self.strays = 0
+        """Streams that answer nothing that was asked."""
+
+    # s-relay: the Edge
+
+    def asked(
+        self, now: float, request_id: int, target: StandaloneFetch, parameters: Parameters
+    ) -> None:
+        """The Edge said FETCH; it has resolved what its client wants."""
+        office = self._office
+        data = fetch_data(target, parameters, office.draft)
+        asked = self._network.fetch(now, target.track, data)
+        if isinstance(asked, FetchRefusal):
+            code = request_error(asked.code, asked.data)
+            office.session.reject(request_id, code, shorten(asked.reason))
+            return
+        record = _Asked(asked, request_id, office.key_of(target.track))
+        self._asked[asked] = self._requests[request_id] = record
+
+    def event(self, now: float, event: RequestEvent) -> bool:
+        """Whether this is about a FETCH; if so, it was acted on."""
+        asked = self._requests.get(event.request_id)
+        if asked is not None:
+            if isinstance(event, RequestCancelled):
+                self._forget(asked)
+                self._network.unfetch(now, asked.fetch_id)
+            return True
+        outlet = self._outlets.get(event.request_id)
+        served = None if outlet is None else self._served.get(outlet.handle)
+        if served is None:
+            return False
+        self._edge_said(now, served, event)
+        return True
+
+    # s-relay: the network
+
+    def answered(
+        self, now: float, fetch_id: int, code: int, reason: str, data: SubscribeData
+    ) -> None:
+        """What becomes of a FETCH."""
+        record = self._asked.get(fetch_id)
+        if record is None:
+            return
+        ok = read_fetch_ok(data, self._office.draft) if code == SubscribeCode.ACCEPTED else None
+        if ok is None:
+            error = RequestErrorCode.INTERNAL_ERROR
+            if code != SubscribeCode.ACCEPTED:
+                error = request_error(code, data)
+            self._fail(now, record, error, reason or "an answer that cannot be read")
+            return
+        record.answered = True
+        end, end_of_track, properties = ok
+        self._office.session.accept_fetch(
+            record.request_id, end, end_of_track=end_of_track, track_properties=properties
+        )
+        if record.over:
+            self._forget(record)
+            self._network.fetch_over(now, fetch_id)
+        elif record.stream is None:
+            self._timers.set(record, now + PATIENCE)
+
+    def _fail(self, now: float, record: _Asked, code: RequestErrorCode, reason: str) -> None:
+        """It cannot be answered."""
+        if record.answered and record.stream is not None:
+            return  # the stream that comes says how it ends
+        self._forget(record)
+        self._network.unfetch(now, record.fetch_id)
+        session, request_id = self._office.session, record.request_id
+        if not record.answered:
+            session.reject(request_id, code, shorten(reason))
+            return
+        # FETCH_OK was said: only the end of a stream can say that there is none.
+        stream, number = -request_id - 1, self._office.virtual.number
+        head = encode_fetch_header(FetchHeader(request_id), self._office.draft)
+        self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
+        code_of_reset = reset_code(self._office.draft, "INTERNAL_ERROR")
+        self._plane.stream_reset(now, number, stream, code_of_reset)
+        session.fetch_ended(request_id)
+
+    def _forget(self, record: _Asked) -> None:
+        del self._asked[record.fetch_id], self._requests[record.request_id]
+        self._timers.cancel(record)
+
+    # s-relay: streams
+
+    def stream_opened(
+        self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
+    ) -> bool:
+        """An answer came; False if nobody asked for it."""
+        record = self._asked.get(header.context)
+        if (
+            record is None
+            or record.key != header.track
+            or record.stream is not None
+            or header.payload_format != self._office.draft.value
+        ):
+            self.strays += 1
+            return False
+        record.stream = stream
+        self.streams[stream] = record
+        self._timers.cancel(record)
+        self._data(now, record, stream, data, fin)
+        return True
+
+    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
+        """More of one of them."""
+        self._data(now, self.streams[stream], stream, data, fin)
+
+    def _data(self, now: float, record: _Asked, stream: int, data: bytes, fin: bool) -> None:
+        number, draft = self._office.virtual.number, self._office.draft
+        if record.held is None:
+            self._plane.stream_data(now, number, stream, data, fin)
+        else:
+            record.held += data
+            try:
+                _, used = decode_fetch_header(record.held, draft)
+            except IncompleteError:
+                if fin:
+                    self.stream_reset(now, stream, reset_code(draft, "INTERNAL_ERROR"))
+                return
+            except LapsError:
+                self.strays += 1
+                self.stream_reset(now, stream, reset_code(draft, "INTERNAL_ERROR"))
+                return
+            head = encode_fetch_header(FetchHeader(record.request_id), draft)
+            rest, record.held = record.held[used:], None
+            self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head + rest, fin)
+        if fin:
+            self._ended(now, record, stream)
+
+    def stream_reset(self, now: float, stream: int, code: int) -> None:
+        """One of them was abandoned."""
+        record = self.streams[stream]
+        number = self._office.virtual.number
+        if record.held is not None:
+            head = encode_fetch_header(FetchHeader(record.request_id), self._office.draft)
+            self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
+        self._plane.stream_reset(now, number, stream, code)
+        self._ended(now, record, stream)
+
+    def _ended(self, now: float, record: _Asked, stream: int) -> None:
+        del self.streams[stream]
+        record.over = True
+        if self._asked.get(record.fetch_id) is not record:
+            return  # it was cancelled
+        self._office.session.fetch_ended(record.request_id)
+        if record.answered:
+            self._forget(record)
+            self._network.fetch_over(now, record.fetch_id)
+        else:
+            self._timers.set(record, now + PATIENCE)
+
+    # o-relay
+
+    def serve(
+        self, now: float, handle: FetchHandle, name: FullTrackName, data: SubscribeData, feed: Feed
+    ) -> None:
+        """Another relay asks: ask the Edge."""
+        asked, session = read_fetch(data), self._office.session
+        code, reason = SubscribeCode.HASH_COLLISION, "a FETCH that cannot be read"
+        if asked is not None and asked.target.track == name:
+            try:
+                request_id = session.fetch(asked.target, asked.parameters)
+            except LocalError as error:
+                code, reason = SubscribeCode.LIMIT, f"the Edge takes no FETCH: {error}"
+            else:
+                self._served[handle] = _Served(handle, request_id)
+                self._outlets[request_id] = FetchOutlet(feed, handle, self._stream_over)
+                return
+        self._network.fetch_refused(now, handle, code, reason, SubscribeData())
+
+    def _edge_said(self, now: float, served: _Served, event: RequestEvent) -> None:
+        handle, draft = served.handle, self._office.draft
+        match event:
+            case RequestAccepted(message=FetchOk() as ok):
+                served.answered = True
+                self._network.fetched(now, handle, fetch_ok_data(ok, draft))
+                if served.over:
+                    self._done(now, served)
+                elif not served.begun:
+                    self._timers.set(served, now + PATIENCE)
+            case RequestRejected(message=error):
+                self._remove(served)
+                code, data = subscribe_code(error.error_code), error_data(error, draft)
+                self._network.fetch_refused(now, handle, code, error.reason, data)
+            case _:
+                self._remove(served)
+                code, reason = SubscribeCode.ENDED, "the Edge ended it"
+                self._network.fetch_refused(now, handle, code, reason, SubscribeData())
+
+    def _stream_over(self, handle: FetchHandle, begun: bool) -> None:
+        """The plane has begun the stream of an answer, or has ended it."""
+        served = self._served.get(handle)
+        if served is None:
+            return
+        self._timers.cancel(served)
+        served.begun = True
+        if begun:
+            return
+        served.over = True
+        self._office.session.fetch_ended(served.request_id)
+        if served.answered:
+            self._done(self._clock(), served)
+
+    def _done(self, now: float, served: _Served) -> None:
+        self._remove(served)
+        self._network.fetch_served(now, served.handle)
+
+    def _remove(self, served: _Served) -> None:
+        del self._served[served.handle], self._outlets[served.request_id]
+        self._timers.cancel(served)
+
+    def drop(self, handle: FetchHandle) -> None:
+        """The other relay does not want the rest."""
+        served = self._served.get(handle)
+        if served is not None:
+            self._remove(served)
+            if self._office.session.request_state(served.request_id) is not None:
+                self._office.session.cancel(served.request_id)
+
+    # Time
+
+    def poll_timeout(self) -> float | None:
+        """When :meth:`handle_timeout` wants to be called."""
+        return self._timers.next()
+
+    def handle_timeout(self, now: float) -> None:
+        """Give up what has waited too long."""
+        while (record := self._timers.pop(now)) is not None:
+            if isinstance(record, _Asked):
+                self._fail(now, record, RequestErrorCode.TIMEOUT, _NO_STREAM)
+            else:
+                handle = record.handle
+                self.drop(handle)
+                code = SubscribeCode.ENDED
+                self._network.fetch_refused(now, handle, code, _NO_STREAM, SubscribeData())

@@ -1,0 +1,381 @@
+"""One end of a session between a Stub and its parent: what each told the other.
+
+::
+
+    Stub  -- announces ------------------------------>  parent     source: node ID 0
+          -- subscribes, responses ------------------>
+          <- subscribes that match its announces -----             source: the parent
+          <- responses -------------------------------
+
+What the two tell each other holds until it is withdrawn or the session ends (laps-2, 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, KeysView
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from laps_sdk.peering.sending import ResponseReplay, send_split
+from laps_sdk.upstream.bodies import bounded, bounded_reason, read_subscribe
+from laps_wire.errors import ProtocolViolation, StateError
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import LimitExceededError
+from laps_wire.peering.laps2 import (
+    NO_PARAMETERS,
+    AnnounceAdvertise,
+    AnnounceInfo,
+    AnnounceKind,
+    AnnounceWithdraw,
+    AnnounceWithdrawal,
+    Bases,
+    ParameterId,
+    Stamp,
+    SubscribeAdvertise,
+    SubscribeCode,
+    SubscribeData,
+    SubscribeInfo,
+    SubscribeResponse,
+    SubscribeWithdraw,
+    SubscribeWithdrawal,
+    SyncBegin,
+    SyncEnd,
+)
+from laps_wire.peering.laps2.limits import MAX_BATCH
+from laps_wire.peering.session import (
+    AnnouncesAdvertised,
+    AnnouncesWithdrawn,
+    ControlStreamMoved,
+    Event,
+    SubscribeAnswered,
+    SubscribesAdvertised,
+    SubscribesWithdrawn,
+    SyncBegan,
+    SyncEnded,
+    SyncRequested,
+)
+
+__all__ = ["STUB", "LinkOwner", "PeerWire", "StubLimits", "StubLink"]
+
+STUB = NodeId(0)
+"""The node ID of every Stub."""
+
+RECENT: Final = 15.0
+"""Answers of so many seconds are sent again when the control stream moves: the hold time."""
+
+K = TypeVar("K")
+
+
+class StubLimits(NamedTuple):
+    """What the peer may fill; it was told so when it connected."""
+
+    max_announces: int = 1_048_576
+    max_subscribes: int = 16_777_216
+
+
+class PeerWire(Protocol):
+    """A peering session, for commands; ``laps_wire.peering.session.PeeringSession`` is one."""
+
+    def send(self, now: float, message: Any) -> None:
+        """Send information."""
+
+    def close(self, now: float, code: int = 0, reason: str = "") -> None:
+        """End the session."""
+
+
+class LinkOwner(Protocol):
+    """What is done about what the peer says."""
+
+    def subscribed(
+        self, now: float, link: StubLink, key: int, name: FullTrackName, data: SubscribeData
+    ) -> None:
+        """The peer wants a track, or something else of it. Answer with :meth:`StubLink.respond`."""
+
+    def unsubscribed(self, now: float, link: StubLink, key: int) -> None:
+        """It does not any more."""
+
+    def responded(self, now: float, link: StubLink, response: SubscribeResponse) -> None:
+        """It answered a subscribe of ours, and the name is the same."""
+
+    def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """It publishes this."""
+
+    def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """It does not any more."""
+
+
+class StubLink:
+    """What was said over one session."""
+
+    __slots__ = (
+        "_announces",
+        "_epoch",
+        "_hasher",
+        "_heard",
+        "_limits",
+        "_names",
+        "_owner",
+        "_recent",
+        "_sequence",
+        "_source",
+        "_stale",
+        "_subscribes",
+        "_to_stub",
+        "_wire",
+        "refused_names",
+        "takers",
+    )
+
+    def __init__(
+        self,
+        owner: LinkOwner,
+        wire: PeerWire,
+        hasher: KeyedHasher,
+        *,
+        source: NodeId,
+        epoch: int,
+        limits: StubLimits = StubLimits(),  # noqa: B008 - a tuple
+    ) -> None:
+        self._owner = owner
+        self._limits = limits
+        self._wire = wire
+        self._hasher = hasher
+        self._source = source
+        self._to_stub = source != STUB
+        self._epoch = epoch
+        self._sequence = 0
+        self._announces: dict[tuple[AnnounceKind, int], AnnounceInfo] = {}
+        """Ours."""
+        self._subscribes: dict[int, SubscribeInfo] = {}
+        """Ours."""
+        self._names: dict[int, FullTrackName] = {}
+        self._heard: dict[tuple[AnnounceKind, int], FullTrackName] = {}
+        """The peer's announces."""
+        self.takers: dict[int, SubscribeInfo] = {}
+        """The peer's subscribes."""
+        self._stale: dict[Bases, dict[Any, None]] = {}
+        """What the peer has not said again, in a synchronisation."""
+        self._recent = ResponseReplay(RECENT)
+        self.refused_names = 0
+        """Announces without a name, or with one that does not fit its hash."""
+
+    def _stamp(self) -> Stamp:
+        self._sequence += 1
+        return Stamp(self._epoch, self._sequence)
+
+    def _send(
+        self, now: float, make: Callable[[tuple[Any, ...]], Any], entries: Iterable[Any]
+    ) -> None:
+        # A session that is over says so by itself.
+        with suppress(StateError):
+            send_split(lambda message: self._wire.send(now, message), make, [*entries], MAX_BATCH)
+
+    # What we say
+
+    def want(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+        """Subscribe to a track."""
+        fields = name.namespace.fields
+        info = SubscribeInfo(
+            self._source,
+            self._stamp(),
+            self._hasher.elements(fields),
+            self._hasher.name(name.name),
+            key,
+            (),
+            data,
+        )
+        self._subscribes[key] = info
+        self._names[key] = name
+        self._send(now, SubscribeAdvertise, [info])
+
+    def unwant(self, now: float, key: int) -> None:
+        """Do not any more."""
+        if self._subscribes.pop(key, None) is not None:
+            del self._names[key]
+            withdrawal = SubscribeWithdrawal(self._source, self._stamp(), key)
+            self._send(now, SubscribeWithdraw, [withdrawal])
+
+    @property
+    def wants(self) -> KeysView[int]:
+        """The keys that we subscribed to."""
+        return self._subscribes.keys()
+
+    def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Tell what we publish."""
+        fields = name.namespace.fields
+        key = self._hasher.full_name(fields, name.name)
+        info = AnnounceInfo(
+            self._source,
+            self._stamp(),
+            kind,
+            self._hasher.elements(fields),
+            self._hasher.name(name.name) if kind is AnnounceKind.TRACK else None,
+            key,
+            name if fields else None,
+        )
+        self._announces[kind, key] = info
+        self._send(now, AnnounceAdvertise, [info])
+
+    def retract(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """Tell that we do not any more."""
+        key = self._hasher.full_name(name.namespace.fields, name.name)
+        if self._announces.pop((kind, key), None) is not None:
+            withdrawal = AnnounceWithdrawal(self._source, self._stamp(), kind, key)
+            self._send(now, AnnounceWithdraw, [withdrawal])
+
+    def respond(
+        self,
+        now: float,
+        key: int,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData,
+    ) -> None:
+        """Answer a subscribe of the peer; nothing if it has withdrawn it."""
+        info = self.takers.get(key)
+        if info is None:
+            return
+        parameters = NO_PARAMETERS
+        subscribe = read_subscribe(info.data)
+        if code is SubscribeCode.ACCEPTED and subscribe is not None:
+            name = subscribe.track
+            digest = self._hasher.end_check(name.namespace.fields, name.name)
+            parameters = parameters.with_bytes(ParameterId.FULL_NAME_DIGEST, digest)
+        response = SubscribeResponse(
+            info.source,
+            key,
+            info.stamp,
+            self._source,
+            code,
+            bounded_reason(reason),
+            0,
+            bounded(data),
+            parameters,
+        )
+        with suppress(StateError):
+            self._wire.send(now, response)
+            self._recent.sent(now, 0, response)
+
+    # What the peer says
+
+    def event(self, now: float, event: Event) -> None:
+        """Take what the session tells. Raises ``RemoteError`` if the peer broke a rule."""
+        match event:
+            case SubscribesAdvertised():
+                for info in event.subscribes:
+                    self._subscribed(now, info)
+            case SubscribesWithdrawn():
+                for withdrawal in event.subscribes:
+                    self._unsubscribed(now, withdrawal.full_name_hash)
+            case SubscribeAnswered():
+                self._answered(now, event.response)
+            case AnnouncesAdvertised():
+                for info in event.announces:
+                    self._announced(now, info)
+            case AnnouncesWithdrawn():
+                for withdrawal in event.announces:
+                    self._retracted(now, (withdrawal.kind, withdrawal.full_name_hash))
+            case ControlStreamMoved():
+                # They are in no base (laps-2, 4.6).
+                with suppress(StateError):
+                    for response in self._recent.again(now, 0):
+                        self._wire.send(now, response)
+            case SyncRequested():
+                self._synchronise(now, event.bases)
+            case SyncBegan():
+                self._sync_began(event.bases)
+            case SyncEnded():
+                self._sync_ended(now, event.bases)
+            case _:
+                pass
+
+    def _check_source(self, source: NodeId) -> None:
+        if (source == STUB) is not self._to_stub:
+            who = "a Stub" if self._to_stub else "a parent"
+            raise ProtocolViolation(f"{who} gave the source {source}")
+
+    def _subscribed(self, now: float, info: SubscribeInfo) -> None:
+        self._check_source(info.source)
+        key = info.full_name_hash
+        self._stale.get(Bases.SUBSCRIBES, {}).pop(key, None)
+        if key not in self.takers:
+            _check("subscribes", len(self.takers), self._limits.max_subscribes)
+        known, self.takers[key] = self.takers.get(key), info
+        subscribe = read_subscribe(info.data)
+        if subscribe is None or self._key_of(subscribe.track) != key:
+            code, reason = SubscribeCode.HASH_COLLISION, "the name does not fit its hash"
+            self.respond(now, key, code, reason, SubscribeData())
+            self._unsubscribed(now, key)
+            return
+        if known is None or known.stamp != info.stamp:
+            self._owner.subscribed(now, self, key, subscribe.track, info.data)
+
+    def _unsubscribed(self, now: float, key: int) -> None:
+        self._stale.get(Bases.SUBSCRIBES, {}).pop(key, None)
+        if self.takers.pop(key, None) is not None:
+            self._owner.unsubscribed(now, self, key)
+
+    def _answered(self, now: float, response: SubscribeResponse) -> None:
+        key = response.full_name_hash
+        info, name = self._subscribes.get(key), self._names.get(key)
+        if info is None or name is None or info.stamp != response.stamp:
+            return
+        if response.code == SubscribeCode.ACCEPTED:
+            digest = response.parameters.get(ParameterId.FULL_NAME_DIGEST)
+            if digest != self._hasher.end_check(name.namespace.fields, name.name):
+                raise ProtocolViolation("an answer about another name")
+        self._owner.responded(now, self, response)
+
+    def _announced(self, now: float, info: AnnounceInfo) -> None:
+        self._check_source(info.source)
+        name, identity = info.plaintext, (info.kind, info.full_name_hash)
+        if name is None or self._key_of(name) != info.full_name_hash:
+            self.refused_names += 1
+            return
+        self._stale.get(Bases.ANNOUNCES, {}).pop(identity, None)
+        if identity not in self._heard:
+            _check("announces", len(self._heard), self._limits.max_announces)
+            self._heard[identity] = name
+            self._owner.announced(now, info.kind, name)
+
+    def _retracted(self, now: float, identity: tuple[AnnounceKind, int]) -> None:
+        self._stale.get(Bases.ANNOUNCES, {}).pop(identity, None)
+        name = self._heard.pop(identity, None)
+        if name is not None:
+            self._owner.retracted(now, identity[0], name)
+
+    def _key_of(self, name: FullTrackName) -> int:
+        return self._hasher.full_name(name.namespace.fields, name.name)
+
+    # Synchronisation
+
+    def _synchronise(self, now: float, bases: Bases) -> None:
+        """Say everything again (laps-2, 5.4)."""
+        with suppress(StateError):
+            self._wire.send(now, SyncBegin(bases))
+            if bases & Bases.ANNOUNCES:
+                self._send(now, AnnounceAdvertise, self._announces.values())
+            if bases & Bases.SUBSCRIBES:
+                self._send(now, SubscribeAdvertise, self._subscribes.values())
+            self._wire.send(now, SyncEnd(bases))
+
+    def _sync_began(self, bases: Bases) -> None:
+        if bases & Bases.ANNOUNCES:
+            self._stale[Bases.ANNOUNCES] = dict.fromkeys(self._heard)
+        if bases & Bases.SUBSCRIBES:
+            self._stale[Bases.SUBSCRIBES] = dict.fromkeys(self.takers)
+
+    def _sync_ended(self, now: float, bases: Bases) -> None:
+        if bases & Bases.ANNOUNCES:
+            for identity in list(self._stale.pop(Bases.ANNOUNCES, {})):
+                self._retracted(now, identity)
+        if bases & Bases.SUBSCRIBES:
+            for key in list(self._stale.pop(Bases.SUBSCRIBES, {})):
+                self._unsubscribed(now, key)
+
+
+def _check(what: str, number: int, most: int) -> None:
+    if number >= most:
+        raise LimitExceededError(f"more than {most} {what}")
