@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from laps_relay.network.fetch.fetch_host import FetchHandle, FetchRefusal
+from laps_relay.network.fetch.fetch_records import FetchHandle, FetchRefusal
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.upstream.directory import Directory
 from laps_relay.upstream.interfaces import Answer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from laps_relay.network.fetch.fetch_bodies import fetch_data
+from laps_relay.network.fetch.fetch_records import fetch_data
 from laps_relay.upstream.bodies import fetch_ok_data
 from laps_relay.upstream.fetching import PATIENCE
 from laps_sdk.edge.codes import reset_code

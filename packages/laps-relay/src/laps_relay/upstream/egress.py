@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.network.fetch.fetch_host import FetchHandle
+from laps_relay.network.fetch.fetch_records import FetchHandle
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.upstream.bodies import DRAFT
 from laps_sdk.forwarding.interfaces import OutStream

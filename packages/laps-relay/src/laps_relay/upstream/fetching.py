@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from laps_relay.network.fetch.fetch_bodies import fetch_data, read_fetch
-from laps_relay.network.fetch.fetch_host import FetchHandle, FetchRefusal
+from laps_relay.network.fetch.fetch_records import FetchHandle, FetchRefusal, fetch_data, read_fetch
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.upstream.bodies import error_data, fetch_ok_data, read_fetch_ok
 from laps_relay.upstream.codes import request_error, subscribe_code

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, cast
 
-from laps_relay.network.fetch.fetch_host import FetchHandle
+from laps_relay.network.fetch.fetch_records import FetchHandle
 from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.upstream.announcements import Announcements
 from laps_relay.upstream.client import EdgeClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.fetch.fetch_asking import MAX_ASKED, FetchAsking
-from laps_relay.network.fetch.fetch_host import FetchRefusal
+from laps_relay.network.fetch.fetch_records import FetchRefusal
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName

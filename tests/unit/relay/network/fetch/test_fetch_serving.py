@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.fetch.fetch_host import FetchRefusal
+from laps_relay.network.fetch.fetch_records import FetchRefusal
 from laps_relay.network.fetch.fetch_serving import MAX_FETCHES, MAX_SERVED, FetchServing
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.fetch.fetch_host import FetchRefusal
+from laps_relay.network.fetch.fetch_records import FetchRefusal
 from laps_relay.network.fetch.fetches import BURST, RATE, Fetches
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal

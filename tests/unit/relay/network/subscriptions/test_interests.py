@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from laps_relay.network.fetch.fetch_host import TrackHashes
 from laps_relay.network.subscriptions.bodies import body_for
-from laps_relay.network.subscriptions.interests import InterestCounters, Interests
+from laps_relay.network.subscriptions.interests import InterestCounters, Interests, TrackHashes
 from laps_relay.upstream.interfaces import Answer
 from laps_sdk.timers import first_of
 from laps_wire.nodeid import NodeId
