@@ -4,11 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# The Python that runs make carries lint, types and coverage; the others run the unit tests again where they are present.
+# `make test` runs the unit tests on this Python, and `make test-all` on the others.
 HOST := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
-OTHERS := $(filter-out $(HOST),py313 py312 py311)
-# The longest first. Two at a time: with more, tests with real sockets wait for longer than they should.
-GATES := analytics host long sockets $(firstword $(OTHERS)) pages $(wordlist 2,9,$(OTHERS)) packaging docs
+# Two gates at a time: with more, tests with real sockets wait for longer than they should.
+TOX := LAPS_WORKERS=$${LAPS_WORKERS:-0} $(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true
 # An interpreter that is not here is skipped, not fetched.
 export UV_PYTHON_DOWNLOADS ?= never
 
@@ -18,15 +17,11 @@ ifneq ($(PYENV_NAMES),)
 export PYENV_VERSION := $(PYENV_NAMES)
 endif
 
-empty :=
-space := $(empty) $(empty)
-comma := ,
-
-.PHONY: help demo test dev clean
+.PHONY: help demo test test-all dev clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
 # A stamp file is made last, so an interrupted install is done again.
 $(VENV)/.gates: Makefile
@@ -43,11 +38,14 @@ $(VENV)/.packages: $(VENV)/.gates $(wildcard packages/*/pyproject.toml)
 demo: $(VENV)/.packages  ## Show what works: a network of five relays, a moving picture, a relay that dies
 	$(BIN)/python demo/network.py
 
-test: $(VENV)/.gates  ## Run every gate: lint, types, layers, tests with coverage, docs, packaging, fuzz
-	LAPS_WORKERS=$${LAPS_WORKERS:-0} $(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner --skip-missing-interpreters true -e $(subst $(space),$(comma),$(GATES))
+test: $(VENV)/.gates  ## Run the short gates before a commit: lint, types, layers, unit, sockets, seeds, pages, docs, analytics
+	$(TOX) -m short
+
+test-all: $(VENV)/.gates  ## Run the long gates: 300 seeds, coverage, other Pythons, interop, fuzz, packaging, long Spark cases
+	TOX_SKIP_ENV=$(HOST) $(TOX) -m long
 
 dev: $(VENV)/.packages  ## Make .venv ready for quick loops: editable packages and every tool
-	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
+	$(BIN)/python -m pip install --quiet -e "packages/laps-sdk[cli,tokens,turbo,uvloop,plot]" -e "packages/laps-relay[sim]" -e "packages/laps-analytics[all]" --group test --group lint --group types --group analytics "nox>=2025.5"
 
 clean:  ## Remove environments and build output
 	rm -rf $(VENV) .tox .nox build dist docs/_build .coverage .coverage.*

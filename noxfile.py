@@ -8,7 +8,13 @@ nox.options.sessions = ["demo"]
 nox.options.reuse_existing_virtualenvs = True
 
 WIRE = ("-e", "packages/laps-wire")
-ALL = (*WIRE, "-e", "packages/laps-sdk[turbo,uvloop,plot]", "-e", "packages/laps-relay[sim]")
+ALL = (
+    *WIRE,
+    "-e",
+    "packages/laps-sdk[cli,tokens,turbo,uvloop,plot]",
+    "-e",
+    "packages/laps-relay[sim]",
+)
 
 
 def groups(*names: str) -> list[str]:

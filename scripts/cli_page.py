@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 
 from laps_relay.cli import app as relay_app
-from laps_sdk.cli import app as laps_app
+from laps_sdk.cli.commands import app as laps_app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "cli.md"

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +20,17 @@ from laps_relay.sim.mutants import MUTANTS, applied, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate_seed
 from laps_relay.sim.scenario import STEERED
 from laps_relay.sim.steering_kind import STEERING
-from laps_relay.upstream import wishes
+from laps_sdk.upstream import wishes
 
 STEPS = tuple(range(1, 302, 10))
 """Where batches of seeds begin: 1 to 300."""
+SHORT = (
+    6, 9, 11, 13, 17, 20, 21, 22, 45, 48, 60, 75, 88, 89, 92,
+    94, 95, 101, 105, 120, 124, 133, 134, 137, 141, 142, 153, 154, 155, 157,
+    169, 176, 177, 179, 180, 181, 182, 190, 193, 194, 197, 200, 201, 205, 207,
+    216, 219, 220, 225, 227, 237, 238, 240, 248, 260, 273, 280, 286, 288, 300,
+)  # fmt: skip
+"""Sixty of them: of shapes, kinds, faults and settings nearly every two meet here."""
 REGRESSIONS = (
     # 119: a node is back just before its entries are forgotten, and just after others forgot them
     # 272: a relay on the way moves before the o-relay: copies for different targets meet
@@ -98,49 +105,61 @@ def hold(outcomes: Iterable[Outcome]) -> list[Outcome]:
 # seed; and the longest first, so that both processes have something to do until the end.
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 @pytest.mark.timeout(900)
 def test_two_hundred_relays() -> None:
     hold([simulate_seed(1, relays=200)])
 
 
-@pytest.mark.seeds
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(("first", "end"), tuple(pairwise(STEPS)))
-def test_everything_holds_whatever_happens(first: int, end: int) -> None:
-    outcomes = hold(run_seeds(range(first, end)))
-    assert len(outcomes) == end - first
+def play(seeds: Sequence[int]) -> None:
+    """Everything holds in each of them, and what relays sent is what is recorded."""
+    outcomes = hold(run_seeds(seeds))
+    assert len(outcomes) == len(seeds)
     assert sum(outcome.deliveries for outcome in outcomes) > 1000
     assert sum(outcome.faults for outcome in outcomes) > 0
-    recorded = {seed: DIGESTS[str(seed)] for seed in range(first, end)}
+    recorded = {seed: DIGESTS[str(seed)] for seed in seeds}
     assert {outcome.seed: outcome.digest[:16] for outcome in outcomes} == recorded
 
 
 @pytest.mark.seeds
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", range(6))
+def test_everything_holds_in_scenarios_of_all_kinds(part: int) -> None:
+    play(SHORT[part::6])
+
+
+@pytest.mark.all_seeds
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("first", "end"), tuple(pairwise(STEPS)))
+def test_everything_holds_whatever_happens(first: int, end: int) -> None:
+    play(range(first, end))
+
+
+@pytest.mark.all_seeds
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_broke_once_holds(seed: int) -> None:
     hold([simulate_seed(seed)])
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("seed", "kind"), OF_KINDS)
 def test_what_broke_of_a_kind_holds(seed: int, kind: str) -> None:
     hold([simulate_seed(seed, kind=kind)])
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 def test_a_via_that_comes_beside_a_control_server_is_not_faster_than_light() -> None:
     hold([simulate_seed(4033, kind="planned")])
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 def test_a_stub_that_policy_refuses_asks_until_it_has_waited_and_its_parent_waits_then() -> None:
     hold([simulate_seed(22, relays=8, topology="random+stubs")])
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 @pytest.mark.parametrize(("seed", "relays"), [(79, 5), (236, 8)])  # with the real engine, and not
 def test_a_stub_at_the_publishers_own_relay_is_told_what_policy_keeps_from_it(
     seed: int, relays: int
@@ -148,7 +167,7 @@ def test_a_stub_at_the_publishers_own_relay_is_told_what_policy_keeps_from_it(
     hold([simulate_seed(seed, relays=relays, topology="random+stubs", kind="planned")])
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 def test_a_parent_that_asks_for_longer_than_its_stub_and_itself_may_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -158,7 +177,7 @@ def test_a_parent_that_asks_for_longer_than_its_stub_and_itself_may_is_seen(
     assert outcome.rule == "left over", outcome.problem
 
 
-@pytest.mark.seeds
+@pytest.mark.all_seeds
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [seed for seed in range(1, 13) if seed % STEERED != STEERED - 2])
 def test_vias_are_injected_and_left(seed: int) -> None:

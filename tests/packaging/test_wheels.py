@@ -62,6 +62,12 @@ def bare_python(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(tmp_path_factory.mktemp("bare"), wheels, "--no-index", "laps-wire")
 
 
+@pytest.fixture(scope="module")
+def client_python(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """laps-sdk without extras, as an application that publishes or subscribes installs it."""
+    return install(tmp_path_factory.mktemp("client"), wheels, "laps-sdk")
+
+
 def test_one_version_for_all() -> None:
     assert len({str(project(name)["version"]) for name in NAMES}) == 1
 
@@ -113,3 +119,29 @@ def test_the_wire_needs_nothing_else(bare_python: Path) -> None:
     command = [str(bare_python), "-I", "-m", "laps_wire", "decode", "--help"]
     assert b"usage" in subprocess.run(command, capture_output=True, check=True).stdout
     assert project("laps-wire")["dependencies"] == []
+
+
+def test_the_sdk_without_extras_is_light(client_python: Path) -> None:
+    code = "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions()))"
+    command = [str(client_python), "-I", "-c", code]
+    installed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split()
+    assert {"laps-sdk", "laps-wire", "aioquic", "cryptography"} <= set(installed)
+    assert not {"cwt", "pydantic", "rich", "typer"} & set(installed)
+    assert len(installed) <= 16, installed
+
+
+def test_the_sdk_without_extras_imports(client_python: Path) -> None:
+    code = (
+        "import laps_sdk, laps_sdk.client, laps_sdk.cli, laps_sdk.testing, laps_sdk.tokens\n"
+        "[getattr(laps_sdk, name) for name in laps_sdk.__all__]"
+    )
+    subprocess.run([client_python, "-I", "-Werror", "-c", code], check=True)
+
+
+def test_the_command_without_its_extra_says_what_to_install(client_python: Path) -> None:
+    ended = subprocess.run(
+        [client_python.parent / "laps", "--help"], capture_output=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    [line] = ended.stderr.decode().splitlines()
+    assert line.endswith('pip install -e "packages/laps-sdk[cli]"')

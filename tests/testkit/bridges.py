@@ -20,17 +20,16 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from laps_relay.network.fetch.fetch_records import FetchHandle, FetchRefusal
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
-from laps_relay.upstream.directory import Directory
-from laps_relay.upstream.interfaces import Answer
-from laps_relay.upstream.network import NetworkBridge
 from laps_sdk.edge.authorization import Authorizer
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.plane import Plane
+from laps_sdk.upstream.directory import Directory
+from laps_sdk.upstream.interfaces import Answer, FetchHandle, FetchRefusal
+from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.data import ObjectDatagram, StreamKind, encode_datagram
 from laps_wire.moqt.keyvalue import KeyValues

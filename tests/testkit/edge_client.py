@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
-from laps_relay.upstream.bodies import ok_data
-from laps_relay.upstream.client import EdgeClient
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.bodies import ok_data
+from laps_sdk.upstream.client import EdgeClient
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import SubscribeOk
 from laps_wire.moqt.parameters import Parameters

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from itertools import count
 
-from laps_relay.network.fetch.fetch_records import FetchHandle, FetchMessage, fetch_data
-from laps_relay.network.fetch.fetch_router import FetchRouter
+from laps_relay.network.fetch.fetch_router import FetchMessage, FetchRouter
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.subscriptions.interests import TrackHashes
-from laps_relay.peer_forwarding.forwarding import LOCAL, Feed, Ingress
+from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress, NetworkFeed
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.interface import Policy
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.bodies import fetch_data
+from laps_sdk.upstream.interfaces import Feed, FetchHandle
 from laps_wire.moqt.messages import StandaloneFetch
 from laps_wire.moqt.parameters import NO_PARAMETERS
 from laps_wire.moqt.structures import Location
@@ -128,13 +129,15 @@ class FetchRig(FetchRouter):
     def announcers(self, request: FetchRequest) -> list[NodeId] | None:
         return None if self.edges is None else [NodeId(number) for number in self.edges]
 
-    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> Feed | None:
+    def open_feed(
+        self, now: float, request: FetchRequest, name: FullTrackName
+    ) -> NetworkFeed | None:
         if not self.way_back:
             return None
         self.feeds.append((KeptFetchFeed(), "open"))
         return self.feeds[-1][0]
 
-    def close_feed(self, now: float, feed: Feed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
         self.feeds = [
             (each, ("cut" if cut else "closed") if each is feed else state)
             for each, state in self.feeds

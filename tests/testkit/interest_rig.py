@@ -13,9 +13,9 @@ from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.origins import Origins
 from laps_relay.network.subscriptions.pulls import Lack
 from laps_relay.policy.interface import Policy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.settings import Identity
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

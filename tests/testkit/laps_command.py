@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from laps_sdk.cli import app
+from laps_sdk.cli.commands import app
 
 __all__ = ["LIMIT", "laps", "laps_process", "next_line", "one_fault"]
 

@@ -7,9 +7,8 @@ from itertools import count
 from typing import Protocol
 
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.peer_forwarding.forwarding import Feed
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
     NO_EVIDENCE,

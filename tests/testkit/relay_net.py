@@ -17,15 +17,14 @@ from laps_relay.network.events import NetworkEvent
 from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.interface import Policy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import Dial, PeerAuthenticator
 from laps_sdk.peering.foreign_peers import ForeignPeerFactory
 from laps_sdk.peering.settings import Identity
+from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

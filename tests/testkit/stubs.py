@@ -13,9 +13,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from laps_relay.stub.stub_uplink import StubUplink, UplinkParent
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.stub.stub_uplink import StubUplink, UplinkParent
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType, Settings
 from laps_wire.peering.session import Closed, Role

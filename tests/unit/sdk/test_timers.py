@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from laps_sdk.timers import Timers, earliest, first_of
+
+
+class Owner:
+    """A key that can be referred to weakly."""
 
 
 def test_the_earliest_is_due_first() -> None:
@@ -40,6 +49,67 @@ def test_moved_timers_leave_nothing_behind() -> None:
         timers.set("a", float(at))
     assert len(timers._heap) < 100
     assert timers.next() == 9999.0
+
+
+def test_cancelled_timers_leave_nothing_behind() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("stays", 5.0)
+    for number in range(1000):
+        timers.set("a", 30.0 + number)
+        timers.cancel("a")
+        assert len(timers._heap) <= 140
+    assert [timers.pop(2000.0), timers.pop(2000.0)] == ["stays", None]
+
+
+def test_a_cancelled_key_is_not_kept_in_memory() -> None:
+    timers: Timers[Owner] = Timers()
+    owner = Owner()
+    timers.set(owner, 9.0)
+    timers.set(owner, 3.0)
+    gone = weakref.ref(owner)
+    timers.cancel(owner)
+    del owner
+    assert gone() is None
+    assert timers.pop(10.0) is None
+
+
+def test_moving_earlier_is_heeded_and_the_key_comes_once() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 9.0)
+    timers.set("a", 3.0)
+    assert timers.lower_bound() == timers.next() == 3.0
+    assert [timers.pop(9.0), timers.pop(9.0)] == ["a", None]
+    assert timers.lower_bound() is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(1, 20)), st.integers(0, 3)),
+        max_size=60,
+    )
+)
+def test_the_heap_agrees_with_a_sorted_list(steps: list[tuple[int, int | None, int]]) -> None:
+    timers: Timers[int] = Timers()
+    model: dict[int, tuple[float, int]] = {}
+    now = 0.0
+    for serial, (key, delay, advance) in enumerate(steps):
+        if delay is None:
+            timers.cancel(key)
+            model.pop(key, None)
+        else:
+            timers.set(key, now + delay)
+            model[key] = (now + delay, serial)
+        assert timers.when(key) == (None if delay is None else now + delay)
+        now += advance
+        due = sorted((order, each) for each, order in model.items() if order[0] <= now)
+        for _, each in due:
+            assert timers.pop(now) == each
+            del model[each]
+        assert timers.pop(now) is None
+        bound, first = timers.lower_bound(), timers.next()
+        assert first == min((when for when, _ in model.values()), default=None)
+        assert first is None or (bound is not None and bound <= first)
+        assert len(timers) == len(model)
 
 
 def test_what_was_moved_or_cancelled_is_not_due_although_it_stands_first() -> None:

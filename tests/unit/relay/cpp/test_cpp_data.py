@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from laps_relay.cpp.cpp_data import CppFeed, CppStreams
-from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering import cpp
 from laps_wire.peering.errors import StreamCode
@@ -71,7 +70,6 @@ def test_streams_begin_as_live_ones_do() -> None:
     joint = Joint()
     pipe = pipe_to(joint)
     feed = CppFeed(pipe, KEY, 2)
-    assert feed.ingress == Ingress(LOCAL, 0)
     stream = feed.open_stream(10.0, priority=128)
     stream.write(b"payload", fin=True)
     assert joint.written[2] == live("stream")[:19] + b"payload"

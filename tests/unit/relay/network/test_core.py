@@ -6,8 +6,8 @@ import pytest
 
 from laps_relay.network.events import NodeGone, PeerGone, PeerLeaving, RouteChanged, SubscribeGone
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.dialler import Contact
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

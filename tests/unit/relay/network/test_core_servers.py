@@ -7,7 +7,7 @@ import pytest
 from laps_relay.network.control_server.redirect import CLIENT_LABEL
 from laps_relay.network.events import PeerGone
 from laps_relay.peer_forwarding.forwarding import LOCAL
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
     RelayType,

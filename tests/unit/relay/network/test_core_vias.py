@@ -11,8 +11,8 @@ from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.steering.dial_wishes import WishBook
 from laps_relay.network.steering.plans import NO_PLAN, TablePlan
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

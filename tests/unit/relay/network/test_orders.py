@@ -8,8 +8,8 @@ import pytest
 
 from laps_relay.network.events import KeyForgotten, PeerAdded, PeerGone, PeerLeaving, PolicyChanged
 from laps_relay.policy import OpenPolicy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from laps_relay.network.events import SubscribeRefused
-from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.parameters import Parameters
@@ -68,8 +71,9 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     relay.interests.pull_ended(net.now, key_of(TRACK), "a pause")
     relay.interests.reconsider(net.now)
     net.run()
-    assert net.feed(1) is not first
-    assert [row.ingress for row in relay.sets.rows()] == [net.feed(1).ingress]
+    second = cast("NetworkFeed", net.feed(1))
+    assert second is not first
+    assert [row.ingress for row in relay.sets.rows()] == [second.ingress]
     net.send(1, b"object")
     net.run()
     assert net.got(4) == [[b"object"]]

@@ -23,9 +23,9 @@ from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.suspicions import MAX_LIES
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy import OpenPolicy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.links import Link
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.peer_forwarding.flow import PRIORITIES
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Feed, Ingress, Outdated
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, Outdated
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.forwarding.priority import PRIORITIES
 from laps_sdk.forwarding.samples import Sample, Samples
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.errors import EncodeError
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import FLAG_CONTINUED, FLAG_FETCH, DataKind, split

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from laps_relay.peer_forwarding.flow import PRIORITIES
 from laps_relay.peer_forwarding.forwarding import EgressSet, Outdated, SetIdle
+from laps_sdk.forwarding.priority import PRIORITIES
 from laps_sdk.forwarding.samples import Sample, Samples
 from laps_wire.peering.errors import StreamCode
 from testkit.peer_plane import KEY, PeerNet, head

@@ -7,16 +7,15 @@ import pytest
 from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.forwarding import (
     LOCAL,
-    DataSink,
     EgressSet,
-    Feed,
     Ingress,
     PeerForwarding,
     PeerPlaneCounters,
     SetIdle,
 )
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.upstream.network import NetworkBridge
+from laps_sdk.upstream.interfaces import DataSink, Feed
+from laps_sdk.upstream.network import NetworkBridge
 
 # For the type checker: these lines fail if one side of the border moves alone.
 PLANE: type[PeerForwarding] = PeerPlane

@@ -13,9 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Feed, Ingress, Outdated
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 from testkit.peer_plane import KEY, Holder, Out, Peer, Sink

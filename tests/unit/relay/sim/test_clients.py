@@ -13,8 +13,8 @@ from laps_relay.sim.ledger import BreakError, GivenUp, Group, Ledger, encode_obj
 from laps_relay.sim.publications import Publication, Style
 from laps_relay.sim.receiving import Left
 from laps_relay.sim.tracks import track
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -13,7 +13,7 @@ from laps_relay.sim.edge_host import SETTINGS
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.runner import Run, simulate
 from laps_relay.sim.scenario import STEERED, STUBBED, Scenario, scenario
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind, RelayType
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, Feed
-from laps_relay.stub.direct_feed import DirectFeed
+from laps_sdk.upstream.direct_feed import DirectFeed
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.peering.errors import StreamCode
 from testkit.plane import TimedEgress
 
@@ -23,7 +23,6 @@ class Plain(DirectFeed):
 def test_streams_have_a_header_and_a_deadline() -> None:
     egress = TimedEgress()
     feed: Feed = Plain(egress, 7)
-    assert feed.ingress == (LOCAL, 0)
     stream = feed.open_stream(100.0, priority=9, ttl_ms=700)
     stream.write(b"payload", True)
     assert egress.streams[0].data == b"stream 7 9 700: payload"

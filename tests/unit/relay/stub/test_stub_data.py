@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laps_relay.stub.stub_data import TrackFeed, TrackStreams
+from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
 from laps_wire.errors import MalformedError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader, DataKind, decode_data_header, encode_data_header

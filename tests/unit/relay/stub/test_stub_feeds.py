@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.peer_forwarding.forwarding import LOCAL
-from laps_relay.stub.stub_data import TrackFeed
-from laps_relay.stub.stub_feeds import StubFeeds
+from laps_sdk.stub.stub_feeds import StubFeeds
+from laps_sdk.upstream.stub_data import TrackFeed
 from laps_wire.peering.laps2.data import FLAG_CONTINUED, decode_data_header
 from testkit.plane import D18, FakeEgress, FakeStream
 
@@ -20,7 +19,6 @@ def test_each_parent_gets_the_same_bytes() -> None:
     one, two = FakeEgress(D18), FakeEgress(D18)
     track = feeds.add(7, "one", feed(one))
     assert feeds.add(7, "two", feed(two)) is track
-    assert track.ingress.session == LOCAL
     assert feeds.owners(7) == ["one", "two"]
     assert feeds.of("two") == [7]
     stream = track.open_stream(1.0, priority=3)

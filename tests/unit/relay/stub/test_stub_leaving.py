@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.stub.stub_leaving import Leaving
+from laps_sdk.stub.stub_leaving import Leaving
 
 
 class Rig:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from laps_relay.stub.stub_link import STUB, StubLimits, StubLink
-from laps_relay.upstream.bodies import subscribe_data
+from laps_sdk.upstream.bodies import subscribe_data
+from laps_sdk.upstream.stub_link import STUB, StubLimits, StubLink
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.moqt.parameters import NO_PARAMETERS
 from laps_wire.names import FullTrackName, Namespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_relay.upstream.egress import alias_of
+from laps_sdk.upstream.egress import alias_of
 from laps_wire.moqt.codepoints import RequestErrorCode, StreamResetCodeD18
 from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.parameters import Parameters

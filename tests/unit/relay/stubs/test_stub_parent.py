@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from laps_relay.stubs.stub_parent import answer_of
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.upstream.interfaces import Answer, answer_of
 from laps_wire.errors import ProtocolViolation
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram

@@ -7,7 +7,6 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.upstream.announcements import Announcements, namespace_name
 from laps_sdk.edge.events import (
     NamespaceAdded,
     NamespaceGone,
@@ -16,6 +15,7 @@ from laps_sdk.edge.events import (
     RelayEvent,
     TrackAdded,
 )
+from laps_sdk.upstream.announcements import Announcements, namespace_name
 from laps_wire.peering.laps2 import AnnounceKind
 from testkit.edge_net import NAMESPACE, TRACK, track_of
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.subscriptions.bodies import read_subscribe
-from laps_relay.upstream.bodies import (
+from laps_sdk.upstream.bodies import (
     error_data,
     fetch_ok_data,
     ok_data,
     read_error,
     read_fetch_ok,
     read_ok,
+    read_subscribe,
     subscribe_data,
 )
 from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode

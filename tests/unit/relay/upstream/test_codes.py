@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.upstream.bodies import error_data
-from laps_relay.upstream.codes import done_status, ended_code, request_error, subscribe_code
+from laps_sdk.upstream.bodies import error_data
+from laps_sdk.upstream.codes import done_status, ended_code, request_error, subscribe_code
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.messages import RequestError
 from laps_wire.moqt.versions import Draft

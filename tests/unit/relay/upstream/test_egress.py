@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.upstream.egress import FeedEgress, FetchOutlet, Outlet, alias_at, alias_of
 from laps_sdk.forwarding.interfaces import LinkedStream
 from laps_sdk.forwarding.priority import publisher_priority, stream_priority
+from laps_sdk.upstream.egress import FeedEgress, FetchOutlet, Outlet, alias_at, alias_of
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
 from laps_wire.nodeid import NodeId

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laps_relay.upstream.elsewhere import Elsewhere
 from laps_sdk.edge.events import PrefixAdded, TrackAdded
+from laps_sdk.upstream.elsewhere import Elsewhere
 from laps_wire.moqt.messages import Publish
 from laps_wire.moqt.session import RequestReceived
 from laps_wire.names import Namespace

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from laps_relay.network.fetch.fetch_records import fetch_data
-from laps_relay.upstream.bodies import fetch_ok_data
-from laps_relay.upstream.fetching import PATIENCE
 from laps_sdk.edge.codes import reset_code
+from laps_sdk.upstream.bodies import fetch_data, fetch_ok_data
+from laps_sdk.upstream.fetching import PATIENCE
 from laps_wire.moqt.codepoints import FilterType, RequestErrorCode
 from laps_wire.moqt.data.fetch import FetchWriter
 from laps_wire.moqt.data.types import FetchHeader, MoqObject, ObjectHeader, StreamKind

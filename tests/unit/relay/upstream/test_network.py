@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from laps_relay.upstream.interfaces import Answer
-from laps_relay.upstream.network import NetworkBridge
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import SessionFaulted, SessionLeaving
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.keyvalue import KeyValue

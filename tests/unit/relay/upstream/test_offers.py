@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import Publish

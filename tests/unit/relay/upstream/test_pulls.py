@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from laps_relay.upstream.bodies import read_ok, subscribe_data
+from laps_sdk.upstream.bodies import read_ok, subscribe_data
 from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import Subscribe

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laps_relay.upstream.egress import alias_of
-from laps_relay.upstream.sink import PlaneSink
+from laps_sdk.upstream.egress import alias_of
+from laps_sdk.upstream.sink import PlaneSink
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
 from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader, DataKind
 from testkit.plane import D18, Net, bodies, subgroup

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from laps_relay.network.subscriptions.bodies import read_subscribe
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.upstream.bodies import read_subscribe
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValue

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ def test_keygen_mint_show_verify(key: Path) -> None:
     denied = run(*asked, "publish", "--track", "example-a--x")
     assert denied.exit_code == 1
     assert "does not allow publish" in denied.stderr
+
+
+def test_without_cwt_one_line_says_what_to_install(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tokens, "mint", raising=False)
+    monkeypatch.delitem(sys.modules, "laps_sdk.tokens.minting", raising=False)
+    monkeypatch.setitem(sys.modules, "cwt", None)
+    ended = run("mint", "-k", key, "-s", "all:*")
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        'laps token: this needs cwt: pip install -e "packages/laps-sdk[tokens]"\n'
+    )
 
 
 def test_a_token_that_does_not_hold_ends_with_1(key: Path) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from laps_relay.cpp.cpp_words import CPP_DRAFT
-from laps_relay.peer_forwarding.forwarding import DataSink
-from laps_relay.stub.direct_feed import DirectFeed
-from laps_relay.stub.stub_data import TrackStreams
 from laps_sdk.forwarding.interfaces import Egress
+from laps_sdk.upstream.direct_feed import DirectFeed
+from laps_sdk.upstream.interfaces import DataSink
+from laps_sdk.upstream.stub_data import TrackStreams
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.cpp import (
     DatagramHeader,

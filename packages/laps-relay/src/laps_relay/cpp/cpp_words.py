@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from laps_relay.network.subscriptions.bodies import read_subscribe
+from laps_sdk.upstream.bodies import read_subscribe
 from laps_wire.errors import LapsError
 from laps_wire.hashing import DRAFT16_BITS, track_hashes
 from laps_wire.moqt.codepoints import GroupOrder

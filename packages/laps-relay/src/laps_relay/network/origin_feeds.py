@@ -15,10 +15,10 @@ from typing import Final
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
-from laps_relay.peer_forwarding.forwarding import Feed, Outdated
+from laps_relay.peer_forwarding.forwarding import NetworkFeed, Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
-from laps_relay.upstream.interfaces import LocalSide
+from laps_sdk.upstream.interfaces import LocalSide
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import PayloadFormat, SubscribeData
@@ -63,7 +63,7 @@ class OriginFeeds:
         self.policy = policy
         """The policy in force."""
         self._local: LocalSide | None = None
-        self._feeds: dict[int, Feed] = {}
+        self._feeds: dict[int, NetworkFeed] = {}
         self._next = 1
         self._changed: dict[int, None] = {}
 

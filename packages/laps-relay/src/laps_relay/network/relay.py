@@ -40,7 +40,6 @@ from laps_relay.network.control_server.servers import Servers
 from laps_relay.network.control_server.sharding import Sharding, rendezvous
 from laps_relay.network.demand import ConnectionDemand
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.fetch.fetch_records import FetchHandle, FetchRefusal, FetchSide
 from laps_relay.network.fetch.fetch_router import FetchRouter
 from laps_relay.network.fetch.fetches import Fetches
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries, hide_name
@@ -63,14 +62,12 @@ from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.passed import PassedResponses
-from laps_relay.network.subscriptions.responses import RecentResponses
 from laps_relay.network.tables import RelayTables
 from laps_relay.network.timers import Due, RelayTimers
-from laps_relay.peer_forwarding.forwarding import LOCAL, DataSink, HoldData, SetIdle
+from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
-from laps_relay.upstream.interfaces import Answer, LocalSide
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
 from laps_sdk.peering.events import (
@@ -87,8 +84,17 @@ from laps_sdk.peering.events import (
 from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
 from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
 from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.sending import ResponseReplay
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest, first_of
+from laps_sdk.upstream.interfaces import (
+    Answer,
+    DataSink,
+    FetchHandle,
+    FetchRefusal,
+    FetchSide,
+    LocalSide,
+)
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -233,7 +239,7 @@ class NetworkRelay:
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
         self._lies = Lies()
-        self._recent = RecentResponses(settings.hold)
+        self._recent = ResponseReplay(settings.hold)
         self._passed = PassedResponses(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best path to each node, as the last event gave them."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, DataSink, EgressSet, Ingress, SetIdle
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.peer_forwarding.state import Entry, Session, State, Target
+from laps_sdk.upstream.interfaces import DataSink
 
 __all__ = ["Fib"]
 

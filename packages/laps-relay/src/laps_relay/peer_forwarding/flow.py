@@ -17,23 +17,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, DataSink, Outdated
+from laps_relay.peer_forwarding.forwarding import LOCAL, Outdated
 from laps_relay.peer_forwarding.probe import FirstObject, Probe, may_be_sampled
 from laps_relay.peer_forwarding.state import Entry, Session, State, Target
 from laps_relay.peer_forwarding.traffic import Traffic
 from laps_sdk.forwarding.interfaces import OutStream
-from laps_sdk.forwarding.priority import stream_priority
+from laps_sdk.forwarding.priority import PRIORITIES
 from laps_sdk.forwarding.samples import Sample
-from laps_wire.moqt.codepoints import GroupOrder
+from laps_sdk.upstream.interfaces import DataSink
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import decode_data_header
 
-__all__ = ["PRIORITIES", "Fan", "Flow", "Leg", "pass_whole"]
-
-PRIORITIES: Final = tuple(
-    stream_priority(128, publisher, GroupOrder.ASCENDING, 0, 0) for publisher in range(256)
-)
-"""The egress priority for each publisher priority, on the scale of the Edge's own plane."""
+__all__ = ["Fan", "Flow", "Leg", "pass_whole"]
 
 _JOINED: Final = 1500
 """Up to how many bytes are worth a copy behind a header, to be one write: about a packet."""

@@ -18,16 +18,15 @@ from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
-from laps_wire.peering.laps2 import DataHeader
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.peering.session import SnsStanding
 
 __all__ = [
     "LOCAL",
-    "DataSink",
     "EgressSet",
-    "Feed",
     "HoldData",
     "Ingress",
+    "NetworkFeed",
     "Outdated",
     "PeerForwarding",
     "PeerPlaneCounters",
@@ -111,51 +110,16 @@ HoldData: TypeAlias = "Callable[[float, int, object, int], SnsStanding]"
 ``discard``; anything but UNKNOWN means: it does not wait."""
 
 
-class DataSink(Protocol):
-    """Where data for this relay's own clients goes; streams are numbered by the plane."""
+class NetworkFeed(Feed, Protocol):
+    """A feed with a place in the FIB: a data context that enters the network here.
 
-    def stream_opened(
-        self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
-    ) -> bool | None:
-        """A stream of a track began; ``data`` is payload only. False: nothing more of it."""
-
-    def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
-        """More of it."""
-
-    def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """It was abandoned, or its session ended."""
-
-    def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
-        """An object."""
-
-
-class Feed(Protocol):
-    """One data context that enters the network here: what a local publisher's objects go into.
-
-    The egress sets of the moment are those that ``PeerForwarding.install`` gave its ingress. A
+    Its egress sets of the moment are those that ``PeerForwarding.install`` gave its ingress. A
     stream keeps those with which it began.
     """
 
     @property
     def ingress(self) -> Ingress:
         """Its place in the FIB."""
-
-    def open_stream(
-        self,
-        now: float,
-        *,
-        priority: int,
-        ttl_ms: int = 0,
-        deadline: float | None = None,
-        continued: bool = False,
-    ) -> OutStream:
-        """Begin a stream to all egress sets; with none of them what is written goes nowhere.
-
-        ``continued``: it goes on with one that was cut, and says so (laps-2, 7.2).
-        """
-
-    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
-        """Send an object to all egress sets."""
 
 
 class PeerForwarding(Protocol):
@@ -171,7 +135,7 @@ class PeerForwarding(Protocol):
 
     # FIB
 
-    def open_feed(self, number: int, key: int, context: int, payload_format: int) -> Feed:
+    def open_feed(self, number: int, key: int, context: int, payload_format: int) -> NetworkFeed:
         """A local publisher's flow; its ingress is ``Ingress(LOCAL, number)``."""
 
     def close_feed(self, now: float, number: int) -> None:

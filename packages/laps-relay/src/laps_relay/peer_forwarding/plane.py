@@ -24,9 +24,7 @@ from laps_relay.peer_forwarding.fib import Fib
 from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.peer_forwarding.forwarding import (
     LOCAL,
-    DataSink,
     EgressSet,
-    Feed,
     HoldData,
     Ingress,
     Outdated,
@@ -39,6 +37,7 @@ from laps_relay.peer_forwarding.traffic import Arrival, Departure, Traffic
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.timers import Timers, earliest
+from laps_sdk.upstream.interfaces import DataSink
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import DataHeader, DataKind, split
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
@@ -95,7 +94,7 @@ class PeerPlane:
 
     def open_feed(
         self, number: int, key: int, context: int, payload_format: int, flags: int = 0
-    ) -> Feed:
+    ) -> PlaneFeed:
         """A local publisher's flow; its ingress is ``Ingress(LOCAL, number)``."""
         header = DataHeader(
             DataKind.STREAM, 0, key, context, payload_format=payload_format, flags=flags

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from laps_relay.peer_forwarding.forwarding import (
-    DataSink,
     EgressSet,
     HoldData,
     Ingress,
@@ -29,6 +28,7 @@ from laps_relay.peer_forwarding.traffic import Traffic
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.interfaces import DataSink
 
 if TYPE_CHECKING:
     from laps_relay.peer_forwarding.arrival import HeldDatagram, HeldStream

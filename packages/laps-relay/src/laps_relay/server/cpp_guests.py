@@ -7,11 +7,11 @@ from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.edge_server import EdgeServer
-from laps_relay.upstream.directory import Directory
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import Link
+from laps_sdk.upstream.directory import Directory
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp

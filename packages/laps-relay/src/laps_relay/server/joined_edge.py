@@ -22,16 +22,16 @@ from laps_relay.cpp.cpp_peer import CppPeer
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.cpp_guests import CppGuests
 from laps_relay.server.edge_server import EdgeServer
-from laps_relay.stub.stub_link import StubLimits
-from laps_relay.stub.stub_uplink import StubUplink
 from laps_relay.stubs.stub_parent import StubParent
-from laps_relay.upstream.network import NetworkBridge
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.stub.stub_uplink import StubUplink
+from laps_sdk.upstream.network import NetworkBridge
+from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.setup import SetupOptions

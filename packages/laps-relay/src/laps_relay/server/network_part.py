@@ -41,7 +41,6 @@ from laps_relay.server.peer_server import PEER_ALPNS, PeerServer, PeerServerConf
 from laps_relay.server.plan_memory import PlanMemory
 from laps_relay.server.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.server.redirects import Redirects
-from laps_relay.stub.stub_link import StubLimits
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
@@ -49,6 +48,7 @@ from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.keys import PeerKeyRing
 from laps_sdk.peering.settings import Identity
 from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from laps_relay.sim.ledger import BreakError
 from laps_relay.sim.tracks import HASHER
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 
 if TYPE_CHECKING:

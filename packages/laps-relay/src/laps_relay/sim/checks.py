@@ -36,7 +36,7 @@ from laps_relay.sim.steering_checks import SteeringChecks
 from laps_relay.sim.stub_checks import StubChecks
 from laps_relay.sim.ways import served
 from laps_relay.sim.world import World
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode
 

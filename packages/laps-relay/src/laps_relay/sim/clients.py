@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.sim.clock import Clock
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.ledger import (
@@ -21,8 +20,8 @@ from laps_relay.sim.ledger import (
 )
 from laps_relay.sim.publications import Publication, Style
 from laps_relay.sim.receiving import CUT, Left, Receiving, Want
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

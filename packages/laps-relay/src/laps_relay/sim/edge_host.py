@@ -19,10 +19,7 @@ from laps_relay.network.relay import NetworkRelay
 from laps_relay.sim.ledger import BreakError, Object
 from laps_relay.sim.moqt_clients import MoqtClients
 from laps_relay.sim.tracks import HASHER
-from laps_relay.stub.stub_uplink import StubUplink, UplinkParent
 from laps_relay.stubs.stub_parent import StubParent
-from laps_relay.upstream.network import NetworkBridge
-from laps_relay.upstream.virtual import VirtualClient
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings
@@ -30,7 +27,10 @@ from laps_sdk.forwarding.plane import Plane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.stub.stub_uplink import StubUplink, UplinkParent
 from laps_sdk.timers import earliest
+from laps_sdk.upstream.network import NetworkBridge
+from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeData

@@ -22,12 +22,12 @@ from laps_relay.sim.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.publications import Publication
 from laps_relay.sim.receiving import Want
 from laps_relay.sim.tracks import HASHER
-from laps_relay.upstream.bodies import DRAFT
-from laps_relay.upstream.egress import alias_of
-from laps_relay.upstream.interfaces import Answer
-from laps_relay.upstream.virtual import VirtualClient
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.bodies import DRAFT
+from laps_sdk.upstream.egress import alias_of
+from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,

@@ -7,6 +7,7 @@ from typing import Any
 from laps_relay.peer_forwarding import flow
 from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.sim.stub_mutants import Patching
+from laps_sdk.forwarding.priority import PRIORITIES
 
 __all__ = ["priority_ignored", "ttl_ignored"]
 
@@ -24,4 +25,4 @@ def ttl_ignored(patch: Patching) -> None:
 
 def priority_ignored(patch: Patching) -> None:
     """All streams are as urgent as each other."""
-    patch.set(flow, "PRIORITIES", (flow.PRIORITIES[128],) * 256)
+    patch.set(flow, "PRIORITIES", (PRIORITIES[128],) * 256)

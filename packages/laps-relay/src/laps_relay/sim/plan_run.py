@@ -35,7 +35,7 @@ from laps_relay.sim.scenario import SETTINGS, Scenario
 from laps_relay.sim.stage import Demand, PlanHasher, Stage, entry_for
 from laps_relay.sim.steering_kind import settling
 from laps_relay.sim.world import World
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind
 from laps_wire.plan import ClassRule, PlanEntry, SignedPlan, dumps
 

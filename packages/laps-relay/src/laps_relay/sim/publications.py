@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from laps_relay.peer_forwarding.forwarding import Feed
 from laps_relay.sim.ledger import Flow
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.interfaces import Feed
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind
 

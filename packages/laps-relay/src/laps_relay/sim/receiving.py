@@ -18,7 +18,7 @@ from laps_relay.sim.ledger import (
     Object,
     read_object,
 )
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import DataHeader
 

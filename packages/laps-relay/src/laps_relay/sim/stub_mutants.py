@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.stub.stub_leaving import Leaving
 from laps_relay.stubs.stub_parent import StubParent
+from laps_sdk.stub.stub_leaving import Leaving
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind, RelayType

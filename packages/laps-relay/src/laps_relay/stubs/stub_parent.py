@@ -19,15 +19,15 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from laps_relay.network.subscriptions.bodies import read_subscribe
-from laps_relay.stub.stub_data import TrackFeed, TrackStreams
-from laps_relay.stub.stub_link import PeerWire, StubLimits, StubLink
-from laps_relay.upstream.client import EdgeClient
-from laps_relay.upstream.interfaces import Answer
-from laps_relay.upstream.sink import PlaneSink
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
 from laps_sdk.timers import Timers, earliest
+from laps_sdk.upstream.bodies import read_subscribe
+from laps_sdk.upstream.client import EdgeClient
+from laps_sdk.upstream.interfaces import answer_of
+from laps_sdk.upstream.sink import PlaneSink
+from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
+from laps_sdk.upstream.stub_link import PeerWire, StubLimits, StubLink
 from laps_wire.errors import StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
@@ -42,17 +42,10 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.session import Event
 
-__all__ = ["StubParent", "answer_of"]
+__all__ = ["StubParent"]
 
 _RETRY: Final = 1.0
 """How often what the Stub wants and nobody publishes is looked for again, in seconds."""
-
-
-def answer_of(code: int) -> Answer:
-    """What a response means for whoever asked."""
-    if code == SubscribeCode.ACCEPTED:
-        return Answer.ACCEPTED
-    return Answer.ENDED if code == SubscribeCode.ENDED else Answer.REFUSED
 
 
 class StubParent:

@@ -32,6 +32,9 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
+_EXTRAS: Final = {"cwt": "tokens", "qh3": "turbo", "uvloop": "uvloop", "matplotlib": "plot"}
+"""Optional packages, each with the extra of laps-sdk that installs it."""
+
 HERE: Final = f"moqt://127.0.0.1:{DEFAULT_PORT}"
 """Where a relay of this machine is, if nobody moved it."""
 
@@ -72,13 +75,13 @@ def doctor(
 
 def _machine() -> Iterator[Finding]:
     yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
-    for package in ("laps-sdk", "laps-wire", "aioquic", "cryptography", "cwt"):
+    for package in ("laps-sdk", "laps-wire", "aioquic", "cryptography"):
         try:
             yield Finding(package, True, importlib.metadata.version(package))
         except importlib.metadata.PackageNotFoundError:
             advice = f"pip install {package}"
             yield Finding(package, False, "not installed", advice)
-    for package, extra in (("qh3", "turbo"), ("uvloop", "uvloop"), ("matplotlib", "plot")):
+    for package, extra in _EXTRAS.items():
         there = importlib.util.find_spec(package) is not None
         advice = "" if there else f"optional: pip install 'laps-sdk[{extra}]'"
         yield Finding(package, True if there else None, "installed" if there else "none", advice)

@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NEEDS_CWT: Final = 'this needs cwt: pip install -e "packages/laps-sdk[tokens]"'
 _REFUSED: Final = 1
 _USAGE: Final = 2
 
@@ -58,6 +59,11 @@ def _readable_errors(code: int) -> Generator[None]:
     except LapsError as error:
         typer.echo(f"laps token: {error}", err=True)
         raise typer.Exit(code) from None
+    except ModuleNotFoundError as error:
+        if error.name != "cwt":
+            raise
+        typer.echo(f"laps token: {_NEEDS_CWT}", err=True)
+        raise typer.Exit(_REFUSED) from None
 
 
 @app.command()

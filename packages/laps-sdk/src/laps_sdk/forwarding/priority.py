@@ -15,7 +15,7 @@ from typing import Final
 
 from laps_wire.moqt.codepoints import GroupOrder
 
-__all__ = ["publisher_priority", "stream_priority"]
+__all__ = ["PRIORITIES", "publisher_priority", "stream_priority"]
 
 _GROUP_BITS: Final = 36
 _SUBGROUP_BITS: Final = 10
@@ -38,3 +38,9 @@ def stream_priority(
 def publisher_priority(priority: int) -> int:
     """The publisher's part of a stream's priority."""
     return (priority - 1) >> (_GROUP_BITS + _SUBGROUP_BITS) & 0xFF
+
+
+PRIORITIES: Final = tuple(
+    stream_priority(128, publisher, GroupOrder.ASCENDING, 0, 0) for publisher in range(256)
+)
+"""The priority of a stream to another relay, for each publisher priority."""

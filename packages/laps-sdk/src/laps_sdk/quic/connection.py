@@ -29,7 +29,6 @@ from laps_sdk.quic.events import (
     StreamReset,
     StreamsAvailable,
 )
-from laps_sdk.quic.timers import Entry
 
 __all__ = ["INTERNAL_ERROR", "QuicTransportConnection", "Shell"]
 
@@ -74,8 +73,6 @@ class QuicTransportConnection(Connection):
         "on_outcome",
         "packets_received",
         "packets_sent",
-        "timer",
-        "timer_entry",
     )
 
     def __init__(
@@ -105,8 +102,6 @@ class QuicTransportConnection(Connection):
         self.first_id = b""
         """The id that a client chose for us before it had one of ours."""
         self.dirty = False
-        self.timer: float | None = None
-        self.timer_entry: Entry | None = None
         self.close_request: Closed | None = None
         """We closed; the engine is told at the end of the turn, behind what was written before."""
         self.closed_reported = False

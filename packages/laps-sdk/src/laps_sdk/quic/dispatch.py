@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from laps_sdk.quic.admission import Accept, Admission, Reply
 from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
@@ -24,12 +24,15 @@ from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
 from laps_sdk.quic.routes import Routes
-from laps_sdk.quic.timers import Timers
 from laps_sdk.quic.udp import DatagramPort
+from laps_sdk.timers import Timers
 
 __all__ = ["Dispatcher", "Inboxes"]
 
 _log = logging.getLogger("laps_sdk.quic")
+
+_SLACK: Final = 1e-6
+"""Loops may call a little early: what is due within this time is due."""
 
 _Found = QuicTransportConnection | None
 
@@ -65,7 +68,7 @@ class Dispatcher:
         self._touched: dict[QuicTransportConnection, None] = {}
         self._dirty: list[QuicTransportConnection] = []
         self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
-        self._timers = Timers()
+        self._timers: Timers[QuicTransportConnection] = Timers()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._soon: asyncio.Handle | None = None
@@ -148,7 +151,7 @@ class Dispatcher:
             return
         del self.connections[connection]
         self._settled(connection)
-        self._timers.forget(connection)
+        self._timers.cancel(connection)
         self._routes.remove(connection)
         if not connection.closed_reported:
             self._enqueue(connection, [connection.end(_gone())])
@@ -251,8 +254,8 @@ class Dispatcher:
         if self._now is None:
             self._now = self._loop.time()
         now = self._now
-        for owner in self._timers.due(now):
-            self._on_timer(owner, now)  # type: ignore[arg-type]  # only connections are in it
+        if self._timers.is_due(now + _SLACK):
+            self._ring_all(now)
         self._collect()
         if self._inboxes:
             for connection, events in self._inboxes.round():
@@ -289,6 +292,13 @@ class Dispatcher:
     def _enqueue(self, connection: QuicTransportConnection, events: list[Event]) -> None:
         self._inboxes.put(connection, events)
 
+    def _ring_all(self, now: float) -> None:
+        due: list[QuicTransportConnection] = []
+        while (connection := self._timers.pop(now + _SLACK)) is not None:
+            due.append(connection)
+        for connection in due:
+            self._on_timer(connection, now)
+
     def _on_timer(self, connection: QuicTransportConnection, now: float) -> None:
         deadline = connection.deadline
         if deadline is not None and deadline <= now:
@@ -297,7 +307,7 @@ class Dispatcher:
             connection.close()
         else:
             timer = connection.engine.next_timer()
-            if timer is not None and timer <= now + 1e-6:
+            if timer is not None and timer <= now + _SLACK:
                 try:
                     connection.engine.on_timer(max(now, timer))
                 except Exception:  # noqa: BLE001 - as in _feed
@@ -339,7 +349,9 @@ class Dispatcher:
         for other in (egress.next_timer(), connection.deadline):
             if other is not None and (timer is None or other < timer):
                 timer = other
-        if timer != connection.timer:
+        if timer is None:
+            self._timers.cancel(connection)
+        elif timer != self._timers.when(connection):
             self._timers.set(connection, timer)
 
     def _take_final_events(self, connection: QuicTransportConnection) -> None:
@@ -355,7 +367,7 @@ class Dispatcher:
         self._forget(connection)
 
     def _arm(self) -> None:
-        when = self._timers.next()
+        when = self._timers.lower_bound()
         alarm = self._alarm
         if when is None:
             return

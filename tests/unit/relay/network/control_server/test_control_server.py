@@ -11,8 +11,8 @@ from laps_relay.network.control_server.sharding import Sharding
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.network.flood.floods import FloodTable
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.bodies import body_for
 from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
+from laps_sdk.upstream.bodies import body_for
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

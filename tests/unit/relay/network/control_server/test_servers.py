@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from laps_relay.network.control_server.servers import Servers, meet
 from laps_relay.network.control_server.sharding import rendezvous
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_relay.network.control_server.sharding import REPLICAS, Sharding, rendezvous
-from laps_relay.network.subscriptions.bodies import body_for
+from laps_sdk.upstream.bodies import body_for
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, SubscribeInfo

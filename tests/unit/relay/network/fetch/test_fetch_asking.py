@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.fetch.fetch_asking import MAX_ASKED, FetchAsking
-from laps_relay.network.fetch.fetch_records import FetchRefusal
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

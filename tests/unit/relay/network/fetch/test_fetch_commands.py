@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from laps_relay.network.fetch.fetch_records import FetchRefusal
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.fetch.fetch_records import FetchRefusal
 from laps_relay.network.fetch.fetch_serving import MAX_FETCHES, MAX_SERVED, FetchServing
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

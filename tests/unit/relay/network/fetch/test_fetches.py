@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.fetch.fetch_records import FetchRefusal
 from laps_relay.network.fetch.fetches import BURST, RATE, Fetches
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     FetchCancel,

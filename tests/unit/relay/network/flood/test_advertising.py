@@ -9,10 +9,11 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.flood.advertising import Advertiser, send_split
+from laps_relay.network.flood.advertising import Advertiser
 from laps_relay.network.flood.floods import FloodTable
 from laps_sdk.forwarding.interfaces import PeerEgress
 from laps_sdk.peering.links import Link
+from laps_sdk.peering.sending import send_split
 from laps_wire.errors import EncodeError
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from laps_relay.network.events import SubscribeRefused
 from laps_relay.policy import OpenPolicy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,

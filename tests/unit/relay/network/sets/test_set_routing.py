@@ -10,8 +10,8 @@ from laps_relay.network.events import SetChanged, SetGone
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.steering.steering import Assignment
 from laps_relay.policy.open_policy import OpenPolicy
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.events import Refusal
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.subscriptions import bodies
-from laps_relay.network.subscriptions.bodies import (
+from laps_sdk.upstream import bodies
+from laps_sdk.upstream.bodies import (
     body_for,
     bounded,
     bounded_reason,

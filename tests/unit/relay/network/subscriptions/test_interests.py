@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from laps_relay.network.subscriptions.bodies import body_for
 from laps_relay.network.subscriptions.interests import InterestCounters, Interests, TrackHashes
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.timers import first_of
+from laps_sdk.upstream.bodies import body_for
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceKind,

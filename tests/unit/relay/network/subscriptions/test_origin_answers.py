@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.subscriptions.bodies import body_for
 from laps_relay.network.subscriptions.origin_answers import Answers
 from laps_sdk.timers import first_of
+from laps_sdk.upstream.bodies import body_for
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     ParameterId,

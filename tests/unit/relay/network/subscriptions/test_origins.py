@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.subscriptions.bodies import body_for
 from laps_relay.network.subscriptions.origins import Origins
 from laps_relay.network.subscriptions.pulls import Lack
 from laps_sdk.timers import first_of
+from laps_sdk.upstream.bodies import body_for
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe

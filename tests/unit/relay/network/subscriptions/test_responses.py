@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.subscriptions.bodies import body_for
-from laps_relay.network.subscriptions.responses import MAX_RECENT, RecentResponses, way_back
+from laps_relay.network.subscriptions.responses import way_back
+from laps_sdk.peering.sending import MAX_RECENT, ResponseReplay
+from laps_sdk.upstream.bodies import body_for
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Stamp, SubscribeResponse
 from testkit.interest_rig import Rig, key_of, subscribe_info, track
@@ -27,7 +28,7 @@ def test_a_response_goes_back_where_the_subscribe_came_from() -> None:
 
 
 def test_responses_of_the_last_hold_time_are_sent_again() -> None:
-    recent = RecentResponses(15.0)
+    recent = ResponseReplay(15.0)
     assert recent.again(0.0, 1) == []
     recent.sent(0.0, 1, response(1))
     recent.sent(10.0, 1, response(2, source=2))
@@ -42,7 +43,7 @@ def test_responses_of_the_last_hold_time_are_sent_again() -> None:
 
 
 def test_the_last_that_a_relay_said_counts() -> None:
-    recent = RecentResponses(15.0)
+    recent = ResponseReplay(15.0)
     yes, no = response(1), replace(response(1), code=1, reason="over")
     recent.sent(0.0, 1, yes)
     recent.sent(1.0, 1, response(2, source=2))
@@ -54,7 +55,7 @@ def test_the_last_that_a_relay_said_counts() -> None:
 
 
 def test_without_a_hold_time_everything_is_recent_but_not_without_end() -> None:
-    recent = RecentResponses(0.0)
+    recent = ResponseReplay(0.0)
     for number in range(MAX_RECENT + 10):
         recent.sent(float(number), 1, response(source=number))
     kept = recent.again(1e9, 1)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from laps_relay.network.subscriptions.bodies import body_for
 from laps_relay.network.subscriptions.discovery import Discovery
 from laps_relay.network.subscriptions.want_records import MAX_REFUSALS
 from laps_relay.network.subscriptions.wants import Wants
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.timers import first_of
+from laps_sdk.upstream.bodies import body_for
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe

@@ -18,10 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from laps_relay.network.fetch.fetch_records import FetchRefusal, FetchSide, entry_of
-from laps_relay.network.fetch.fetch_router import FetchRouter
+from laps_relay.network.fetch.fetch_router import FetchRouter, entry_of
 from laps_relay.network.subscriptions.interests import TrackHashes
 from laps_relay.policy.facts import scope_of
+from laps_sdk.upstream.interfaces import FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -8,32 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 from laps_relay.network.control_server.control_server import ControlServer
-from laps_relay.network.fetch.fetch_records import FetchMessage, entry_of
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.interests import Interests, TrackHashes
-from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.links import Links
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     FLAG_FETCH,
     Feature,
+    FetchCancel,
     FetchRequest,
+    FetchResponse,
     NodeSelf,
     PayloadFormat,
+    Stamp,
+    SubscribeCode,
+    SubscribeInfo,
 )
 
-__all__ = ["FETCH_FEEDS", "FetchRouter"]
+__all__ = ["FETCH_FEEDS", "NO_FETCHES", "FetchMessage", "FetchRouter", "entry_of"]
+
+FetchMessage: TypeAlias = FetchRequest | FetchResponse | FetchCancel
 
 FETCH_FEEDS: Final = 1 << 40
 """Feeds of fetches are numbered from here on: those of tracks have other numbers."""
+NO_FETCHES: Final = FetchRefusal(SubscribeCode.NO_PUBLISHER, "there are no clients here")
+"""The answer of a relay without clients."""
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
+_NEVER: Final = Stamp(0, 0)
+
+
+def entry_of(request: FetchRequest) -> SubscribeInfo:
+    """Return the subscribe that stands for a FETCH in policy: same source, same track."""
+    return SubscribeInfo(
+        request.source,
+        _NEVER,
+        request.element_hashes,
+        request.name_hash,
+        request.full_name_hash,
+        request.scope,
+        request.data,
+    )
 
 
 class FetchRouter:
@@ -123,7 +146,9 @@ class FetchRouter:
             return None
         return sorted(self._server.announcers(entry_of(request)), key=self._distance)
 
-    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> Feed | None:
+    def open_feed(
+        self, now: float, request: FetchRequest, name: FullTrackName
+    ) -> NetworkFeed | None:
         """Make a feed for the answer, to its source; None if no way leads there."""
         key, number = request.full_name_hash, next(self._numbers)
         feed = self._plane.open_feed(
@@ -136,7 +161,7 @@ class FetchRouter:
         self.close_feed(now, feed, cut=False)
         return None
 
-    def close_feed(self, now: float, feed: Feed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
         """Nothing more goes into it; with ``cut`` what is under way is reset."""
         if cut:
             self._sets.set_feed(now, feed.ingress, None, _NOBODY, "")

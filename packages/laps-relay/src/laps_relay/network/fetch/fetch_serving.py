@@ -13,17 +13,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.network.fetch.fetch_records import (
-    NO_FETCHES,
-    FetchHandle,
-    FetchRefusal,
-    FetchSide,
-    entry_of,
-    read_fetch,
-)
-from laps_relay.network.fetch.fetch_router import FetchRouter
-from laps_relay.network.subscriptions.bodies import bounded, bounded_reason
-from laps_relay.peer_forwarding.forwarding import Feed
+from laps_relay.network.fetch.fetch_router import NO_FETCHES, FetchRouter, entry_of
+from laps_relay.peer_forwarding.forwarding import NetworkFeed
+from laps_sdk.upstream.bodies import bounded, bounded_reason, read_fetch
+from laps_sdk.upstream.interfaces import FetchHandle, FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -49,7 +42,7 @@ _RETRY_MS: Final = 1000
 @dataclass(slots=True, eq=False)
 class _Served:
     name: FullTrackName
-    feed: Feed
+    feed: NetworkFeed
 
 
 class FetchServing:

@@ -17,15 +17,9 @@ from dataclasses import replace
 from typing import Final
 
 from laps_relay.network.fetch.fetch_asking import FetchAsking
-from laps_relay.network.fetch.fetch_records import (
-    FetchHandle,
-    FetchMessage,
-    FetchRefusal,
-    FetchSide,
-    entry_of,
-)
-from laps_relay.network.fetch.fetch_router import FetchRouter
+from laps_relay.network.fetch.fetch_router import FetchMessage, FetchRouter, entry_of
 from laps_relay.network.fetch.fetch_serving import FetchServing
+from laps_sdk.upstream.interfaces import FetchHandle, FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

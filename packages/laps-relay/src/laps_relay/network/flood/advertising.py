@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import FloodTable
 from laps_sdk.peering.links import NO_BASES, Link
-from laps_wire.errors import EncodeError
+from laps_sdk.peering.sending import send_split
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceAdvertise,
@@ -30,7 +30,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_TARGETS
 
-__all__ = ["Advertiser", "NodeSource", "send_split"]
+__all__ = ["Advertiser", "NodeSource"]
 
 _MADE: Final[dict[str, Callable[[tuple[Any, ...]], Any]]] = {
     "nodes": NodeAdvertise,
@@ -53,29 +53,6 @@ class NodeSource(Protocol):
 
     def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
         """Nodes of which one tells the other again, and for how long none did."""
-
-
-def send_split(
-    send: Callable[[Any], object],
-    make: Callable[[tuple[Any, ...]], Any],
-    entries: Sequence[Any],
-    most: int,
-) -> int:
-    """Send entries in as few messages as they fit; how many entries fit in none of them."""
-    lost = 0
-    todo = [tuple(entries[at : at + most]) for at in range(0, len(entries), most)]
-    todo.reverse()
-    while todo:
-        part = todo.pop()
-        try:
-            send(make(part))
-        except EncodeError:
-            if len(part) == 1:
-                lost += 1
-            else:
-                half = len(part) // 2
-                todo += (part[half:], part[:half])
-    return lost
 
 
 class Advertiser:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from laps_relay.network.flood.floods import FloodTable
 from laps_relay.policy.interface import Policy
-from laps_relay.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from laps_relay.network.subscriptions.bodies import bounded, bounded_reason, name_in
 from laps_relay.network.subscriptions.interest_host import InterestsHost
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.bodies import bounded, bounded_reason, name_in
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -21,12 +21,12 @@ from typing import Any, Final
 from laps_relay.network.flood.floods import Change
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.bodies import name_in
 from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
 from laps_relay.network.subscriptions.origin_answers import Answers
 from laps_relay.network.subscriptions.pulls import Lack, Pull
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
+from laps_sdk.upstream.bodies import name_in
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.names import FullTrackName

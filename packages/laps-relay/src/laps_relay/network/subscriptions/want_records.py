@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData, SubscribeInfo

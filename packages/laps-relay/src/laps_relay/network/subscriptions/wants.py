@@ -29,7 +29,6 @@ from typing import Any
 
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.bodies import without_tokens
 from laps_relay.network.subscriptions.discovery import Discovery
 from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
 from laps_relay.network.subscriptions.want_asking import Asking
@@ -45,9 +44,10 @@ from laps_relay.network.subscriptions.want_records import (
     code_of,
 )
 from laps_relay.network.subscriptions.want_serving import Serving
-from laps_relay.upstream.interfaces import Answer
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.bodies import without_tokens
+from laps_sdk.upstream.interfaces import Answer
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from laps_relay.peer_forwarding.forwarding import DataSink
-from laps_relay.stub.direct_feed import DirectFeed
-from laps_relay.upstream.bodies import DRAFT
 from laps_sdk.forwarding.interfaces import Egress
+from laps_sdk.upstream.bodies import DRAFT
+from laps_sdk.upstream.direct_feed import DirectFeed
+from laps_sdk.upstream.interfaces import DataSink
 from laps_wire.errors import IncompleteError, ProtocolViolation
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import (

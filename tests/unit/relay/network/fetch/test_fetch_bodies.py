@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.fetch.fetch_records import fetch_data, read_fetch
+from laps_sdk.upstream.bodies import fetch_data, read_fetch
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.control import encode
 from laps_wire.moqt.messages import Fetch, RelativeJoiningFetch, StandaloneFetch

@@ -18,18 +18,18 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final
 
-from laps_relay.stub.stub_data import TrackFeed, TrackStreams
-from laps_relay.stub.stub_feeds import StubFeeds
-from laps_relay.stub.stub_leaving import Leaving
-from laps_relay.stub.stub_link import STUB, PeerWire, StubLink
-from laps_relay.stubs.stub_parent import answer_of
-from laps_relay.upstream.announcements import Announcements
-from laps_relay.upstream.client import EdgeClient
-from laps_relay.upstream.sink import PlaneSink
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
+from laps_sdk.stub.stub_feeds import StubFeeds
+from laps_sdk.stub.stub_leaving import Leaving
 from laps_sdk.timers import earliest
+from laps_sdk.upstream.announcements import Announcements
+from laps_sdk.upstream.client import EdgeClient
+from laps_sdk.upstream.interfaces import answer_of
+from laps_sdk.upstream.sink import PlaneSink
+from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
+from laps_sdk.upstream.stub_link import STUB, PeerWire, StubLink
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from laps_relay.upstream.bodies import DRAFT
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import Egress
+from laps_sdk.upstream.bodies import DRAFT
 from laps_wire.moqt.session import (
     Action,
     CloseSession,

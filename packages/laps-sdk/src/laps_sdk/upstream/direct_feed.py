@@ -8,9 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from laps_relay.peer_forwarding.flow import PRIORITIES
-from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.forwarding.interfaces import Egress, OutStream
+from laps_sdk.forwarding.priority import PRIORITIES
 from laps_wire.peering.errors import StreamCode
 
 __all__ = ["DirectFeed"]
@@ -20,7 +19,7 @@ _OVERLOADED: Final = int(StreamCode.OVERLOADED)
 
 
 class DirectFeed(ABC):
-    """A :class:`~laps_relay.peer_forwarding.forwarding.Feed` of one track to one connection."""
+    """A :class:`~laps_sdk.upstream.interfaces.Feed` of one track to one connection."""
 
     __slots__ = ("_egress", "_key")
 
@@ -35,11 +34,6 @@ class DirectFeed(ABC):
     @abstractmethod
     def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:
         """What stands in front of an object in a datagram."""
-
-    @property
-    def ingress(self) -> Ingress:
-        """It has no place in the FIB."""
-        return Ingress(LOCAL, 0)
 
     def open_stream(
         self,

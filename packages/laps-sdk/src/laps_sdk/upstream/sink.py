@@ -6,9 +6,9 @@ of the header that the relays on the way went by; anything else is thrown away a
 
 from __future__ import annotations
 
-from laps_relay.upstream.bodies import DRAFT
-from laps_relay.upstream.egress import alias_at, alias_of
 from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.upstream.bodies import DRAFT
+from laps_sdk.upstream.egress import alias_at, alias_of
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader
@@ -17,7 +17,7 @@ __all__ = ["PlaneSink"]
 
 
 class PlaneSink:
-    """A :class:`~laps_relay.peer_forwarding.forwarding.DataSink` for one session of the plane."""
+    """A :class:`~laps_sdk.upstream.interfaces.DataSink` for one session of the plane."""
 
     __slots__ = ("_begun", "_draft", "_plane", "_session", "misplaced")
 

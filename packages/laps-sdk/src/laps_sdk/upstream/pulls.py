@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from laps_relay.network.subscriptions.bodies import read_subscribe
-from laps_relay.peer_forwarding.forwarding import Feed
-from laps_relay.upstream.bodies import error_data, ok_data
-from laps_relay.upstream.codes import ended_code, subscribe_code
-from laps_relay.upstream.egress import Outlet, alias_of
-from laps_relay.upstream.parts import Office, RequestEvent
+from laps_sdk.upstream.bodies import error_data, ok_data, read_subscribe
+from laps_sdk.upstream.codes import ended_code, subscribe_code
+from laps_sdk.upstream.egress import Outlet, alias_of
+from laps_sdk.upstream.interfaces import Feed
+from laps_sdk.upstream.parts import Office, RequestEvent
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import FilterType
 from laps_wire.moqt.messages import SubscribeOk

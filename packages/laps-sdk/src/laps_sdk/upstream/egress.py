@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.network.fetch.fetch_records import FetchHandle
-from laps_relay.peer_forwarding.forwarding import Feed
-from laps_relay.upstream.bodies import DRAFT
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.priority import publisher_priority
+from laps_sdk.upstream.bodies import DRAFT
+from laps_sdk.upstream.interfaces import Feed, FetchHandle
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.datagram import DEFAULT_PRIORITY as NO_PRIORITY
 from laps_wire.moqt.data.datagram import ZERO_OBJECT_ID

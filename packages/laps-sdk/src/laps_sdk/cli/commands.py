@@ -1,4 +1,4 @@
-"""Puts the commands together."""
+"""The application that holds every command of ``laps``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laps_sdk.cli.sub import sub
 from laps_sdk.cli.token import app as token_app
 from laps_sdk.cli.top import top
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 app = typer.Typer(
     name="laps",
@@ -57,8 +57,3 @@ def common(
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
-
-
-def main() -> None:
-    """Run the command."""
-    app()

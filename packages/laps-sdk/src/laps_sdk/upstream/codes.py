@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_relay.upstream.bodies import read_error
 from laps_sdk.edge.codes import done_name, upstream_code
+from laps_sdk.upstream.bodies import read_error
 from laps_wire.moqt.codepoints import PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import SubscribeCode, SubscribeData

@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.upstream.bodies import read_ok, subscribe_data
-from laps_relay.upstream.codes import done_status, request_error
-from laps_relay.upstream.egress import alias_of
-from laps_relay.upstream.interfaces import Answer
-from laps_relay.upstream.parts import Office, RequestEvent
 from laps_sdk.edge.codes import shorten
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.bodies import read_ok, subscribe_data
+from laps_sdk.upstream.codes import done_status, request_error
+from laps_sdk.upstream.egress import alias_of
+from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.parts import Office, RequestEvent
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import FilterType, RequestErrorCode
 from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, Subscribe

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, Feed, Ingress
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.interfaces import Feed
 
 __all__ = ["SplitStream", "StubFeeds"]
 
@@ -66,18 +66,13 @@ class SplitStream:
 
 
 class _TrackFeeds(Generic[P]):
-    """A :class:`~laps_relay.peer_forwarding.forwarding.Feed` to some parents."""
+    """A :class:`~laps_sdk.upstream.interfaces.Feed` to some parents."""
 
     __slots__ = ("_registry", "feeds")
 
     def __init__(self, registry: dict[OutStream, SplitStream]) -> None:
         self._registry = registry
         self.feeds: dict[P, Feed] = {}
-
-    @property
-    def ingress(self) -> Ingress:
-        """It has no place in the FIB."""
-        return Ingress(LOCAL, 0)
 
     def open_stream(
         self,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
+import sys
 
 import pytest
 
@@ -40,6 +41,22 @@ def test_main_is_the_command(
         main()
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("laps ")
+
+
+def test_without_typer_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "laps_sdk.cli.commands")
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == (
+        'laps needs typer and rich: pip install -e "packages/laps-sdk[cli]"'
+    )
+
+
+def test_another_missing_module_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "laps_sdk.cli.commands", None)
+    with pytest.raises(ModuleNotFoundError):
+        main()
 
 
 def test_libraries_do_not_speak_beside_us(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,12 @@
-"""What the parts of an :class:`~laps_relay.upstream.client.EdgeClient` share."""
+"""What the parts of an :class:`~laps_sdk.upstream.client.EdgeClient` share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
-from laps_relay.upstream.virtual import VirtualClient
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,

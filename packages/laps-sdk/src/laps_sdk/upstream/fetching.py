@@ -18,15 +18,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from laps_relay.network.fetch.fetch_records import FetchHandle, FetchRefusal, fetch_data, read_fetch
-from laps_relay.peer_forwarding.forwarding import Feed
-from laps_relay.upstream.bodies import error_data, fetch_ok_data, read_fetch_ok
-from laps_relay.upstream.codes import request_error, subscribe_code
-from laps_relay.upstream.egress import FetchOutlet
-from laps_relay.upstream.parts import Office, RequestEvent
 from laps_sdk.edge.codes import reset_code, shorten
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.timers import Timers
+from laps_sdk.upstream.bodies import (
+    error_data,
+    fetch_data,
+    fetch_ok_data,
+    read_fetch,
+    read_fetch_ok,
+)
+from laps_sdk.upstream.codes import request_error, subscribe_code
+from laps_sdk.upstream.egress import FetchOutlet
+from laps_sdk.upstream.interfaces import Feed, FetchHandle, FetchRefusal
+from laps_sdk.upstream.parts import Office, RequestEvent
 from laps_wire.errors import IncompleteError, LapsError, LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.data.fetch import decode_fetch_header, encode_fetch_header

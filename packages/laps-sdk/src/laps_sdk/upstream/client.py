@@ -17,20 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from laps_relay.peer_forwarding.forwarding import Feed
-from laps_relay.upstream.bodies import DRAFT
-from laps_relay.upstream.egress import FeedEgress, FetchOutlet, alias_of
-from laps_relay.upstream.fetching import Fetching, FetchNetwork
-from laps_relay.upstream.interfaces import Answer
-from laps_relay.upstream.offers import Namespaces, Publications
-from laps_relay.upstream.parts import EdgeClientHost, NameHasher, Office
-from laps_relay.upstream.pulls import Pulls
-from laps_relay.upstream.virtual import VirtualClient
-from laps_relay.upstream.wishes import Wishes
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane, Subscription
 from laps_sdk.timers import earliest
+from laps_sdk.upstream.bodies import DRAFT
+from laps_sdk.upstream.egress import FeedEgress, FetchOutlet, alias_of
+from laps_sdk.upstream.fetching import Fetching, FetchNetwork
+from laps_sdk.upstream.interfaces import Answer, Feed
+from laps_sdk.upstream.offers import Namespaces, Publications
+from laps_sdk.upstream.parts import EdgeClientHost, NameHasher, Office
+from laps_sdk.upstream.pulls import Pulls
+from laps_sdk.upstream.virtual import VirtualClient
+from laps_sdk.upstream.wishes import Wishes
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Fetch, StandaloneFetch, Subscribe
 from laps_wire.moqt.session import (

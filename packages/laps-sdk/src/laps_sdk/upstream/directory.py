@@ -9,7 +9,7 @@
 
 Peers that are no part of the network but want to hear of names (C++ relays) watch it. Namespaces of
 the network are published at the Edge by the bridge, so they are among its events; tracks are not
-(see :mod:`laps_relay.upstream.elsewhere`) and come by themselves.
+(see :mod:`laps_sdk.upstream.elsewhere`) and come by themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from laps_relay.upstream.announcements import Announced, namespace_name
 from laps_sdk.edge.events import (
     NamespaceAdded,
     NamespaceGone,
@@ -25,6 +24,7 @@ from laps_sdk.edge.events import (
     PublisherGone,
     RelayEvent,
 )
+from laps_sdk.upstream.announcements import Announced, namespace_name
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind
 
