@@ -28,9 +28,8 @@ from typing import Final
 
 from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
-from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
-from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.origins import Origins
 from laps_relay.network.subscriptions.pulls import Lack

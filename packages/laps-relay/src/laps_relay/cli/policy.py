@@ -21,7 +21,7 @@ from laps_relay.policy.facts import COUNTRY, stranger
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.policy.rules import Link
-from laps_relay.sim.topology import read_document, topology_of
+from laps_relay.sim.scenarios.topology import read_document, topology_of
 from laps_wire.errors import LapsError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName

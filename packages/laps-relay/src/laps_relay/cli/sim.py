@@ -11,11 +11,11 @@ import typer
 
 from laps_relay.cli.common import one_line_errors
 from laps_relay.cli.sim_plan import plan
-from laps_relay.sim.build import network_relay
 from laps_relay.sim.figures import Figures
-from laps_relay.sim.mutants import MUTANTS, hunt
+from laps_relay.sim.mutants.catalog import MUTANTS, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate, simulate_seed
-from laps_relay.sim.scenario import KINDS, scenario
+from laps_relay.sim.scenarios.scenario import KINDS, scenario
+from laps_relay.sim.world.build import network_relay
 
 __all__ = ["app"]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from laps_relay.network.flood.advertising import Advertiser
+from laps_relay.network.flood.floods import AnnounceTable, SubscribeTable
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.timers import Due, RelayTimers
 from laps_sdk.peering.links import Link, Links
 from laps_wire.nodeid import NodeId

@@ -42,10 +42,10 @@ from laps_relay.network.demand import ConnectionDemand
 from laps_relay.network.events import NetworkEvent
 from laps_relay.network.fetch.fetch_router import FetchRouter
 from laps_relay.network.fetch.fetches import Fetches
-from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries, hide_name
-from laps_relay.network.flood.flood_exports import FloodExports
-from laps_relay.network.flood.floods import Change, FloodTable, Verdict
+from laps_relay.network.flood.entries import hide_name
+from laps_relay.network.flood.floods import Change, Verdict
 from laps_relay.network.flood.withheld import Withheld
+from laps_relay.network.flood_exports import FloodExports
 from laps_relay.network.nodes.nib import NOTHING, Nib
 from laps_relay.network.nodes.node_records import Changes, Fault
 from laps_relay.network.nodes.own_node import OwnNode
@@ -59,7 +59,6 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.plans import Plan
 from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.passed import PassedResponses
 from laps_relay.network.tables import RelayTables
@@ -254,7 +253,7 @@ class NetworkRelay:
         self.plane = PeerPlane(
             None, set_linger=settings.set_linger, continue_after=settings.continue_after
         )
-        self.prober = Prober(node, settings, self.nib)
+        self.prober = Prober(node, settings, self.nib.info)
         self.steering = Steering(
             node, self.nib, policy, settings, round_trips=self.prober.round_trips
         )
@@ -291,24 +290,19 @@ class NetworkRelay:
         self.server = ControlServer(node, self) if serves else None
         self.servers = Servers(self.nib, settings.hold)
         self._exports = FloodExports(
-            self,
-            self.links,
-            self.nib,
-            self.sharding,
+            node,
+            settings,
+            links=self.links,
+            nib=self.nib,
+            sharding=self.sharding,
+            node=self.node,
             server=self.server,
             announcers=self.interests.announcers,
             policy=policy,
         )
         self.withheld = Withheld(self._exports.hearers)
-        self.announces: AnnounceTable = FloodTable(
-            AnnounceEntries(node), settings, exports=self._exports.announce
-        )
-        self.subscribes: SubscribeTable = FloodTable(
-            SubscribeEntries(node),
-            settings,
-            exports=self._exports.subscribe,
-            audience=None if self.server is None else self.server.audience,
-        )
+        self.announces = self._exports.announces
+        self.subscribes = self._exports.subscribes
         self.feeds = OriginFeeds(
             plane=self.plane,
             sets=self.sets,

@@ -7,12 +7,12 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
+from laps_relay.network.flood.floods import AnnounceTable, SubscribeTable
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.views import (
     AnnounceRow,

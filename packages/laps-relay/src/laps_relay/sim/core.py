@@ -1,8 +1,9 @@
 """What the simulator asks of a relay core, and what it looks at inside.
 
 :class:`RelayCore` is the part of ``NetworkRelay`` that is driven from outside. :class:`Tables` is
-what invariants are checked on; :mod:`laps_relay.sim.tables` reads it from a ``NetworkRelay``. Both
-are protocols, so the machinery can be tested with a core that does one thing only.
+what invariants are checked on; :mod:`laps_relay.sim.world.tables` reads it from a
+``NetworkRelay``. Both are protocols, so the machinery can be tested with a core that does one
+thing only.
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ from multiprocessing import get_context
 from typing import Final
 
 from laps_relay.sim import memory
-from laps_relay.sim.build import network_relay
-from laps_relay.sim.checks import Checks
-from laps_relay.sim.convergence import Convergence
-from laps_relay.sim.deeds import Deeds
-from laps_relay.sim.ledger import BreakError
-from laps_relay.sim.messages import shared_messages
-from laps_relay.sim.scenario import LARGE, Scenario, scenario
-from laps_relay.sim.storms import Storms
-from laps_relay.sim.world import Builder, World
+from laps_relay.sim.checks.churn_bound import Storms
+from laps_relay.sim.checks.convergence import Convergence
+from laps_relay.sim.checks.invariants import Checks
+from laps_relay.sim.clients.ledger import BreakError
+from laps_relay.sim.net.messages import shared_messages
+from laps_relay.sim.scenarios.scenario import LARGE, Scenario, scenario
+from laps_relay.sim.world.actions import Deeds
+from laps_relay.sim.world.build import network_relay
+from laps_relay.sim.world.world import Builder, World
 from laps_wire.errors import LapsError
 
 __all__ = ["Outcome", "Run", "run_seeds", "simulate", "simulate_seed", "uncollected"]
@@ -73,7 +73,7 @@ class Outcome:
     convergence: float = 0.0
     """The longest of them, from the change to the last route that moved."""
     bound: float = 0.0
-    """The longest that any of them was granted (:mod:`laps_relay.sim.convergence`)."""
+    """The longest that any of them was granted (:mod:`laps_relay.sim.checks.convergence`)."""
     rest: float = 0.0
     """How long after the last deed the network was at rest."""
     memory: float = 0.0

@@ -9,9 +9,8 @@ from laps_relay.network.control_server.control_server import MAX_SHARED, Control
 from laps_relay.network.control_server.redirect import CLIENT_LABEL
 from laps_relay.network.control_server.sharding import Sharding
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
-from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_sdk.upstream.bodies import body_for
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from laps_relay.network.flood.flood_doubts import DOUBTED, TOLD_AGAIN, Doubts
+from laps_relay.network.flood.flood_doubts import DOUBTED, Doubts
 from laps_relay.network.flood.flood_records import Record
+from laps_relay.network.nodes.silences import TOLD_AGAIN
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeInfo, SubscribeWithdrawal
 from testkit.flood_net import subscribe

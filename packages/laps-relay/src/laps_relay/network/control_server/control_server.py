@@ -28,9 +28,8 @@ from heapq import nsmallest
 from typing import Final, Protocol
 
 from laps_relay.network.control_server.redirect import takes_clients
-from laps_relay.network.flood.floods import Change
+from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
-from laps_relay.network.subscriptions.interest_host import AnnounceTable, SubscribeTable
 from laps_relay.network.subscriptions.responses import way_back
 from laps_sdk.peering.rendezvous import mixed
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe

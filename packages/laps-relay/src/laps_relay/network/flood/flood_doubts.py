@@ -25,12 +25,10 @@ from laps_relay.network.flood.entries import Flooded
 from laps_relay.network.flood.flood_records import Record
 from laps_wire.nodeid import NodeId
 
-__all__ = ["DOUBTED", "TOLD_AGAIN", "Doubts"]
+__all__ = ["DOUBTED", "Doubts"]
 
-TOLD_AGAIN: Final = 0.5
-"""After this share of the convergence time a giver tells everything again."""
 DOUBTED: Final = 0.75
-"""After this share a receiver waits for that."""
+"""After this share of the convergence time a receiver waits until it is told everything again."""
 
 E = TypeVar("E", bound=Flooded)
 W = TypeVar("W", bound=Flooded)

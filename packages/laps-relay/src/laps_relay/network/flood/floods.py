@@ -21,46 +21,185 @@ When the last session that gave an entry has ended, the entry stays for a grace 
 still known: another peer may have it, and gives it as soon as it hears that we lost it. A planned
 change of paths does not make a subscribe flap that way.
 
-::
+An entry is usable if it is not a withdrawal and the node information base knows its source. Before
+a record changes, :meth:`FloodTable._note` keeps what its users know of it. A change that ends where
+it began is therefore not reported.
 
-    FloodRows       flood_rows.py: the rows, looking them up
-      └─ FloodLosses  flood_losses.py: givers and sources that go
-           └─ FloodTable  this module: what is heard, said and told
+How the table loses entries::
+
+    a session gives it no more  --> another giver is its primary   it rests a little first
+                                --> nobody gives it                a grace, then forgotten
+    its source is not known     --> not used; doubted              known again: used again, but
+                                                                   givers must say it once more
+    nobody tells the other of   --> kept; who is at the other end  the same, on that session
+    its source on a session         may have forgotten it
+    its source has restarted    --> fades, here as everywhere
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from laps_relay.network.flood.entries import Flooded
-from laps_relay.network.flood.flood_losses import FloodLosses
+from laps_relay.network.flood.entries import Flooded, Kind
+from laps_relay.network.flood.flood_doubts import DOUBTED, Doubts
 from laps_relay.network.flood.flood_records import (
     NOBODY,
     Change,
     FloodPeer,
     FloodSizes,
+    FloodState,
     Record,
     Source,
     Verdict,
 )
+from laps_relay.network.flood.flood_rests import Rests
+from laps_relay.network.flood.flood_telling import Telling
+from laps_relay.network.flood.flood_waiting import Waiting
+from laps_relay.network.nodes.silences import TOLD_AGAIN
+from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers, earliest
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
+from laps_wire.peering.laps2 import (
+    AnnounceInfo,
+    AnnounceWithdrawal,
+    SubscribeInfo,
+    SubscribeWithdrawal,
+)
+from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 from laps_wire.varint import QUIC_MAX
 
-__all__ = ["Change", "FloodSizes", "FloodTable", "Verdict"]
+__all__ = ["AnnounceTable", "Change", "FloodSizes", "FloodTable", "SubscribeTable", "Verdict"]
 
 E = TypeVar("E", bound=Flooded)
 W = TypeVar("W", bound=Flooded)
 I = TypeVar("I", bound=Hashable)  # noqa: E741 - the identity
 
 
-class FloodTable(FloodLosses[E, W, I]):
+class FloodTable(Generic[E, W, I]):
     """All announces, or all subscribes."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_changes",
+        "_doubts",
+        "_kind",
+        "_limit",
+        "_live",
+        "_rests",
+        "_settings",
+        "_state",
+        "_telling",
+        "_timers",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        kind: Kind[E, W, I],
+        settings: NetworkSettings,
+        *,
+        exports: Callable[[int, E], bool],
+        audience: Callable[[E], Iterable[int]] | None = None,
+    ) -> None:
+        """``exports(session, entry)``: whether a session may be told an entry.
+
+        ``audience(entry)``, if given, names the only sessions for which that is worth asking: a
+        control server with a thousand Edges asks few of them.
+        """
+        self._kind = kind
+        self._settings = settings
+        self._limit = kind.limit(settings)
+        self._state: FloodState[E, W] = FloodState()
+        self._rests: Rests[E, W] = Rests(settings.batch)
+        self._telling: Telling[E, W, I] = Telling(kind, self._state, self._rests, exports, audience)
+        self._waiting: Waiting[E, W] = Waiting(self._state)
+        self._doubts: Doubts[E, W] = Doubts()
+        self._timers: Timers[Record[E, W] | FloodPeer[E, W] | NodeId] = Timers()
+        self._changes: dict[I, E | None] = {}
+        self._live = 0
+
+    # Looking
+
+    def get(self, identity: I) -> E | None:
+        """The entry, if it can be used now."""
+        record = self._record(identity)
+        if record is None or record.dead or not self._state.sources[record.item.source].known:
+            return None
+        return cast("E", record.item)
+
+    def heard_on(self, identity: I) -> int | None:
+        """The session over which it came: the way back for answers."""
+        record = self._record(identity)
+        return None if record is None else self._state.slots.by_slot.get(record.primary)
+
+    def live(self, start: int = 0) -> Iterator[E]:
+        """All entries that can be used now, our own too; without the first ``start`` of them."""
+        for source in self._state.sources.values():
+            if not source.known:
+                continue
+            if start >= source.live:
+                start -= source.live
+                continue
+            for record in source.records.values():
+                if record.dead:
+                    continue
+                if start:
+                    start -= 1
+                else:
+                    yield cast("E", record.item)
+
+    def of_key(self, key: Hashable) -> Iterator[E]:
+        """The entries of one key that can be used now; asks each source once."""
+        for source in self._state.sources.values():
+            record = source.records.get(key) if source.known else None
+            if record is not None and not record.dead:
+                yield cast("E", record.item)
+
+    def of_source(self, node: NodeId) -> Iterator[E]:
+        """The entries of one node that can be used now; looks at no others."""
+        source = self._state.sources.get(node)
+        if source is not None and source.known:
+            for record in source.records.values():
+                if not record.dead:
+                    yield cast("E", record.item)
+
+    @property
+    def size(self) -> int:
+        """How many entries can be used now; costs nothing."""
+        return self._live
+
+    def sizes(self) -> FloodSizes:
+        """How much is held; looks at everything."""
+        dead = [record.dead for record in self._state.records()]
+        return FloodSizes(len(dead) - sum(dead), len(self._waiting), sum(dead))
+
+    def given(self, session: int) -> int:
+        """How many entries count for the cap of a session."""
+        return self._state.peer(session).live
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether :meth:`take_changes` may give any."""
+        return bool(self._changes)
+
+    def take_changes(self) -> list[Change[I, E]]:
+        """Usable entries that came, changed or went since the last call."""
+        changes: list[Change[I, E]] = []
+        if not self._changes:
+            return changes
+        taken, self._changes = self._changes, {}
+        for identity, previous in taken.items():
+            entry = self.get(identity)
+            if entry is not previous:
+                changes.append(Change(identity, entry, previous))
+        return changes
+
+    def _record(self, identity: I) -> Record[E, W] | None:
+        node, key = self._kind.split(identity)
+        source = self._state.sources.get(node)
+        return None if source is None else source.records.get(key)
 
     # Sessions
 
@@ -294,6 +433,136 @@ class FloodTable(FloodLosses[E, W, I]):
             for peer in givers:
                 self._heard(now, peer, early.item, dead=early.dead)
 
+    # Givers
+
+    def _ungive(self, now: float, peer: FloodPeer[E, W], record: Record[E, W]) -> None:
+        """A session does not give this any more."""
+        self._doubts.confirm(record, peer.bit)
+        peer.count(record, -1)
+        record.given = self._state.slots.shared(record.given & ~peer.bit)
+        if record.primary != peer.slot:
+            return
+        record.primary = NOBODY
+        if record.given:
+            givers = self._state.peers_of(record.given)
+            own = [giver for giver in givers if giver.node == record.item.source]
+            self._follow(now, record, (own or givers)[0])
+        elif not record.dead:
+            # Another peer may still have it; it hears now that we do not, and gives it.
+            self._timers.set(record, now + self._settings.origin_grace)
+            self._telling.mark(record)
+
+    def _follow(self, now: float, record: Record[E, W], giver: FloodPeer[E, W]) -> None:
+        """Another session is the primary of an entry that has lost the one before."""
+        record.primary = giver.slot
+        if record.dead:
+            return
+        if giver.node == record.item.source:
+            self._rests.end(record)
+        else:
+            self._rests.begin(now, record)
+        self._telling.mark(record)
+
+    def _forget(self, record: Record[E, W], *, quiet: bool = False) -> None:
+        """Out of the table; those who were told hear it, unless they know by themselves."""
+        node = record.item.source
+        source = self._state.sources[node]
+        self._note(source, record)
+        if not record.dead:
+            self._count(source, -1)
+        del source.records[self._kind.key(record.item)]
+        if not source.records and not source.known:
+            self._timers.cancel(node)
+            del self._state.sources[node]
+        for peer in self._state.peers_of(record.given):
+            peer.count(record, -1)
+        self._timers.cancel(record)
+        self._rests.end(record)
+        self._doubts.confirm(record, record.given)
+        self._telling.ended.pop(record, None)
+        self._telling.over(record)
+        record.given, record.primary = 0, NOBODY
+        if quiet:
+            record.sent = record.stale = 0
+        elif not record.dead:
+            self._telling.bury(record)
+        # A withdrawal that is still to be told to somebody is told, though it is out of the table.
+        record.dead = True
+
+    def _fade(self, now: float, record: Record[E, W]) -> None:
+        """Out of the table, as everywhere; a moment later there is room for it where it was told.
+
+        Not at once: others learn a little later what we know of a node.
+        """
+        for peer in self._telling.fade(record):
+            if self._timers.when(peer) is None:
+                self._timers.set(peer, now + self._settings.origin_grace)
+        self._forget(record, quiet=True)
+
+    # Sources
+
+    def _suspend(self, now: float, node: NodeId, source: Source[E, W]) -> None:
+        """Nothing of it is used until it is known again, and nothing is kept for long."""
+        source.since = now
+        for record in source.records.values():
+            self._note(source, record)
+            if self._settings.reflect and not record.dead:
+                self._doubts.note(record)
+        source.known = False
+        self._live -= source.live
+        if source.records:
+            self._timers.set(node, now + self._settings.convergence)
+        else:
+            self._timers.cancel(node)
+            del self._state.sources[node]
+
+    def _resume(self, now: float, node: NodeId, source: Source[E, W]) -> None:
+        """A node is known again, in the same life."""
+        # After so long somebody who gave it up a little earlier may need to be told again.
+        away = (now - source.since) / self._settings.convergence
+        long = away > TOLD_AGAIN
+        for record in source.records.values():
+            self._note(source, record)
+            if long and not record.dead:
+                self._telling.again(record, record.sent)
+            self._telling.mark(record)
+        source.known = True
+        self._live += source.live
+        self._doubts.returned(node, late=away > DOUBTED)
+        self._await_doubts(now, node)
+
+    def spoke(self, now: float, session: int, node: NodeId, silence: float) -> None:
+        """One end of a session tells the other of a node again, after so many seconds.
+
+        Meanwhile the peer may have lost the node, which we still knew from others, and what it
+        said. Or it was so with us.
+        """
+        source = self._state.sources.get(node)
+        away = silence / self._settings.convergence
+        if source is None or away <= TOLD_AGAIN:
+            return
+        peer = self._state.peer(session)
+        for record in source.records.values():
+            if record.dead:
+                continue
+            if record.sent & peer.bit:
+                self._telling.again(record, peer.bit)
+                peer.dirty[record] = None
+            if away > DOUBTED and record.given & peer.bit and self._settings.reflect:
+                self._doubts.add(record, peer.bit)
+        if source.known:
+            self._await_doubts(now, node)
+
+    def _await_doubts(self, now: float, node: NodeId) -> None:
+        if self._doubts.of(node):
+            self._timers.set(node, now + self._settings.origin_grace)
+
+    def _settle_doubts(self, now: float, node: NodeId) -> None:
+        """Who has not said again what it gave does not give it any more."""
+        for record, bits in self._doubts.take(node).items():
+            for peer in self._state.peers_of(record.given & bits):
+                self._ungive(now, peer, record)
+
     # Telling
 
     def resend(self, session: int) -> None:
@@ -359,3 +628,27 @@ class FloodTable(FloodLosses[E, W, I]):
             else:
                 for record in list(self._state.sources[due].records.values()):
                     self._fade(now, record)
+
+    # Rows
+
+    def _put(self, source: Source[E, W], record: Record[E, W], item: E | W, *, dead: bool) -> None:
+        if record.dead != dead:
+            self._count(source, -1 if dead else 1)
+        record.item, record.dead = item, dead
+        if dead:
+            self._telling.over(record)
+
+    def _count(self, source: Source[E, W], by: int) -> None:
+        source.live += by
+        if source.known:
+            self._live += by
+
+    def _note(self, source: Source[E, W], record: Record[E, W]) -> None:
+        """Before a record changes: what its users know of it."""
+        usable = source.known and not record.dead
+        previous = cast("E", record.item) if usable else None
+        self._changes.setdefault(self._kind.identity(record.item), previous)
+
+
+AnnounceTable: TypeAlias = FloodTable[AnnounceInfo, AnnounceWithdrawal, AnnounceIdentity]
+SubscribeTable: TypeAlias = FloodTable[SubscribeInfo, SubscribeWithdrawal, SubscribeIdentity]

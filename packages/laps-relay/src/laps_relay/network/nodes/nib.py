@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from laps_relay.network.flood.flood_doubts import TOLD_AGAIN
 from laps_relay.network.nodes import selection
 from laps_relay.network.nodes.adj_in import (
     Finding,
@@ -45,7 +44,7 @@ from laps_relay.network.nodes.node_records import AdjOut, Changes, Fault, PeerRe
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.nodes.plausibility import Direction, declared, light_rtt_us
 from laps_relay.network.nodes.selection import Candidate, Order, PathRule
-from laps_relay.network.nodes.silences import Silences
+from laps_relay.network.nodes.silences import TOLD_AGAIN, Silences
 from laps_relay.network.nodes.suspicions import Retractions
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy.interface import Policy
@@ -97,7 +96,7 @@ class Nib:
         self._now = self._settled = float("-inf")
         """The time, and that of the last time when everything was brought up to date."""
         self._exports = Exports(local, self._table, settings, policy)
-        self._imports = Imports(self._table, policy, self)
+        self._imports = Imports(self._table, policy, self.info)
         self._lost: dict[NodeId, str] = {}
         self._retracted = Retractions(settings.convergence)
         self._silences = Silences(settings.convergence)

@@ -7,7 +7,7 @@ session between two that know a node something is said of it, in one direction a
 
 r5 still knows r7, and may not use what r3 says, so it does not pass it on; it is the same with r2.
 So r1 has lost a node that its peers know. What it has forgotten because of that must be told again
-when one of them speaks of the node (:mod:`.flood_doubts`).
+when one of them speaks of the node (:mod:`laps_relay.network.flood.flood_doubts`).
 
 Only short silences must be remembered: of one that is not, all that counts is that it was long.
 """
@@ -18,10 +18,12 @@ from typing import Final
 
 from laps_wire.nodeid import NodeId
 
-__all__ = ["MAX_SILENCES", "Silences"]
+__all__ = ["MAX_SILENCES", "TOLD_AGAIN", "Silences"]
 
 MAX_SILENCES: Final = 65_536
 """Of more the oldest are forgotten, as if they were long ones: somebody tells a little more."""
+TOLD_AGAIN: Final = 0.5
+"""After this share of the convergence time a giver tells everything again."""
 
 
 class Silences:

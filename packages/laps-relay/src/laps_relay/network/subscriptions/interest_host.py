@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
-from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.flood.floods import AnnounceTable, SubscribeTable
 from laps_relay.policy.interface import Policy
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
@@ -12,21 +12,14 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
-    AnnounceWithdrawal,
     NodeSelf,
     Stamp,
     SubscribeCode,
     SubscribeData,
-    SubscribeInfo,
     SubscribeResponse,
-    SubscribeWithdrawal,
 )
-from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 
-__all__ = ["AnnounceTable", "Denial", "InterestsHost", "SubscribeTable"]
-
-AnnounceTable: TypeAlias = "FloodTable[AnnounceInfo, AnnounceWithdrawal, AnnounceIdentity]"
-SubscribeTable: TypeAlias = "FloodTable[SubscribeInfo, SubscribeWithdrawal, SubscribeIdentity]"
+__all__ = ["Denial", "InterestsHost"]
 
 
 class Denial(NamedTuple):

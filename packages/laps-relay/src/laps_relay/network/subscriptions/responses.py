@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from laps_relay.network.subscriptions.interest_host import SubscribeTable
+from laps_relay.network.flood.floods import SubscribeTable
 from laps_wire.peering.laps2 import SubscribeResponse
 
 __all__ = ["way_back"]

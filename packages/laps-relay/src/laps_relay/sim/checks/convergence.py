@@ -1,0 +1,234 @@
+"""The convergence bound: so long after a change of the network all routes and the FIB are right.
+
+::
+
+    session comes or goes        nothing else happens                     all tables = oracle
+    ----------+-------------------------------------------------------------------+------->
+              |<------ diameter x (one-way delay + batching) + 2 x batching ------>|
+
+After a loss a path vector may try longer and longer ways before it gives a node up: no relay has a
+session with it any more, and each believes a little longer in what others told of it before. The
+longest of these ways ends where paths do, so for a loss the bound has the most hops that a path may
+have (or as many as there are relays) instead of the diameter. Losses that took longer than the
+diameter's bound are counted: :attr:`Convergence.late`. So are changes after which the last route
+moved within diameter x one-way delay + 2 x batching, as if relays in between collected nothing:
+:attr:`Convergence.prompt`.
+
+The time that a dead session takes to be noticed is before that: the change is the moment in which
+a relay notices. Batching counts once for each relay that passes the news on, because each collects
+for that long what it has to say. The one-way delay is the longest of all links that are up, with
+its jitter, with a retransmission where packets are lost, and with the packets before it where the
+bandwidth is limited.
+
+What else keeps news from passing puts the moment off: relays that stand still, blocked or slow
+links, peers that lie, sessions that only one side still believes in or that have lost their
+control session, relays that drain.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from laps_relay.network.events import PeerAdded, PeerGone
+from laps_relay.sim.checks.routes import Routes
+from laps_relay.sim.clients.ledger import BreakError
+from laps_relay.sim.net.queues import PACKET
+from laps_relay.sim.net.wires import RETRANSMIT, Wire
+from laps_relay.sim.world.oracle import Graph, Oracle
+from laps_relay.sim.world.process import RelayProcess
+from laps_relay.sim.world.world import World
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.laps2.limits import MAX_HOPS
+
+__all__ = ["Convergence"]
+
+AGAIN: Final = 0.1
+"""How often to look whether what keeps news from passing is over."""
+
+AHEAD: Final = 2.5
+"""Packets that news may wait for where the bandwidth is limited."""
+
+
+class Times(NamedTuple):
+    """How long one change may take."""
+
+    start: float
+    least: float
+    """If relays in between collected nothing."""
+    bound: float
+    longest: float
+    """For a loss."""
+
+
+class Convergence:
+    """Follows every change of sessions until the tables must be right."""
+
+    __slots__ = (
+        "_again",
+        "_changed",
+        "_lost",
+        "_world",
+        "bound",
+        "changes",
+        "late",
+        "longest",
+        "prompt",
+        "proven",
+    )
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._changed = 0.0
+        """When a session last came or went."""
+        self._again = False
+        self._lost = False
+        """Whether a session has gone since the tables were last right."""
+        self.changes = 0
+        """Session changes, together if at once."""
+        self.proven = 0
+        """Changes after which nothing else happened, and the bound held."""
+        self.prompt = 0
+        """Those of them after which nothing moved when news had come from end to end."""
+        self.late = 0
+        """Losses after which ways were still tried when the diameter's bound was over."""
+        self.bound = 0.0
+        """The longest that was granted."""
+        self.longest = 0.0
+        """From a change to the last route that moved after it."""
+        world.watch(self._event, PeerAdded)
+        world.watch(self._event, PeerGone)
+        world.when_disturbed(self.changed)
+
+    def _event(self, process: RelayProcess, event: PeerAdded | PeerGone) -> None:  # noqa: ARG002
+        self._lost |= isinstance(event, PeerGone)
+        self.changed()
+
+    def changed(self) -> None:
+        """The network is another one from now on."""
+        now = self._world.clock.now
+        if now > self._changed or not self.changes:
+            self.changes += 1
+            self._changed = now
+            self._again = False
+            self._world.clock.after(2 * self._world.scenario.settings.batch, self._look, now)
+
+    def _look(self, changed: float) -> None:
+        """Find out when everything must be right, if nothing is new since."""
+        if changed != self._changed or self._world.ending:
+            return
+        world = self._world
+        now = world.clock.now
+        found = None if now < world.unsettled else self._sessions()
+        if found is None:
+            self._again = True
+            world.clock.after(AGAIN, self._look, changed)
+            return
+        graph, wires = found
+        settings = world.scenario.settings
+        policy = world.policy
+        oracle = Oracle(graph, lambda node: policy.transit("", node))
+        hops = oracle.diameter(graph)
+        least = hops * delay_of(wires) + 2 * settings.batch
+        bound = bound_of(hops, wires, settings.batch)
+        longest = bound_of(max(hops, min(len(graph), MAX_HOPS)), wires, settings.batch)
+        start = now if self._again else changed
+        self._again = False
+        since = world.policy_since
+        times = Times(start, least, bound, longest)
+        world.clock.at(start + bound, self._check, changed, since, oracle, times)
+
+    def _check(self, changed: float, policy_since: float, oracle: Oracle, times: Times) -> None:
+        world = self._world
+        if changed != self._changed or world.ending:
+            return
+        if (
+            policy_since != world.policy_since
+            or world.clock.now < world.unsettled
+            or self._sessions() is None
+        ):
+            self._again = True
+            self._look(changed)
+            return
+        try:
+            self._compare(oracle)
+        except BreakError:
+            if not self._lost or times.bound == times.longest:
+                raise
+            self.late += 1
+            due = times.start + times.longest
+            again = times._replace(bound=times.longest)
+            world.clock.at(due, self._check, changed, policy_since, oracle, again)
+            return
+        self.proven += 1
+        self._lost = False
+        self.bound = max(self.bound, times.bound)
+        moved = max(0.0, world.quiet_since - changed)
+        self.prompt += moved <= times.least
+        self.longest = max(self.longest, moved)
+
+    def _compare(self, oracle: Oracle) -> None:
+        """All next hops, and the FIB, with those of the oracle."""
+        world = self._world
+        routes = Routes(world, oracle)
+        running = [
+            process
+            for process in world.running()
+            if process.spec.relay_type is not RelayType.CONTROL
+        ]
+        for process in running:
+            routes.next_hops(
+                process, [other.spec.node_id for other in running if other is not process]
+            )
+        if world.scenario.exact:
+            routes.fib(running)
+
+    def _sessions(self) -> tuple[Graph, list[Wire]] | None:
+        """Who has a session with whom, and over what; None if news cannot pass freely now."""
+        world = self._world
+        if any(getattr(each, "running", False) for each in world.hostiles.values()):
+            return None
+        running = world.running()
+        for process in running:
+            if process.paused or process.avoided or not process.tables.controlled():
+                return None
+        peers = {process.spec.node_id: set(process.tables.peers()) for process in running}
+        names = {process.spec.node_id: process for process in running}
+        graph: dict[NodeId, dict[NodeId, int]] = {node: {} for node in peers}
+        wires: list[Wire] = []
+        for node, near in peers.items():
+            here = names[node]
+            for other in near:
+                if node not in peers.get(other, ()):
+                    return None  # the other side has not noticed yet
+                if node > other:
+                    continue  # it was looked at from there
+                there = names[other]
+                wire = world.network.wire(here.contact, there.contact)
+                if wire is None or wire.hampered or (wire.blocked and any(wire.blocked.values())):
+                    return None
+                wires.append(wire)
+                if not (here.is_control or there.is_control):
+                    graph[node][other] = graph[other][node] = wire.srtt_us
+        return graph, wires
+
+
+def bound_of(hops: int, wires: list[Wire], batch: float) -> float:
+    """How long news may take to be known everywhere, so many hops away, and acted on."""
+    return hops * (delay_of(wires) + batch) + 2 * batch
+
+
+def delay_of(wires: list[Wire]) -> float:
+    """How long news takes over the slowest of these."""
+    return max(
+        (
+            wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter + _before(wire)
+            for wire in wires
+        ),
+        default=0.0,
+    )
+
+
+def _before(wire: Wire) -> float:
+    """What news wait for on a narrow wire: the packet that is being sent, and other news."""
+    return max(((AHEAD * PACKET) / rate for rate in wire.bandwidth.values()), default=0.0)

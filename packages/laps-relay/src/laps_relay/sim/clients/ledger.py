@@ -1,0 +1,378 @@
+"""What was published, what arrived where, and which rules that breaks.
+
+Each object carries who published it, its group, its number and when it was made, so every relay on
+its way can be asked about it. A group is one stream; so "each object at most once over each link"
+is "each group's stream at most once over each link", looked at when the stream begins. While routes
+change, copies for different targets that went different ways from a relay may meet again further
+on: each relay knows only its own ways. But no relay makes two of one: it never sends an object to a
+peer more often than it got it.
+
+::
+
+    +---------------+-------------+-----------+----------+----------+------------+
+    | magic  u16    | padding u16 | flow  u32 | group u32| object u32| time  f64 | padding ...
+    +---------------+-------------+-----------+----------+----------+------------+
+
+A *flow* is one publication of one track in one life of its publisher. Windows in which something
+unplanned happened are exempt from "nothing is lost"; nothing is exempt from "nothing twice to a
+client" and "no relay makes two of one".
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from laps_relay.sim.clients.groups import Flow, Flows, GivenUp, Group, Interval
+from laps_relay.sim.net.digest import WireDigest
+from laps_wire.errors import LapsError
+
+__all__ = [
+    "OBJECT",
+    "BreakError",
+    "Delivery",
+    "Flow",
+    "Flows",
+    "GivenUp",
+    "Group",
+    "Interval",
+    "Ledger",
+    "encode_object",
+    "read_object",
+]
+
+Pair: TypeAlias = tuple[str, str]
+"""Contacts of a publisher's relay and of a subscriber's."""
+Delivery: TypeAlias = tuple[str, str, int]
+"""The same, with the key of a track."""
+OBJECT: Final = struct.Struct(">HHIIId")
+_MAGIC: Final = 0x4C41
+FLIGHT: Final = 2.0
+"""The longest an object may be under way through all relays, with retransmissions."""
+SEVERAL: Final = 1.5
+"""With several publishers of a track: so long after the first answer all of them serve it."""
+JOINING: Final = 1.5
+"""Of a stream that does not end: so long after the answer the rest of it comes at the latest."""
+OVERTAKEN: Final = 1.0
+"""Where packets are lost: so long after the answer every set on the way has the new target."""
+
+
+class BreakError(LapsError):
+    """An invariant does not hold."""
+
+    def __init__(self, rule: str, text: str, when: float) -> None:
+        super().__init__(f"{rule}: {text} (at {when:.3f} s)")
+        self.rule = rule
+        self.text = text
+        self.when = when
+
+    def __reduce__(self) -> tuple[type[BreakError], tuple[str, str, float]]:
+        """As exceptions with several arguments travel between processes."""
+        return BreakError, (self.rule, self.text, self.when)
+
+
+class Object(NamedTuple):
+    """What an object says of itself."""
+
+    flow: int
+    group: int
+    number: int
+    time: float
+    size: int
+    """With its padding."""
+
+
+def encode_object(flow: int, group: int, number: int, now: float, padding: int = 0) -> bytes:
+    """One object."""
+    return OBJECT.pack(_MAGIC, padding, flow, group, number, now) + bytes(padding)
+
+
+def read_object(data: bytes | bytearray, pos: int = 0, *, whole: bool = True) -> Object | None:
+    """The object at ``pos``; None if it is not complete, or not even its beginning."""
+    if len(data) - pos < OBJECT.size:
+        return None
+    magic, padding, flow, group, number, time = OBJECT.unpack_from(data, pos)
+    if magic != _MAGIC:
+        raise BreakError(
+            "payload", f"bytes that nobody published: {bytes(data[pos : pos + 8])!r}", 0.0
+        )
+    size = OBJECT.size + padding
+    if whole and len(data) - pos < size:
+        return None
+    return Object(flow, group, number, time, size)
+
+
+class Ledger:
+    """Keeps account, and raises :class:`BreakError`."""
+
+    __slots__ = (
+        "_barred",
+        "_exempt",
+        "copies",
+        "crossings",
+        "deliveries",
+        "digest",
+        "flight",
+        "flows",
+        "given_up",
+        "intervals",
+        "loops",
+        "lossy",
+        "lost",
+        "moved",
+        "published",
+        "stirred",
+        "unnamed",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.flows = Flows()
+        self.intervals: list[Interval] = []
+        self.published = 0
+        self.deliveries = 0
+        self.crossings = 0
+        self.loops = 0
+        """Streams that crossed a link twice while the network was not converged."""
+        self.moved: dict[str, float] = {}
+        """When the last route to a relay changed, by its contact."""
+        self.stirred = -math.inf
+        """Until when copies may meet whatever their targets: a policy is new, or targets move."""
+        self.copies: Callable[[Group, str, str], int] = lambda *_: 1
+        """How many copies of a group may cross a link (see ``laps_relay.sim.world.paths``)."""
+        self.lost = 0
+        """Objects lost in windows in which that may be."""
+        self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
+        self._barred: dict[Delivery, list[tuple[float, float]]] = {}
+        """What policy rules out, and from when to when."""
+        self.lossy = False
+        """Whether links lose packets: datagrams are gone then."""
+        self.flight = FLIGHT
+        """The longest that an object may be under way in this network."""
+        self.given_up = 0
+        """Objects that did not come because something on their way was given up, or still waits."""
+        self.unnamed: list[tuple[float, int, GivenUp]] = []
+        """What was given up behind its header, of nobody knows which group: when, key, for whom."""
+        self.digest = WireDigest()
+        """Of the network, for what clients receive."""
+        self.waiting: Callable[[], dict[Group, tuple[GivenUp, ...]]] = dict
+        """What waits in queues now, and for whom."""
+
+    # Windows
+
+    def exempt(self, start: float, end: float, pairs: frozenset[Pair] | None = None) -> None:
+        """Something unplanned goes on: what is lost now is a gap, and no fault.
+
+        ``pairs``: for which publishers and subscribers; None: for all.
+        """
+        if pairs is None or pairs:
+            self._exempt.append((start - self.flight, end, pairs))
+
+    def exempted(self, start: float, end: float, pair: Pair | None = None) -> bool:
+        """Whether something unplanned went on at any time between, for a pair or for anybody."""
+        return any(
+            start <= last and end >= first and (pair is None or pairs is None or pair in pairs)
+            for first, last, pairs in self._exempt
+        )
+
+    def bar(self, now: float, what: frozenset[Delivery]) -> None:
+        """From now on policy leaves no way for these, and for no others."""
+        for delivery, spans in self._barred.items():
+            since, until = spans[-1]
+            if until > now and delivery not in what:
+                spans[-1] = (since, now)
+        for delivery in what:
+            spans = self._barred.setdefault(delivery, [])
+            if not spans or spans[-1][1] < math.inf:
+                spans.append((now, math.inf))
+
+    def barred(self, start: float, end: float, delivery: Delivery) -> bool:
+        """Whether policy left no way at any time between."""
+        return any(
+            start <= until and end >= since for since, until in self._barred.get(delivery, ())
+        )
+
+    @property
+    def mended(self) -> float:
+        """When everything unplanned is over."""
+        return max((last for _, last, _ in self._exempt), default=0.0)
+
+    # What happens
+
+    def group(self, flow: int, group: int, now: float) -> Group:
+        """The group of an object that was seen."""
+        found = self.flows.all.get(flow)
+        if found is None or group not in found.groups:
+            raise BreakError("payload", f"flow {flow} group {group} was never published", now)
+        return found.groups[group]
+
+    def delivered(self, now: float, contact: str, key: int, item: Object) -> None:
+        """An object came to the clients of a relay."""
+        group = self.group(item.flow, item.group, now)
+        if group.flow.key != key:
+            raise BreakError(
+                "wrong track",
+                f"{contact} got flow {item.flow} as {key:#x}, it is {group.flow.key:#x}",
+                now,
+            )
+        bit = 1 << item.number
+        before = group.got.get(contact, 0)
+        if before & bit:
+            raise BreakError(
+                "doubled", f"{contact} got {item.flow}/{item.group}/{item.number} twice", now
+            )
+        group.got[contact] = before | bit
+        self.deliveries += 1
+        self.digest.shared_channel("", contact).delivered(
+            now, key, item.flow, item.group, item.number
+        )
+
+    def crossed(
+        self,
+        now: float,
+        sender: str,
+        receiver: str,
+        item: Object,
+        origin: int = 0,
+    ) -> Group:
+        """A stream began on a link, or a datagram went over it; ``origin`` names its o-relay."""
+        group = self.group(item.flow, item.group, now)
+        number = item.number  # a stream that goes on in another one begins with a later object
+        link = (sender, receiver, number, origin)
+        self.crossings += 1
+        sent = group.links.get(link, 0)
+        if sent:
+            name = f"{item.flow}/{item.group}/{item.number}"
+            came = group.came.get((sender, number), 0) + (sender == group.flow.contact)
+            if sent >= came:
+                raise BreakError(
+                    "copied", f"{sender} got {name} {came} times, {receiver} more often", now
+                )
+            if (
+                not self._may_meet(group)
+                and not self.exempted(now, now)
+                and sent >= self.copies(group, sender, receiver)
+            ):
+                raise BreakError("link twice", f"{name} crossed {sender} -> {receiver} twice", now)
+            self.loops += 1
+        group.links[link] = sent + 1
+        group.came[receiver, number] = group.came.get((receiver, number), 0) + 1
+        return group
+
+    def _may_meet(self, group: Group) -> bool:
+        """Whether ways to receivers of a group changed while it was under way, or just before."""
+        if group.began <= self.stirred:
+            return True
+        last = group.began - self.flight
+        return any(
+            self.moved.get(each.contact, -math.inf) >= last
+            for each in self.intervals
+            if each.key == group.flow.key and (each.end is None or each.end >= last)
+        )
+
+    def ended(self, now: float, contact: str, item: tuple[int, int], came: int) -> None:
+        """A stream came to its end at a receiver: that is the publisher's, with all before it."""
+        group = self.group(*item, now)
+        if not group.whole or came != group.sent:
+            raise BreakError(
+                "cut short",
+                f"a stream of {item[0]}/{item[1]} ended at {contact} with {came} objects, "
+                f"published were {group.sent}{'' if group.whole else ' so far'}",
+                now,
+            )
+
+    def reset(
+        self, now: float, contact: str, item: tuple[int, int], code: int, *, since: float
+    ) -> None:
+        """A stream was reset at a receiver: because it was given up on its way, with that code.
+
+        ``since``: who wants the track only since then may have left it before.
+        """
+        group = self.group(*item, now)
+        if group.began < since:
+            return
+        pair = (group.flow.contact, contact)
+        if not group.explained(contact, code=code) and not self.exempted(group.began, now, pair):
+            raise BreakError(
+                "reset",
+                f"a stream of {item[0]}/{item[1]} was reset at {contact} with {code:#x}, and "
+                "nobody on its way gave it up so",
+                now,
+            )
+
+    # What must have arrived
+
+    def missing(self, until: float) -> Iterator[tuple[Group, Interval, int, bool]]:
+        """Groups that a receiver should have and has not; how many objects, and if that is bad."""
+        waiting = self.waiting()
+        spent: set[tuple[int, str]] = set()
+        by_key: dict[int, list[Interval]] = {}
+        for interval in self.intervals:
+            by_key.setdefault(interval.key, []).append(interval)
+        origins: dict[int, set[str]] = {}
+        for flow in self.flows.all.values():
+            origins.setdefault(flow.key, set()).add(flow.contact)
+        for flow in self.flows.all.values():
+            # The answer came from one of several publishers; others may hear of it later.
+            grace = 0.0 if len(origins[flow.key]) == 1 else SEVERAL
+            if flow.endless:
+                grace = max(grace, JOINING)
+            if self.lossy:
+                # A stream is faster than a change of its set that was lost and sent again: the new
+                # target gets it from where the change came first (laps-2, 6.1).
+                grace = max(grace, OVERTAKEN)
+            for group in flow.groups.values():
+                late = group.ended + self.flight
+                if late > until or (group.datagrams and self.lossy):
+                    continue
+                for interval in by_key.get(flow.key, ()):
+                    began = interval.start + grace
+                    if interval.contact == flow.contact or began > group.began:
+                        continue
+                    if interval.end is not None and interval.end < late:
+                        continue
+                    got = group.got.get(interval.contact, 0).bit_count()
+                    if got < group.sent:
+                        pair = (flow.contact, interval.contact)
+                        if self.barred(group.began, group.ended, (*pair, flow.key)):
+                            continue
+                        if group.explained(
+                            interval.contact, waiting.get(group, ())
+                        ) or self._unnamed(group, interval.contact, spent):
+                            self.given_up += group.sent - got
+                            continue
+                        excused = self.exempted(group.began, group.ended, pair)
+                        yield group, interval, group.sent - got, not excused
+
+    def _unnamed(self, group: Group, contact: str, spent: set[tuple[int, str]]) -> bool:
+        """Whether nothing of a group came, because it was given up behind its header.
+
+        Each that was given up explains one group to each receiver.
+        """
+        if group.got.get(contact):
+            return False
+        for number, (when, key, whom) in enumerate(self.unnamed):
+            if (
+                key == group.flow.key
+                and group.began <= when <= group.ended + self.flight
+                and (whom.targets is None or contact in whom.targets)
+                and (number, contact) not in spent
+            ):
+                spent.add((number, contact))
+                return True
+        return False
+
+    def settle(self, until: float) -> None:
+        """Check that nothing is missing of what ended before; count what may be."""
+        for group, interval, count, bad in self.missing(until):
+            if bad:
+                raise BreakError(
+                    "lost",
+                    f"{interval.contact} has the track since {interval.start:.3f} and missed "
+                    f"{count} of {group.sent} objects of {group.flow.number}/{group.number} from "
+                    f"{group.flow.contact} ({group.began:.3f} to {group.ended:.3f})",
+                    until,
+                )
+            self.lost += count

@@ -1,0 +1,459 @@
+"""Clients that speak MoQT, where a simulated Edge is a whole one (see ``edge_host``).
+
+Each publisher and each subscriber has a session of its own with the Edge. An object of the ledger
+is the payload of a MoQT object::
+
+    subgroup stream | track alias, group, priority | object id, length, | object of the ledger | ...
+
+Publishers of the same track have groups of their own (*lanes*): what has the same name is the same
+object for a forwarding plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
+from laps_relay.sim.clients.direct import NO_DATA, Clients
+from laps_relay.sim.clients.ledger import BreakError, Ledger, Object, read_object
+from laps_relay.sim.clients.publications import Publication
+from laps_relay.sim.clients.receiving import Want
+from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.core import RelayCore
+from laps_relay.sim.net.clock import Clock
+from laps_sdk.edge.settings import SessionInfo
+from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.upstream.bodies import DRAFT
+from laps_sdk.upstream.egress import alias_of
+from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.virtual import VirtualClient
+from laps_wire.moqt.data import (
+    MoqObject,
+    ObjectCollector,
+    ObjectDatagram,
+    StreamKind,
+    SubgroupHeader,
+    SubgroupParser,
+    SubgroupWriter,
+    decode_datagram,
+    encode_datagram,
+)
+from laps_wire.moqt.messages import Subscribe
+from laps_wire.moqt.session import (
+    Event,
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestReceived,
+    RequestRejected,
+)
+from laps_wire.names import FullTrackName
+from laps_wire.peering.laps2 import AnnounceKind, SubscribeCode
+
+if TYPE_CHECKING:
+    from laps_relay.sim.clients.edge_host import EdgeHost
+
+__all__ = ["MoqtClients", "read_framed"]
+
+LANES: Final = 16
+_INFO: Final = SessionInfo(peer_address="client", draft=DRAFT)
+_DONE: Final = 2
+"""PUBLISH_DONE: the track ended."""
+
+
+def read_framed(data: bytes, *, datagram: bool) -> Object | None:
+    """The first object of the ledger in a MoQT datagram or at the beginning of a MoQT stream."""
+    if datagram:
+        decoded = decode_datagram(data, DRAFT)
+        return read_object(decoded.payload) if isinstance(decoded, ObjectDatagram) else None
+    items = ObjectCollector(SubgroupParser(DRAFT)).feed(data)
+    return next((read_object(item.payload) for item in items if isinstance(item, MoqObject)), None)
+
+
+class _Inlet:
+    """A publisher's connection: a ``Feed`` into the Edge's plane."""
+
+    __slots__ = ("_alias", "_host", "_lane", "_session", "_streams")
+
+    def __init__(self, host: EdgeHost, session: int, alias: int, lane: int) -> None:
+        self._host = host
+        self._session = session
+        self._alias = alias
+        self._lane = lane
+        self._streams = 2
+
+    @property
+    def ingress(self) -> Ingress:
+        """It has none."""
+        return Ingress(LOCAL, 0)
+
+    def group(self, item: Object) -> int:
+        """The group's number in MoQT: later ones are higher, whoever publishes them.
+
+        Who joins a track gets nothing that is behind its largest group.
+        """
+        began = self._host.began(item)
+        return int(began * 1000) * LANES + self._lane
+
+    def open_stream(
+        self,
+        now: float,
+        *,
+        priority: int,
+        ttl_ms: int = 0,
+        deadline: float | None = None,
+        continued: bool = False,
+    ) -> OutStream:
+        """Begin a subgroup; it is named with the first object."""
+        del now, ttl_ms, deadline, continued
+        self._streams += 4
+        return _InletStream(self, self._streams, priority)
+
+    def begin(self, item: Object, priority: int) -> SubgroupWriter:
+        """The subgroup of an object."""
+        return SubgroupWriter(SubgroupHeader(self._alias, self.group(item), 0, priority), DRAFT)
+
+    def write(self, stream: int, data: bytes, *, first: bool, fin: bool) -> None:
+        """Bytes of a stream."""
+        host, now = self._host, self._host.now
+        if first:
+            host.plane.stream_opened(now, self._session, stream, StreamKind.SUBGROUP, data, fin)
+        else:
+            host.plane.stream_data(now, self._session, stream, data, fin)
+
+    def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
+        """Send an object."""
+        del ttl_ms
+        item = _object(payload, now)
+        datagram = ObjectDatagram(
+            self._alias, self.group(item), item.number, payload, priority=priority
+        )
+        self._host.plane.datagram(now, self._session, encode_datagram(datagram, DRAFT))
+        return True
+
+
+class _InletStream:
+    """One subgroup of a publisher (``OutStream``)."""
+
+    __slots__ = ("_inlet", "_number", "_priority", "_sent", "_writer", "closed", "queued")
+
+    def __init__(self, inlet: _Inlet, number: int, priority: int) -> None:
+        self._inlet = inlet
+        self._number = number
+        self._priority = priority
+        self._writer: SubgroupWriter | None = None
+        self._sent = 0
+        self.closed = False
+        self.queued = 0
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """One object, or nothing but the end."""
+        if not data:
+            self.closed = fin
+            self._inlet.write(self._number, b"", first=False, fin=fin)
+            return
+        item = _object(data, 0.0)
+        first = self._writer is None
+        if self._writer is None:
+            self._writer = self._inlet.begin(item, self._priority)
+        framed = self._writer.object(self._sent, data)
+        self._sent += 1
+        self.closed = fin
+        start = self._writer.start if first else b""
+        self._inlet.write(self._number, start + framed, first=first, fin=fin)
+
+    def reset(self, code: int) -> None:
+        """Publishers finish what they begin."""
+
+    def set_priority(self, priority: int) -> None:
+        """It stays."""
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """There is none."""
+
+
+def _object(data: bytes, now: float) -> Object:
+    item = read_object(data)
+    if item is None:
+        raise BreakError("payload", "a publisher sent no object", now)
+    return item
+
+
+class _Outlet:
+    """A subscriber's connection: the ``Egress`` of its session."""
+
+    __slots__ = ("_take", "open")
+
+    def __init__(self, take: Callable[[Object], None]) -> None:
+        self._take = take
+        self.open = True
+
+    @property
+    def max_datagram_size(self) -> int:
+        """The longest datagram."""
+        return 1200
+
+    def open_unidirectional(
+        self,
+        *,
+        priority: int = 0,
+        droppable: bool = False,
+        drop_code: int = 0,
+        deadline: float | None = None,
+    ) -> OutStream:
+        """A stream for the client."""
+        del priority, droppable, drop_code, deadline
+        return _OutletStream(self)
+
+    def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
+        """A datagram for the client."""
+        del deadline
+        decoded = decode_datagram(data, DRAFT)
+        if isinstance(decoded, ObjectDatagram):
+            self.taken(decoded.payload)
+        return True
+
+    def stop_sending(self, stream_id: int, code: int) -> None:
+        """Subscribers send nothing."""
+
+    def taken(self, payload: bytes) -> Object:
+        """An object has come."""
+        item = _object(payload, 0.0)
+        if self.open:
+            self._take(item)
+        return item
+
+
+class _OutletStream:
+    """One subgroup for a subscriber (``OutStream``): objects in their order."""
+
+    __slots__ = ("_collector", "_last", "_outlet", "closed", "queued")
+
+    def __init__(self, outlet: _Outlet) -> None:
+        self._outlet = outlet
+        self._collector = ObjectCollector(SubgroupParser(DRAFT))
+        self._last = (-1, -1, -1)
+        self.closed = False
+        self.queued = 0
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """More of it."""
+        for got in self._collector.feed(data):
+            if isinstance(got, MoqObject):
+                item = self._outlet.taken(got.payload)
+                last, self._last = self._last, (item.flow, item.group, item.number)
+                # In a stream that does not end each object counts as a group.
+                if last[0] >= 0 and (last[0] != item.flow or last >= self._last):
+                    raise BreakError("order", f"{self._last} behind {last} in a stream", 0.0)
+        if fin:
+            self._collector.finish()
+            self.closed = True
+
+    def reset(self, code: int) -> None:
+        """It was abandoned."""
+        del code
+        self.closed = True
+
+    def set_priority(self, priority: int) -> None:
+        """Everything is sent at once."""
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """Nothing waits."""
+
+
+class _Publishing:
+    """A publisher's session."""
+
+    __slots__ = ("client", "requests")
+
+    def __init__(self) -> None:
+        self.client: VirtualClient
+        self.requests: dict[int, int] = {}
+        """Requests that are served, and the keys of their tracks."""
+
+
+class MoqtClients(Clients):
+    """All clients of one Edge or Stub in one life of it."""
+
+    __slots__ = ("_host", "_publishing", "_subscribing")
+
+    def __init__(
+        self,
+        clock: Clock,
+        ledger: Ledger,
+        contact: str,
+        call: Callable[[Callable[[RelayCore, float], None]], None],
+        host: EdgeHost,
+    ) -> None:
+        super().__init__(clock, ledger, contact, call)
+        self._host = host
+        self._publishing: dict[Publication, _Publishing] = {}
+        self._subscribing: dict[int, tuple[VirtualClient, _Outlet]] = {}
+
+    def _session(self, handler: Callable[[float, Event], None], egress: _Outlet) -> VirtualClient:
+        client = VirtualClient(self._host.relay, self._host.number(), handler)
+        client.open(self._host.now, egress, _INFO)
+        self._host.join(client.number, client)
+        return client
+
+    def _leave(self, client: VirtualClient) -> None:
+        """A client goes."""
+        if self.alive and not client.closed:
+            client.close(self._host.now)
+        self._host.part(client.number)
+
+    # Publishers
+
+    def publish(self, publication: Publication) -> None:
+        """A publisher comes."""
+        self.publications.append(publication)
+        beat = publication.begin()
+        self._call(lambda core, now: self._publish(publication))  # noqa: ARG005
+        self._clock.after(publication.style.period, self._tick, publication, beat)
+
+    def _publish(self, publication: Publication) -> None:
+        if publication not in self.publications or publication in self._publishing:
+            return
+        record = self._publishing[publication] = _Publishing()
+
+        def handle(now: float, event: Event) -> None:
+            self._asked(now, publication, record, event)
+
+        client = record.client = self._session(handle, _Outlet(self._nothing))
+        if publication.kind is AnnounceKind.NAMESPACE:
+            client.session.publish_namespace(publication.name.namespace)
+            return
+        key = _key_of(publication.name)
+        record.requests[client.session.publish(publication.name, alias_of(key))] = key
+        self._begin(publication, client, key)
+
+    def _nothing(self, item: Object) -> None:
+        raise BreakError("not wanted", f"{self.contact}: a publisher got {item}", self._clock.now)
+
+    def _begin(self, publication: Publication, client: VirtualClient, key: int) -> None:
+        flow = self._ledger.flows.begin(self.contact, key, publication.scope)
+        feed = _Inlet(self._host, client.number, alias_of(key), publication.lane)
+        publication.flows[key] = (flow, feed)
+
+    def _asked(
+        self, now: float, publication: Publication, record: _Publishing, event: Event
+    ) -> None:
+        """What the Edge says to a publisher."""
+        del now
+        if isinstance(event, RequestReceived) and isinstance(event.message, Subscribe):
+            key = _key_of(event.message.track)
+            record.requests[event.request_id] = key
+            client = record.client
+            client.session.accept_subscribe(event.request_id, alias_of(key))
+            if publication in self.publications:
+                self._begin(publication, client, key)
+        elif isinstance(event, RequestCancelled | RequestRejected):
+            key_or_none = record.requests.pop(event.request_id, None)
+            if key_or_none is not None and publication in self.publications:
+                publication.flows.pop(key_or_none, None)
+                if key_or_none in publication.open:
+                    publication.open.pop(key_or_none)[1].write(b"", True)
+
+    @property
+    def pulled(self) -> set[int]:
+        """The keys of what is sent because somebody wants it.
+
+        A track that was published goes to its own Edge in any case: it fills the cache.
+        """
+        return {
+            key
+            for each in self.publications
+            if each.kind is AnnounceKind.NAMESPACE
+            for key in each.flows
+        }
+
+    def unpublish(self, publication: Publication) -> None:
+        """It goes; groups under way are finished."""
+        if publication not in self.publications:
+            return
+        self.publications.remove(publication)
+        end_streams = publication.end()
+        self._call(lambda core, now: end_streams())  # noqa: ARG005
+        publication.flows.clear()
+        record = self._publishing.pop(publication, None)
+        if record is not None:
+            style = publication.style
+            self._clock.after(style.objects * style.gap, self._done, record)
+
+    def _done(self, record: _Publishing) -> None:
+        def end(core: RelayCore, now: float) -> None:
+            del core, now
+            if not record.client.closed:
+                for request in record.requests:
+                    record.client.session.publish_done(request, _DONE, 0, "the publisher ended it")
+            self._leave(record.client)
+
+        self._call(end)
+
+    # Subscribers
+
+    def subscribe(self, key: int, name: FullTrackName) -> None:
+        """A subscriber comes."""
+        if key not in self.wants:
+            self.wants[key] = Want(key, name, self._clock.now)
+            self.past.pop(key, None)
+        self._call(lambda core, now: self._subscribe(key))  # noqa: ARG005
+
+    def _subscribe(self, key: int) -> None:
+        want = self.wants.get(key)
+        if want is None or key in self._subscribing:
+            return
+
+        def handle(now: float, event: Event) -> None:
+            if self.wants.get(key) is want:
+                self._told(now, key, event)
+
+        outlet = _Outlet(lambda item: self._got(key, item))
+        client = self._session(handle, outlet)
+        self._subscribing[key] = (client, outlet)
+        client.session.subscribe(want.name)
+
+    def _got(self, key: int, item: Object) -> None:
+        self._ledger.delivered(self._clock.now, self.contact, key, item)
+
+    def _told(self, now: float, key: int, event: Event) -> None:
+        """What the Edge says to a subscriber."""
+        if isinstance(event, RequestAccepted):
+            answer, code = Answer.ACCEPTED, SubscribeCode.ACCEPTED
+        elif isinstance(event, RequestRejected):
+            answer, code = Answer.REFUSED, SubscribeCode.NO_PUBLISHER
+        elif isinstance(event, PublishEnded | RequestCancelled):
+            answer, code = Answer.ENDED, SubscribeCode.ENDED
+        else:
+            return
+        self.answered(now, key, answer, code=code, reason="", data=NO_DATA)
+
+    def _ask_again(self, want: Want) -> None:
+        if self.alive and self.wants.get(want.key) is want and want.answer is not Answer.ACCEPTED:
+            self._call(lambda core, now: self._again(want.key))  # noqa: ARG005
+
+    def _again(self, key: int) -> None:
+        self._stop(key)
+        self._subscribe(key)
+
+    def unsubscribe(self, key: int) -> None:
+        """The last subscriber of a track goes."""
+        if self._unwant(key) is None:
+            return
+        if key in self._subscribing:
+            self._subscribing[key][1].open = False
+        self._call(lambda core, now: self._stop(key))  # noqa: ARG005
+
+    def _stop(self, key: int) -> None:
+        if key in self._subscribing and (key not in self.wants or self._is_idle(key)):
+            client, outlet = self._subscribing.pop(key)
+            outlet.open = False
+            self._leave(client)
+
+    def _is_idle(self, key: int) -> bool:
+        return self.wants[key].answer is not Answer.ACCEPTED
+
+
+def _key_of(name: FullTrackName) -> int:
+    return HASHER.full_name(name.namespace.fields, name.name)

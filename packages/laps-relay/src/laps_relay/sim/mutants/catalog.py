@@ -1,0 +1,318 @@
+"""Deliberate breaks of the relay: each must be seen by the simulator.
+
+A simulator that never finds anything proves nothing. Here the core is broken on purpose, one rule
+of the specification at a time, by replacing a method while a run goes on. ``laps-relay sim
+mutants`` prints which invariant saw each of them; a test keeps it so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from laps_relay.sim.mutants.core_mutants import (
+    adj_in_kept,
+    answers_lost,
+    best_not_told,
+    break_before_make,
+    early_data_dropped,
+    epoch_ignored,
+    ghosts_chased,
+    newcomers_not_told,
+    no_split_horizon,
+    no_withdrawals,
+    not_resteered,
+    or_compare,
+    policy_skipped,
+    sequence_ignored,
+    set_updates_lost,
+    sets_end_early,
+    sets_kept,
+    told_late,
+    unsubscribed_at_once,
+)
+from laps_relay.sim.mutants.deed_mutants import (
+    countries_ignored,
+    drain_ends_early,
+    filters_skipped,
+    twin_ignored,
+)
+from laps_relay.sim.mutants.narrow_mutants import priority_ignored, ttl_ignored
+from laps_relay.sim.mutants.steering_mutants import (
+    drain_ignored,
+    overload_ignored,
+    vias_never_left,
+    vias_not_dialled,
+)
+from laps_relay.sim.mutants.stream_mutants import continuations_off
+from laps_relay.sim.mutants.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
+from laps_relay.sim.runner import Outcome, simulate, simulate_seed, uncollected
+from laps_relay.sim.scenarios.narrow import NARROW
+from laps_relay.sim.scenarios.scenario import scenario
+from laps_relay.sim.scenarios.steering import STEERING
+from laps_relay.sim.world.build import network_relay
+
+__all__ = ["MUTANTS", "Mutant", "applied", "hunt"]
+
+Hiding: TypeAlias = "tuple[int, int, str, str]"
+"""Where a mutant is seen: seed, relays, topology, kind."""
+PATIENCE: Final = 60.0
+"""CPU seconds after which the hunt for a mutant ends."""
+
+
+class Patch:
+    """Replaces attributes, and puts them back."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: object) -> None:
+        """Replace one."""
+        self._before.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        """Put all back."""
+        while self._before:
+            owner, name, value = self._before.pop()
+            setattr(owner, name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One break."""
+
+    what: str
+    patch: Callable[[Patch], None]
+    seen: tuple[Hiding, ...]
+    """Runs in which it is seen, the shortest first."""
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Generator[None]:
+    """While this lasts, the relay is broken."""
+    patch = Patch()
+    try:
+        mutant.patch(patch)
+        yield
+    finally:
+        patch.undo()
+
+
+def hunt(mutant: Mutant) -> Outcome | None:
+    """The first run in which it is seen, and which is clean without it; None: in none of them."""
+    started = time.process_time()
+    for seed, relays, topology, kind in mutant.seen:
+        made = scenario(seed, relays=relays, topology=topology, kind=kind)
+        with applied(mutant), uncollected():
+            outcome = simulate(made, network_relay)[0]
+        if not outcome.ok and _is_clean(seed, relays, topology, kind):
+            return outcome
+        if time.process_time() - started > PATIENCE:
+            break
+    return None
+
+
+@cache  # several breaks are seen in the same run
+def _is_clean(seed: int, relays: int, topology: str, kind: str) -> bool:
+    """Whether nothing breaks in a run of a relay that is whole."""
+    return simulate_seed(seed, relays=relays, topology=topology, kind=kind).ok
+
+
+_PLANNED: Final = "planned"
+_FAULTS: Final = "faults"
+_BUSY: Final = "busy"
+_NARROW: Final = tuple(
+    (seed, 8, shape, NARROW) for seed in range(1, 30) for shape in ("random", "tree")
+)
+
+
+_STEERED: Final = tuple((seed, 8, "regions", STEERING) for seed in range(1, 10))
+
+
+def _anywhere(kind: str) -> tuple[Hiding, ...]:
+    """Where to look if the code has moved on, and the runs above with it."""
+    shapes = ("chord", "random", "ring", "regions", "tree")
+    return tuple((seed, 8, shapes[seed % len(shapes)], kind) for seed in range(1, 60))
+
+
+def _with_stubs(kind: str) -> tuple[Hiding, ...]:
+    return tuple(
+        (seed, relays, f"{topology}+stubs", kind)
+        for seed, relays, topology, kind in _anywhere(kind)
+    )
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    "or-compare": Mutant(
+        what="a way is better if it is shorter or faster",
+        patch=or_compare,
+        seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "no-withdrawals": Mutant(
+        what="nodes that are out of reach are not withdrawn",
+        patch=no_withdrawals,
+        seen=((16, 5, "random", _FAULTS), (8, 5, "regions", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "no-split-horizon": Mutant(
+        what="a peer is told of nodes that are reached through it",
+        patch=no_split_horizon,
+        seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "adj-in-kept": Mutant(
+        what="the end of a session does not end what it told",
+        patch=adj_in_kept,
+        seen=((6, 5, "random", _PLANNED), (8, 5, "regions", _FAULTS), *_anywhere(_PLANNED)),
+    ),
+    "best-not-told": Mutant(
+        what="a new best way is not advertised in place of the old one",
+        patch=best_not_told,
+        seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "not-resteered": Mutant(
+        what="sets do not follow the best ways",
+        patch=not_resteered,
+        seen=((7, 8, "ring", _FAULTS), (9, 5, "tree", _PLANNED), *_anywhere(_FAULTS)),
+    ),
+    "told-late": Mutant(
+        what="changes are collected for ten times as long",
+        patch=told_late,
+        seen=((1, 5, "ring", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "epoch-ignored": Mutant(
+        what="what a node said before its restart stays",
+        patch=epoch_ignored,
+        seen=((15, 5, "chord", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "sequence-ignored": Mutant(
+        what="an older entry replaces a newer one",
+        patch=sequence_ignored,
+        seen=((43, 8, "chord", _FAULTS), *_anywhere(_FAULTS)),
+    ),
+    "newcomers-not-told": Mutant(
+        what="a new session is not synchronised",
+        patch=newcomers_not_told,
+        seen=((17, 5, "ring", _PLANNED), (15, 5, "chord", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "unsubscribed-at-once": Mutant(
+        what="the last unsubscribe does not wait",
+        patch=unsubscribed_at_once,
+        seen=((1, 5, "random", _PLANNED), (3, 5, "regions", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "answers-lost": Mutant(
+        what="subscribes are not answered",
+        patch=answers_lost,
+        seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "set-updates-lost": Mutant(
+        what="changes of a set are not sent",
+        patch=set_updates_lost,
+        seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "break-before-make": Mutant(
+        what="targets that move take their open streams with them",
+        patch=break_before_make,
+        seen=((3, 5, "regions", _PLANNED), (4, 5, "tree", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "sets-kept": Mutant(
+        what="sets that are not used any more are not withdrawn",
+        patch=sets_kept,
+        seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "sets-end-early": Mutant(
+        what="old sets are withdrawn while streams are under way",
+        patch=sets_end_early,
+        seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
+    ),
+    "ghosts-chased": Mutant(
+        what="relays in between look for other ways to a node that is gone",
+        patch=ghosts_chased,
+        seen=((4, 6, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "policy-skipped": Mutant(
+        what="the class of a track does not narrow its ways",
+        patch=policy_skipped,
+        seen=((2, 8, "ring", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "stubs-told": Mutant(
+        what="a parent tells others of its Stub",
+        patch=stubs_told,
+        seen=((1, 5, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "stubs-asked": Mutant(
+        what="a Stub is asked for what it did not announce",
+        patch=stubs_asked,
+        seen=((1, 5, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "stubs-leave-early": Mutant(
+        what="a Stub leaves its parent while streams are under way",
+        patch=stubs_leave_early,
+        seen=((2, 8, "ring+stubs", _PLANNED), *_with_stubs(_PLANNED)),
+    ),
+    "drain-ignored": Mutant(
+        what="nobody looks again when the Via in use drains or is overloaded",
+        patch=drain_ignored,
+        seen=_STEERED,
+    ),
+    "overload-ignored": Mutant(
+        what="a Via that is overloaded is as good as any other",
+        patch=overload_ignored,
+        seen=_STEERED,
+    ),
+    "vias-never-left": Mutant(
+        what="a Via that does not pay any more stays in use",
+        patch=vias_never_left,
+        seen=_STEERED,
+    ),
+    "vias-not-dialled": Mutant(
+        what="nobody dials the Via that would help",
+        patch=vias_not_dialled,
+        seen=_STEERED,
+    ),
+    "early-data-dropped": Mutant(
+        what="data that comes before its set does not wait",
+        patch=early_data_dropped,
+        seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
+    ),
+    "drain-ends-early": Mutant(
+        what="a relay that drains ends while streams go through it",
+        patch=drain_ends_early,
+        seen=(*_NARROW, *_anywhere(_PLANNED)),
+    ),
+    "twin-ignored": Mutant(
+        what="sessions with the former life of a node stay",
+        patch=twin_ignored,
+        seen=_anywhere(_FAULTS),
+    ),
+    "filters-skipped": Mutant(
+        what="filters let all announces and subscribes pass",
+        patch=filters_skipped,
+        seen=_anywhere(_PLANNED),
+    ),
+    "countries-ignored": Mutant(
+        what="the countries that links pass do not narrow the ways of a class",
+        patch=countries_ignored,
+        seen=(*_anywhere(_PLANNED), *_anywhere(_FAULTS)),
+    ),
+    "continuations-off": Mutant(
+        what="a stream that does not end stays with the sets with which it began",
+        patch=continuations_off,
+        seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
+    ),
+    "ttl-ignored": Mutant(
+        what="what has waited too long is sent nevertheless",
+        patch=ttl_ignored,
+        seen=_NARROW,
+    ),
+    "priority-ignored": Mutant(
+        what="all streams are as urgent as each other",
+        patch=priority_ignored,
+        seen=_NARROW,
+    ),
+}

@@ -1,0 +1,416 @@
+"""The ground between two relays, and one direction of a connection over it.
+
+::
+
+    sender                 Pipe                                       receiver
+    OutStream.write --> [Backlog, if the bandwidth is limited] --> ~~~ delay, jitter ~~~> in order
+    control bytes   -->  by priority, with deadlines                loss: later (streams)  inside
+    datagrams       -->                                             or never (datagrams)   a stream
+
+A :class:`Wire` is what lies between two relays, whatever connections they have: delay, jitter and
+loss, and for each direction a bandwidth that all connections share
+(:mod:`laps_relay.sim.net.queues`), and whether anything gets through. While a direction is blocked,
+what is sent waits, as QUIC would send it again; whoever hears nothing for the idle time gives the
+connection up (:mod:`laps_relay.sim.net.network`).
+
+Streams are not ordered among each other: each chunk draws its own delay.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from laps_relay.sim.net.clock import Clock
+from laps_relay.sim.net.digest import Channel
+from laps_relay.sim.net.queues import QUEUE_BYTES, Backlog, Lane, Waiting
+
+__all__ = ["RETRANSMIT", "Cause", "Chunk", "Pipe", "QueueJudge", "SimOutStream", "Wire"]
+
+RETRANSMIT: Final = 3.0
+"""A chunk that was lost arrives later by this many one-way delays."""
+
+
+@dataclass(slots=True, eq=False)
+class Wire:
+    """What lies between two relays; ``ends`` are their contacts, ascending."""
+
+    ends: tuple[str, str]
+    delay: float
+    jitter: float = 0.0
+    loss: float = 0.0
+    bandwidth: dict[str, float] = field(default_factory=dict)
+    """Bytes a second, by contact of the sender; who is not there has no limit."""
+    blocked: dict[str, bool] = field(default_factory=dict)
+    """By the contact of the sender."""
+    slow: dict[str, float] = field(default_factory=dict)
+    """Receivers that take only so many bytes a second, by contact of the *sender*."""
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    """Who uses the bandwidth now, by contact of the sender."""
+
+    @property
+    def srtt_us(self) -> int:
+        """What a transport would measure."""
+        return round(2e6 * self.delay)
+
+    @property
+    def hampered(self) -> bool:
+        """Whether a receiver is slow, or was when the packet that is being sent began."""
+        return bool(self.slow) or any(
+            lane.busy and lane.lags(self.rate(sender)) for sender, lane in self.lanes.items()
+        )
+
+    def rate(self, sender: str) -> float | None:
+        """Bytes a second in one direction; None: no limit."""
+        rates = [each[sender] for each in (self.bandwidth, self.slow) if sender in each]
+        return min(rates, default=None)
+
+
+class Chunk(NamedTuple):
+    """Something that is under way: ``kind`` says what ``value`` is."""
+
+    kind: str
+    """``data``, ``reset``, ``stop``, ``datagram``."""
+    stream_id: int
+    data: bytes = b""
+    fin: bool = False
+    code: int = 0
+
+
+Arrive: TypeAlias = "Callable[[Chunk], None]"
+
+
+class Cause(Enum):
+    """Why what waited of a stream is not sent."""
+
+    SHED = "too much waits"
+    EXPIRED = "it waited too long"
+    RESET = "the relay reset it"
+    STOPPED = "the peer wants no more of it"
+    CLOSED = "the connection ended"
+
+
+class QueueJudge(Protocol):
+    """Who looks at what queues do."""
+
+    def sends(self, pipe: Pipe, stream: SimOutStream | None, item: Waiting) -> None:
+        """Something that waited is sent now: data of a stream, or a datagram."""
+
+    def drops(self, pipe: Pipe, stream: SimOutStream, cause: Cause, code: int) -> None:
+        """What waits of a stream is given up; it still waits."""
+
+    def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
+        """A datagram is given up."""
+
+    def closes(self, pipe: Pipe, begun: Sequence[SimOutStream]) -> None:
+        """The connection ends, before what waits is dropped; these streams have not ended."""
+
+
+class SimOutStream:
+    """The sending half of a stream (``OutStream``)."""
+
+    __slots__ = (
+        "_pipe",
+        "ahead",
+        "closed",
+        "deadline",
+        "drop_code",
+        "droppable",
+        "opened",
+        "priority",
+        "queued",
+        "seen",
+        "stands",
+        "stream_id",
+        "timer",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        stream_id: int,
+        priority: int,
+        droppable: bool,
+        drop_code: int,
+        deadline: float | None,
+    ) -> None:
+        self._pipe = pipe
+        self.stream_id = stream_id
+        self.priority = priority
+        self.droppable = droppable
+        self.drop_code = drop_code
+        self.deadline = deadline
+        self.closed = False
+        self.queued = 0
+        self.opened = pipe.clock.now
+        self.seen: Any = None
+        """What whoever watches the pipe keeps for this stream ..."""
+        self.ahead: Any = None
+        """... and who judges what waits."""
+        self.waiting: deque[Waiting] = deque()
+        """What is not sent yet."""
+        self.stands = 0
+        """Its place among those that are as urgent."""
+        self.timer = False
+        """Whether somebody looks when its deadline is over."""
+
+    def write(self, data: bytes, fin: bool = False) -> None:
+        """Send bytes, in order."""
+        if self.closed:
+            return
+        if fin:
+            self.closed = True
+        if data or fin:
+            self._pipe.send(self, Chunk("data", self.stream_id, bytes(data), fin))
+
+    def reset(self, code: int) -> None:
+        """Abandon it: what is queued is not sent."""
+        if not self.closed or self.waiting:
+            self.closed = True
+            self._pipe.abandon(self, code)
+
+    def set_priority(self, priority: int) -> None:
+        """Lower is more urgent."""
+        self.priority = priority
+
+    def set_deadline(self, deadline: float | None) -> None:
+        """What has not been sent by then is given up."""
+        self.deadline = deadline
+        if self.waiting:
+            self._pipe.look_at(self)
+
+
+class Pipe:
+    """One direction of one connection."""
+
+    __slots__ = (
+        "_arrive",
+        "_dice",
+        "_gone",
+        "_last",
+        "_overtaken",
+        "_record",
+        "_stalled",
+        "_watch",
+        "backlog",
+        "clock",
+        "closed",
+        "connection",
+        "judge",
+        "lane",
+        "sender",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        dice: random.Random,
+        wire: Wire,
+        sender: str,
+        arrive: Arrive,
+        gone: Callable[[SimOutStream, int], None],
+        watch: Callable[[SimOutStream | None, Chunk], None],
+        *,
+        connection: int = 0,
+        record: Channel,
+        limit: int = QUEUE_BYTES,
+        judge: QueueJudge | None = None,
+    ) -> None:
+        self.clock = clock
+        self.wire = wire
+        self.sender = sender
+        self.connection = connection
+        self.judge = judge
+        self.closed = False
+        self.backlog = Backlog(limit)
+        self._dice = dice
+        self._arrive = arrive
+        self._gone = gone
+        self._watch = watch
+        self._record = record
+        self._last: dict[int, float] = {}
+        """When the last chunk of each stream arrives."""
+        self._overtaken: dict[int, float] = {}
+        """Streams whose data is under way when their reset arrives, and when that is."""
+        self._stalled: list[tuple[SimOutStream | None, Chunk]] = []
+        self.lane = wire.lanes.setdefault(sender, Lane(clock))
+
+    @property
+    def receiver(self) -> str:
+        """The contact at the other end."""
+        one, other = self.wire.ends
+        return other if self.sender == one else one
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes a second that the wire takes now."""
+        return self.wire.rate(self.sender)
+
+    # Sending
+
+    def send(
+        self, stream: SimOutStream | None, chunk: Chunk, deadline: float | None = None
+    ) -> None:
+        """Send a chunk of a stream, or of the control stream, or a datagram; or let it wait."""
+        if self.closed:
+            return
+        wire, backlog = self.wire, self.backlog
+        now = self.clock.now
+        if stream is not None:
+            deadline = stream.deadline
+            if deadline is not None and deadline <= now:
+                self._drop(stream, Cause.EXPIRED, len(chunk.data))
+                return
+        if not (backlog.control or backlog.streams or backlog.datagrams) and (
+            not (wire.bandwidth or wire.slow) or self.rate is None
+        ):
+            self._fly(stream, chunk)
+            return
+        if stream is not None:
+            backlog.put(stream, chunk, now)
+            self.look_at(stream)
+            while (worst := backlog.worst()) is not None:
+                self._drop(worst, Cause.SHED)
+        elif chunk.kind == "datagram":
+            oldest = backlog.put_datagram(chunk, now, deadline)
+            if oldest is not None:
+                self._drop_datagram(oldest)
+        else:
+            backlog.control.append(Waiting(chunk, now))
+        self.lane.want(self)
+
+    def abandon(self, stream: SimOutStream, code: int, cause: Cause = Cause.RESET) -> None:
+        """Reset a stream: drop what is queued of it."""
+        if stream.waiting and self.judge is not None:
+            self.judge.drops(self, stream, cause, code)
+        self._forget(stream, code)
+
+    def look_at(self, stream: SimOutStream) -> None:
+        """Something of a stream waits: give it up when its deadline is over."""
+        if stream.deadline is not None and not stream.timer:
+            stream.timer = True
+            self.clock.at(stream.deadline, self._due, stream)
+
+    def _due(self, stream: SimOutStream) -> None:
+        stream.timer = False
+        if self.closed or not stream.waiting or stream.deadline is None:
+            return
+        if stream.deadline > self.clock.now:
+            self.look_at(stream)
+        else:
+            self._drop(stream, Cause.EXPIRED)
+
+    def _drop(self, stream: SimOutStream, cause: Cause, unqueued: int = 0) -> None:
+        if stream.waiting and self.judge is not None:
+            self.judge.drops(self, stream, cause, stream.drop_code)
+        lost = stream.queued + unqueued
+        stream.closed = True
+        self._forget(stream, stream.drop_code)
+        self._gone(stream, lost)
+
+    def _forget(self, stream: SimOutStream, code: int) -> None:
+        self.backlog.forget(stream)
+        if not self.closed:
+            self._fly(stream, Chunk("reset", stream.stream_id, code=code))
+
+    def _drop_datagram(self, item: Waiting) -> None:
+        if self.judge is not None:
+            self.judge.drops_datagram(self, item)
+
+    def send_next(self) -> int | None:
+        """Put the most urgent packet on the wire; None if nothing waits."""
+        while not self.closed and (found := self.backlog.take()) is not None:
+            stream, item = found
+            is_datagram = item.chunk.kind == "datagram"
+            if is_datagram and item.deadline is not None and item.deadline <= self.clock.now:
+                self._drop_datagram(item)
+                continue
+            if self.judge is not None and (stream is not None or is_datagram):
+                self.judge.sends(self, stream, item)
+            self._fly(stream, item.chunk)
+            return len(item.chunk.data)
+        return None
+
+    def close(self, begun: Sequence[SimOutStream] = ()) -> None:
+        """The connection is over: nothing more is sent, of streams that have begun either."""
+        if self.closed:
+            return
+        if self.judge is not None:
+            self.judge.closes(self, begun)
+            for stream in self.backlog.streams.values():
+                self.judge.drops(self, stream, Cause.CLOSED, 0)
+            for item in self.backlog.datagrams:
+                self.judge.drops_datagram(self, item)
+        self.closed = True
+        self.backlog.clear()
+
+    def record_close(self, code: int) -> None:
+        """Note for the digest that the sender closes the connection."""
+        self._record.closed(self.clock.now, code)
+
+    # Under way
+
+    def _fly(self, stream: SimOutStream | None, chunk: Chunk) -> None:
+        wire, kind = self.wire, chunk.kind
+        if wire.blocked and wire.blocked.get(self.sender):
+            if kind == "datagram":
+                self._record.sent(self.clock.now, kind, 0, chunk.data, False, 0)
+            else:
+                self._stalled.append((stream, chunk))
+            return
+        self._record.sent(self.clock.now, kind, chunk.stream_id, chunk.data, chunk.fin, chunk.code)
+        if stream is not None or kind == "datagram":  # not control
+            self._watch(stream, chunk)
+        dice = self._dice
+        when = self.clock.now + wire.delay
+        if wire.jitter:
+            when += dice.random() * wire.jitter
+        if wire.loss and dice.random() < wire.loss:
+            if kind == "datagram":
+                return
+            when += wire.delay * RETRANSMIT
+        if kind == "data":
+            stream_id = chunk.stream_id
+            last = self._last.get(stream_id, 0.0)
+            if when < last:  # noqa: PLR1730 - for every chunk
+                when = last
+            if chunk.fin:
+                self._last.pop(stream_id, None)
+            else:
+                self._last[stream_id] = when
+        self.clock.at(when, self._arrived, chunk)
+        if kind == "reset" and (last := self._last.pop(chunk.stream_id, 0.0)) > when:
+            self._overtaken[chunk.stream_id] = when
+            self.clock.at(last, self._overtaken.pop, chunk.stream_id, None)
+
+    def _arrived(self, chunk: Chunk) -> None:
+        if self.closed:
+            return
+        if (
+            self._overtaken
+            and chunk.kind == "data"
+            and self._overtaken.get(chunk.stream_id, inf) <= self.clock.now
+        ):
+            return  # a QUIC stack gives nobody what comes behind the reset of its stream
+        self._arrive(chunk)
+
+    def unblocked(self) -> None:
+        """The wire works again: what waited is sent now."""
+        stalled, self._stalled = self._stalled, []
+        expired: dict[int, None] = {}
+        for stream, chunk in stalled:
+            if stream is not None and chunk.kind == "data":
+                if stream.stream_id in expired:
+                    continue
+                if stream.deadline is not None and stream.deadline <= self.clock.now:
+                    expired[stream.stream_id] = None
+                    self._drop(stream, Cause.EXPIRED)
+                    continue
+            self._fly(stream, chunk)

@@ -1,0 +1,250 @@
+"""Which policies a run sees, and the same policy in the words of the real engine.
+
+A policy denies transit through relays or through a region, to everything or to one class, or leaves
+the subscribers of a region out of a class; it denies countries that links pass to a class, and has
+filters of announces and subscribes. It may be loaded at any time, also between faults.
+
+In every second seed with a policy relays ask ``RulePolicy`` (:mod:`laps_relay.policy`), built
+from rules as an operator's file is, while invariants ask
+:class:`~laps_relay.sim.scenarios.rules.SimPolicy`: two readings of one text that share no code.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from laps_relay.policy.interface import ClassLimits, Policy
+from laps_relay.policy.patterns import NodePattern
+from laps_relay.policy.rule_policy import RulePolicy
+from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
+from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.rules import Border, SimPolicy
+from laps_relay.sim.scenarios.topology import RelaySpec
+from laps_wire.names import Namespace
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+if TYPE_CHECKING:
+    from laps_relay.sim.core import RelayCore
+    from laps_relay.sim.net.clock import Dice
+    from laps_relay.sim.scenarios.scenario import Scenario
+    from laps_relay.sim.world.process import RelayProcess
+    from laps_relay.sim.world.world import World
+
+__all__ = ["loaded", "rule_policy", "take", "with_borders", "with_policies"]
+
+SHARE: Final = 0.3
+"""Of the seeds, in which a policy is loaded where nobody has planned one."""
+COUNTRIES: Final = 0.2
+"""Of the seeds, in which a link passes a country that a class must not."""
+FILTERS: Final = 0.5
+"""Of the seeds with planned changes, in which a filter comes at the end.
+
+What a filter stops is told to fewer relays, so one of them that goes may take it from others.
+"""
+_PARTS: Final = ("north", "south", "west")
+
+
+def with_borders(made: Scenario, dice: Dice, kind: str) -> Scenario:
+    """In some seeds links pass a country that a class must not, or a filter comes at the end."""
+    draw = dice.of("countries")
+    when = draw.uniform(6.0, max(7.0, made.healed))
+    if draw.random() < COUNTRIES:
+        link, scope = draw.choice(made.topology.links), draw.choice(("t0", "t1", "t2"))
+        kinds = {made.topology.relay(name).relay_type for name in (link.a, link.b)}
+        if RelayType.CONTROL not in kinds:
+            made = _with_regions(made, draw)
+            made = _and_policy(
+                made, Deed(when, "policy", (link.a, link.b), text=f"country {scope}")
+            )
+    draw = dice.of("filters")
+    if any(relay.relay_type is RelayType.CONTROL for relay in made.topology.relays):
+        return made  # who hears of what is theirs to decide
+    if kind != "faults" and draw.random() < FILTERS:
+        made = _with_regions(made, draw)
+        region = draw.choice(sorted({relay.region for relay in made.topology.relays}))
+        side, what = draw.choice(("import", "export")), draw.choice(("announce", "subscribe"))
+        whose, scope = draw.choice(("peer", "source")), draw.choice(("t0", "t1", "t2"))
+        if (side, what) == ("import", "subscribe"):
+            # Where some peers refuse what others take, a subscriber hears of both, in turn.
+            whose = "source"
+        text = f"filter {scope} {side} {what} {whose}"
+        made = _and_policy(made, Deed(made.healed + 3.0, "policy", (region,), text=text))
+    return made
+
+
+def _and_policy(made: Scenario, deed: Deed) -> Scenario:
+    return replace(
+        made,
+        deeds=tuple(sorted((*made.deeds, deed), key=lambda each: each.when)),
+        healed=max(made.healed, deed.when + 1.0),
+        rule_engine=made.seed % 2 == 1,
+        policies=True,
+    )
+
+
+def with_policies(made: Scenario, draw: random.Random, start: float, end: float) -> Scenario:
+    """Let the planned policies differ, and plan one more in some seeds."""
+    planned = [deed for deed in made.deeds if deed.verb == "policy"]
+    deeds = [deed for deed in made.deeds if deed.verb != "policy"]
+    extra = draw.random() < SHARE
+    when = draw.uniform(start, max(start + 1.0, end))
+    if not extra and not planned:
+        return made
+    made = _with_regions(made, draw)
+    if extra:
+        planned.append(Deed(when, "policy"))
+    deeds += [_vary(made, draw, deed) for deed in planned]
+    return replace(
+        made,
+        deeds=tuple(sorted(deeds, key=lambda deed: deed.when)),
+        healed=max(made.healed, *(deed.when + 1.0 for deed in planned)),
+        rule_engine=made.seed % 2 == 1,
+        policies=True,
+    )
+
+
+def _with_regions(made: Scenario, draw: random.Random) -> Scenario:
+    """Give relays that are nowhere a region."""
+    if any(relay.region for relay in made.topology.relays):
+        return made
+
+    def placed(relay: RelaySpec) -> RelaySpec:
+        return replace(relay, region=draw.choice(_PARTS))
+
+    relays = tuple(map(placed, made.topology.relays))
+    spares = tuple(map(placed, made.spares))
+    return replace(made, topology=replace(made.topology, relays=relays), spares=spares)
+
+
+def _vary(made: Scenario, draw: random.Random, deed: Deed) -> Deed:
+    relays = made.topology.relays
+    vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
+    regions = sorted({relay.region for relay in relays if relay.region})
+    scope = deed.text or draw.choice(("", "t0", "t1", "t2"))
+    form = draw.choice(("via", "vias", "region", "exclude", "exclude"))
+    if form == "region" and len(regions) > 1:
+        return deed._replace(who=(draw.choice(regions),), text=f"region {scope}")
+    if form == "exclude" and regions:
+        return deed._replace(who=(draw.choice(regions),), text=f"exclude {scope or 't1'}")
+    who = draw.sample(vias, min(len(vias), 2 if form == "vias" else 1))
+    return deed._replace(who=tuple(who), text=f"relay {scope}")
+
+
+def loaded(world: World, deed: Deed) -> tuple[SimPolicy, str]:
+    """The policy of a run with one more rule, and the class that it is for."""
+    form, _, rest = deed.text.partition(" ")
+    scope, *words = rest.split() or [""]
+    policy = world.policy
+    if form == "relay":
+        nodes = frozenset(map(world.node, deed.who))
+        return policy.more(scope, nodes=nodes, named=nodes), scope
+    if form == "country":
+        return policy.more(scope, link=frozenset(map(world.node, deed.who))), scope
+    (region,) = deed.who
+    nodes = frozenset(
+        process.spec.node_id
+        for process in world.processes.values()
+        if process.spec.region == region
+    )
+    if form == "region":
+        return policy.more(scope, nodes=nodes, region=region), scope
+    if form == "filter":
+        side, what, whose = words
+        border = Border(side, what, scope, whose, region, nodes)
+        return replace(policy, borders=(*policy.borders, border)), scope
+    return policy.more(scope, excluded=region), scope
+
+
+def take(process: RelayProcess, policy: Policy, core: RelayCore, now: float) -> None:
+    """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
+    core.set_policy(now, policy)
+    if process.edge is not None:
+        # Who is at the same Edge as the publisher hears of it from nobody else.
+        process.edge.relay.reauthorize(now)
+
+
+def _country(scope: str) -> str:
+    """Each class has a country that it must not pass: X0 for t0."""
+    return f"X{scope[1:]}"
+
+
+def _filter_rule(border: Border) -> FilterRule:
+    """As an operator writes it. Of its source an announce carries the id, and no region."""
+    is_peer, is_announce = border.whose == "peer", border.what == "announce"
+    region = frozenset({border.region})
+    nodes = tuple(NodePattern.parse(str(node)) for node in sorted(border.nodes))
+    return FilterRule(
+        name=f"{border.scope} {border.region}",
+        accept=False,
+        peer_regions=region if is_peer else frozenset(),
+        sources=nodes if is_announce and not is_peer else (),
+        source_regions=frozenset() if is_announce or is_peer else region,
+        namespace=Namespace.of(border.scope.encode()),
+    )
+
+
+def rule_policy(policy: SimPolicy, local: NodeId) -> RulePolicy:
+    """The same in rules, for one relay."""
+
+    def fence(scope: str) -> Fence:
+        return Fence(
+            deny_nodes=tuple(
+                NodePattern.parse(str(node)) for node in sorted(policy.denied.get(scope, ()))
+            ),
+            deny_regions=policy.regions.get(scope, frozenset()),
+            deny_countries=frozenset({_country(scope)} if scope in policy.links else ()),
+        )
+
+    def passing(side: str, what: str) -> Filter:
+        return Filter(
+            rules=tuple(
+                _filter_rule(border)
+                for border in policy.borders
+                if (border.side, border.what) == (side, what)
+            )
+        )
+
+    declared = [
+        Link(
+            name=f"{scope} {number}",
+            between=(NodePattern.parse(str(one)), NodePattern.parse(str(other))),
+            countries=("DE", _country(scope)),
+        )
+        for scope, links in sorted(policy.links.items())
+        for number, (one, other) in enumerate(sorted(map(sorted, links)))
+    ]
+    scopes = sorted({*policy.denied, *policy.regions, *policy.excluded, *policy.links} - {""})
+    limits = ClassLimits(max_loss=policy.max_loss)
+    plain = {} if policy.max_loss is None else {"": ServiceClass(name="", limits=limits)}
+    return RulePolicy(
+        Rules(
+            transit=fence(""),
+            classes={
+                **plain,
+                **{
+                    scope: ServiceClass(name=scope, limits=limits, transit=fence(scope))
+                    for scope in scopes
+                },
+            },
+            tracks=tuple(
+                TrackRule(
+                    name=scope,
+                    namespace=Namespace.of(scope.encode()),
+                    service_class=scope,
+                    subscribers=Fence(deny_regions=policy.excluded.get(scope, frozenset())),
+                )
+                for scope in scopes
+            ),
+            links=tuple(declared),
+            import_announce=passing("import", "announce"),
+            import_subscribe=passing("import", "subscribe"),
+            export_announce=passing("export", "announce"),
+            export_subscribe=passing("export", "subscribe"),
+        ),
+        HASHER,
+        local=local,
+    )

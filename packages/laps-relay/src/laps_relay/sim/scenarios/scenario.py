@@ -1,0 +1,377 @@
+"""What happens in a run: a list of deeds with their times, drawn from a seed.
+
+::
+
+    0 s      boot            relays start, dial, converge
+    1 s      clients         publishers and subscribers come
+    6 s      changes         planned ones (nothing may be lost), or faults; clients churn
+             heal            everything that was broken is mended
+             rest            the tables must equal the oracle; every want is answered
+             proof           groups that everybody must get
+             withdrawal      all clients go; every table must be empty again
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from laps_relay.network.settings import NetworkSettings
+from laps_relay.sim.clients.ledger import FLIGHT
+from laps_relay.sim.clients.publications import Style
+from laps_relay.sim.net.clock import Dice
+from laps_relay.sim.net.queues import QUEUE_BYTES
+from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.backbones import backbone
+from laps_relay.sim.scenarios.narrow import NARROW, with_narrow, with_teeth
+from laps_relay.sim.scenarios.policies import with_borders, with_policies
+from laps_relay.sim.scenarios.restarts import with_successions
+from laps_relay.sim.scenarios.shapes import generate, with_control_servers
+from laps_relay.sim.scenarios.steering import STEERING, with_steering
+from laps_relay.sim.scenarios.stubs import MOST_STUBS, STUBS, with_stubs
+from laps_relay.sim.scenarios.topology import (
+    LinkSpec,
+    RelaySpec,
+    Topology,
+    light_delay,
+    read_topology,
+)
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+__all__ = ["FAULTS", "KINDS", "LARGE", "PLANNED", "Deed", "Scenario", "scenario"]
+
+KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy")
+"""What a run can be told to have."""
+PLANNED: Final = ("insert", "drain", "slower", "policy")
+FAULTS: Final = (
+    "cut", "half", "crash", "pause", "slow", "double", "liar", "garbage", "reflector", "flood",
+)  # fmt: skip
+
+NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
+"""And drains, which ``with_narrow`` plans."""
+
+SETTINGS: Final = NetworkSettings(
+    hold=24.0,
+    convergence=3.0,
+    unsubscribe_delay=1.0,
+    want_linger=4.0,
+    origin_grace=2.0,
+    metric_interval=0.5,
+    probe_interval=1_000.0,
+    set_linger=0.3,
+    max_fanout=1_000,
+    dynamic_peering=False,
+    dynamic_idle=5.0,
+    via_hold=2.0,
+)
+"""Short times, so that a run needs few virtual seconds; Vias are injected in ``steering``."""
+
+
+MOST: Final = 30
+"""Relays of a run whose size nobody gave, with control servers, Stubs and those that come later."""
+LARGE: Final = 60
+"""Networks with more relays see fewer changes, start at once, and collect news for longer."""
+LARGE_BATCH: Final = 0.1
+"""Seconds for which their relays collect what they tell a peer.
+
+Every relay hears of every other one over each of its links, so the work grows with relays x links
+whatever is done. How many messages that takes, and how many ways are told only to be replaced, is a
+matter of this time; an operator of such a network would raise it, too.
+"""
+ON_BYTES: Final = 8
+"""Every so many seeds one runs on real bytes."""
+STEERED: Final = 6
+"""Every so many seeds one is of the kind ``steering``."""
+NARROWED: Final = 10
+"""Every so many seeds one is of the kind ``narrow``."""
+STUBBED: Final = 15
+"""Every so many seeds one has Stubs."""
+DEFAULT_STYLE: Final = Style()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A run."""
+
+    seed: int
+    topology: Topology
+    settings: NetworkSettings = SETTINGS
+    deeds: tuple[Deed, ...] = ()
+    spares: tuple[RelaySpec, ...] = ()
+    """Relays that are started during the run."""
+    spare_links: tuple[LinkSpec, ...] = ()
+    healed: float = 6.0
+    """When the last deed is over."""
+    idle: float = 1.0
+    """After how long a dead connection is noticed."""
+    exact: bool = True
+    """Whether the FIB must equal the oracle: not if Vias are injected."""
+    policies: bool = False
+    """Whether any policy is loaded."""
+    rule_engine: bool = False
+    """Whether relays ask the real engine of policies."""
+    style: Style = DEFAULT_STYLE
+    on_bytes: bool = True
+    """Whether control messages are bytes, or are handed over as they are (faster)."""
+    parallel: int = 1
+    """Connections for each configured link."""
+    gauged: bool = False
+    """Whether relays are told what wires lose and what waits, now and then."""
+    max_loss: float | None = None
+    """What links of a way may lose."""
+    queue: int = QUEUE_BYTES
+    """Bytes that a connection keeps for a slow peer."""
+    manners: tuple[tuple[int, int], ...] = ((128, 0),)
+    """Priority and ttl in milliseconds of tracks, in turn."""
+    offered: float = 0.0
+    """Bytes a second of all publishers together, if links are narrow."""
+    flight: float = FLIGHT
+    """The longest an object may be under way through all relays."""
+    settle: float = 8.0
+    """After the last deed, until everything must be at rest."""
+
+    @property
+    def faults(self) -> int:
+        """How many deeds are unplanned."""
+        return sum(deed.verb in (*FAULTS, "twin") for deed in self.deeds)
+
+
+def scenario(
+    seed: int,
+    *,
+    relays: int | None = None,
+    topology: str | None = None,
+    kind: str | None = None,
+) -> Scenario:
+    """The run of a seed; what is given narrows it.
+
+    The kind ``steering`` has networks of its own, and every sixth seed is of it. Otherwise a
+    topology is the name of a shape, a TOML file, or a key of ``topohub`` such as
+    ``topozoo/Abilene``; with ``+stubs`` behind it, it has Stubs, as every fifteenth seed has
+    anyway.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of run: {', '.join(KINDS)}")
+    has_stubs = topology is not None and topology.endswith(STUBS)
+    if topology is not None:
+        topology = topology.removesuffix(STUBS)
+    dice = Dice(seed)
+    free = relays is None and topology is None and kind is None
+    if kind == STEERING or (free and seed % STEERED == STEERED - 2):
+        bare = Scenario(seed=seed, topology=Topology(name=STEERING, relays=(), links=()))
+        return with_steering(bare, dice)
+    draw = dice.of("scenario")
+    size = round(draw.triangular(12, 30, 12))  # 12 to 30, the smaller ones more often
+    shape = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))
+    drawn = draw.choice(("planned", "faults", "faults"))
+    if relays is not None:
+        size = relays
+        if relays > 30:
+            shape = "dense"
+    if shape == "ring" and size > 20:
+        shape = "chord"
+    servers = draw.choice((0, 0, 0, 0, 2, 3))
+    stubbed = has_stubs or (free and seed % STUBBED == 0)
+    most = MOST - MOST_STUBS * stubbed
+    if relays is None:
+        size = min(size, most - servers)
+    if free and seed % NARROWED == NARROWED - 3:
+        drawn = NARROW
+    made = _topology(topology or shape, size, dice)
+    if servers and relays is None:
+        made = with_control_servers(made, servers)
+    populated = populate(seed, made, draw, kind or drawn, most)
+    if stubbed:
+        return with_stubs(populated, dice, kind or drawn)
+    if len(made.relays) > LARGE:
+        return populated
+    return with_borders(with_successions(populated, dice, kind or drawn), dice, kind or drawn)
+
+
+def _topology(name: str, size: int, dice: Dice) -> Topology:
+    if name.endswith(".toml"):
+        return read_topology(Path(name))
+    if "/" in name:
+        return backbone(name)
+    return generate(name, size, dice)
+
+
+def populate(
+    seed: int, topology: Topology, draw: random.Random, kind: str, most: int = MOST
+) -> Scenario:
+    """Clients and deeds for a topology; no relay comes to ``most`` that are there."""
+    edges = [relay.name for relay in topology.relays if relay.relay_type is RelayType.EDGE]
+    servers = any(relay.relay_type is RelayType.CONTROL for relay in topology.relays)
+    deeds = _clients(draw, edges)
+    made = Scenario(
+        seed=seed,
+        topology=topology,
+        # Without control servers Vias must reflect: nobody else tells newcomers.
+        settings=replace(
+            SETTINGS,
+            reflect=not servers,
+            batch=LARGE_BATCH if len(topology.relays) > LARGE else SETTINGS.batch,
+        ),
+        on_bytes=seed % ON_BYTES == 0,
+        style=Style(
+            period=draw.choice((0.5, 0.8, 1.2)),
+            objects=draw.randint(2, 4),
+            gap=draw.choice((0.01, 0.08, 0.2)),
+        ),
+    )
+    if kind == "busy":
+        # Many short streams over bad links: something is always under way when a set changes.
+        bad = tuple(replace(link, loss=0.3, jitter=link.delay) for link in topology.links)
+        made = replace(
+            made,
+            topology=replace(topology, links=bad),
+            style=Style(period=0.1, objects=3, gap=0.03),
+        )
+    when = 6.0
+    changes: list[Deed] = []
+    count = draw.randint(3, 5) if len(topology.relays) <= LARGE else 2
+    verbs = {"faults": FAULTS, NARROW: NARROWING}.get(kind, PLANNED)
+    for number in range(count):
+        verb = draw.choice(verbs)
+        if verb == "insert" and len(topology.relays) <= most <= len(topology.relays) + len(
+            made.spares
+        ):
+            verb = "slower"
+        if verb == "policy" and number < count - 1:
+            # It is the last one: a class that may not pass a relay may have no way that
+            # neighbours tell, when the next change comes.
+            verb = "slower"
+        made, deed, lasts = _change(made, draw, verb, when, number)
+        changes.append(deed)
+        when += lasts if kind != "faults" else draw.choice((0.3, lasts, lasts + 2.0))
+    churn = _churn(draw, edges, 5.0, when)
+    churn += _behind_backs(draw, deeds, changes)
+    healed = max([when, *(deed.when + deed.value for deed in changes)])
+    made = replace(
+        made,
+        deeds=tuple(sorted((*deeds, *changes, *churn), key=lambda deed: deed.when)),
+        healed=healed,
+    )
+    if kind == NARROW:
+        made = with_narrow(made, Dice(seed).of(NARROW))
+    elif kind == "faults":
+        made = with_teeth(made, Dice(seed).of(NARROW))
+    return with_policies(made, Dice(seed).of("policies"), 6.0, when)
+
+
+def _clients(draw: random.Random, edges: list[str]) -> list[Deed]:
+    """Publishers and subscribers at the beginning."""
+    deeds = []
+    tracks = draw.randint(2, 4)
+    for track in range(tracks):
+        places = draw.sample(edges, 2 if draw.random() < 0.2 and len(edges) > 3 else 1)
+        for place in places:
+            verb = draw.choice(("publish", "publish", "publish_namespace", "publish_datagrams"))
+            deeds.append(Deed(draw.uniform(0.5, 3.0), verb, (place,), text=f"t{track}"))
+        others = [edge for edge in edges if edge not in places]
+        deeds += [
+            Deed(draw.uniform(0.5, 4.0), "subscribe", (place,), text=f"t{track}")
+            for place in draw.sample(others, min(len(others), draw.randint(2, 5)))
+        ]
+    return deeds
+
+
+def _churn(draw: random.Random, edges: list[str], start: float, end: float) -> list[Deed]:
+    """Clients that come and go meanwhile."""
+    deeds = []
+    for _ in range(draw.randint(3, 8)):
+        place = draw.choice(edges)
+        track = f"t{draw.randrange(4)}"
+        when = draw.uniform(start, max(start + 1, end))
+        deeds.append(Deed(when, "subscribe", (place,), text=track))
+        if draw.random() < 0.8:
+            gone = when + draw.choice((0.2, 0.8, 2.0, 4.0))
+            deeds.append(Deed(gone, "unsubscribe", (place,), text=track))
+            if draw.random() < 0.4:
+                back = gone + draw.choice((0.1, 0.9, 1.5))
+                deeds.append(Deed(back, "subscribe", (place,), text=track))
+    if draw.random() < 0.5:
+        when = draw.uniform(start, end)
+        deeds.append(Deed(when, "unpublish", (), text="t0"))
+        deeds.append(Deed(when + draw.choice((0.1, 2.5)), "republish", (), text="t0"))
+    return deeds
+
+
+def _behind_backs(draw: random.Random, clients: list[Deed], changes: list[Deed]) -> list[Deed]:
+    """Who stands still or is cut off misses that somebody leaves, and comes back with old news."""
+    subscribes = [deed for deed in clients if deed.verb == "subscribe"]
+    deeds = []
+    for change in changes:
+        if change.verb in ("pause", "cut") and change.value >= 1.5:
+            others = [deed for deed in subscribes if deed.who[0] not in change.who]
+            if others:
+                leaves = draw.choice(others)
+                deeds.append(leaves._replace(when=change.when + 0.2, verb="unsubscribe"))
+    return deeds
+
+
+def _change(
+    made: Scenario, draw: random.Random, verb: str, when: float, number: int
+) -> tuple[Scenario, Deed, float]:
+    """One planned change or fault, with the time that it lasts."""
+    relays, links = made.topology.relays, made.topology.links
+    if verb in ("cut", "half", "slow"):
+        link = draw.choice(links)
+        ends = (link.a, link.b) if draw.random() < 0.5 else (link.b, link.a)
+        lasts = draw.choice((0.4, 1.5, 3.0))
+        return made, Deed(when, verb, ends, lasts), lasts + 1.0
+    if verb == "slower":
+        link = draw.choice(links)
+        factor = draw.choice((0.4, 2.5))
+        if made.topology.relay(link.a).location is not None:
+            factor = 2.5  # nobody believes in what is faster than light
+        return made, Deed(when, verb, (link.a, link.b), 0.0, str(factor)), 3.0
+    if verb == "insert":
+        return (*_insert(made, draw, when, number), 4.0)
+    if verb == "drain":
+        vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
+        if not vias:
+            return (*_insert(made, draw, when, number), 4.0)
+        return made, Deed(when, verb, (draw.choice(vias),), 4.0), 5.0
+    if verb == "policy":
+        scope = draw.choice(("", "t1"))
+        return made, Deed(when, verb, text=scope), 3.0  # the rest of it: ``with_policies``
+    if verb in ("double", "liar", "garbage", "reflector", "flood"):
+        victim = draw.choice(relays).name
+        other = draw.choice([relay.name for relay in relays if relay.name != victim])
+        return made, Deed(when, verb, (victim, other), 2.0), 3.0
+    who = draw.choice(relays).name
+    lasts = draw.choice((0.3, 0.7, 2.0)) if verb == "pause" else draw.choice((0.2, 1.5, 3.0))
+    return made, Deed(when, verb, (who,), lasts), lasts + 1.0
+
+
+def _insert(made: Scenario, draw: random.Random, when: float, number: int) -> tuple[Scenario, Deed]:
+    """A Via that makes ways shorter."""
+    relays = made.topology.relays
+    near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
+    # Between relays that stand somewhere it must, too, or it would be faster than light, and nobody
+    # would believe in its ways.
+    beside = next((relay for relay in near if relay.location is not None), near[0])
+    place = beside.location
+    spare = RelaySpec(
+        name=f"v{number}",
+        node_id=NodeId(0x64_0009_0000_0000 + number),
+        relay_type=RelayType.VIA,
+        region=beside.region,
+        location=place,
+    )
+    links = tuple(
+        LinkSpec(
+            a=spare.name,
+            b=other.name,
+            delay=light_delay(place, other.location)
+            if place is not None and other.location is not None
+            else 0.005,
+        )
+        for other in near
+    )
+    changed = replace(made, spares=(*made.spares, spare), spare_links=(*made.spare_links, *links))
+    return changed, Deed(when, "insert", (spare.name,))

@@ -1,0 +1,108 @@
+"""Whose data policy lets whom have: asked of the map, for each publisher and each subscriber.
+
+Policy decides for each way. A track with two publishers may reach a subscriber from one of them
+only; the subscriber is then served, and nobody may ask for the other one's objects.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from laps_relay.sim.checks.filter_checks import told
+from laps_relay.sim.clients.ledger import Delivery, Group
+from laps_relay.sim.world.oracle import Oracle
+from laps_relay.sim.world.process import RelayProcess
+from laps_relay.sim.world.world import World
+from laps_wire.nodeid import NodeId
+
+__all__ = ["connected_without", "copies", "served", "without_way"]
+
+
+def served(
+    world: World, oracle: Oracle, origin: RelayProcess, end: RelayProcess, track: str
+) -> bool:
+    """Whether policy lets a publisher's data reach a subscriber."""
+    policy = world.policy
+    start, target = world.place(origin), world.place(end)
+    if start is None or target is None or not policy.serves(track, target.spec.region):
+        return False
+    if policy.borders and start.spec.node_id not in told(
+        world, "subscribe", track, target.spec.node_id
+    ):
+        return False  # a filter keeps its subscribe away
+    node: NodeId | None = start.spec.node_id
+    steps = 0
+    while node is not None and node != target.spec.node_id:
+        node = oracle.next_hop(node, target.spec.node_id, lambda way: policy.permits(track, way))
+        steps += 1
+        if steps > len(world.processes):
+            return False
+    return node is not None
+
+
+def without_way(world: World) -> frozenset[Delivery]:
+    """Deliveries that policy rules out in the network as it is without its faults."""
+    policy = world.policy
+    if not policy.narrowed and not policy.excluded and not policy.borders:
+        return frozenset()
+    oracle = Oracle(world.graph(mended=True), lambda node: policy.transit("", node))
+    tracks = sorted({deed.text for deed in world.scenario.deeds if deed.verb == "subscribe"})
+    return frozenset(
+        (origin, end, world.track(track)[0])
+        for track in tracks
+        for origin in world.places("publish", (track,))
+        for end in world.places("subscribe", (track,))
+        if origin != end
+        and not served(world, oracle, world.processes[origin], world.processes[end], track)
+    )
+
+
+def copies(world: World, group: Group, sender: str, receiver: str) -> int:
+    """How many copies of a group may cross a link: two where policy lets ways of its class meet.
+
+    Each relay tells the best way that it has itself, so all best ways of the o-relay are one tree.
+    Policy may forbid one of them to a class. Then that target has another next hop, whose own best
+    way may lead into the tree again::
+
+        o ── b ── d ── e ── f    x is no transit. Of f, b tells the way over x only: so f is behind
+        o ── c ── d              c, and e behind b, and d -> e has a copy for each. To d these are
+             b ── x ── f         two sets, and nobody in between can make one of them
+
+    So a link has as many copies as the o-relay has next hops with a way over it, and no more.
+    """
+    scope, policy = group.flow.scope, world.policy
+    origin = world.place(world.processes[group.flow.contact])
+    if scope not in policy.narrowed or origin is None or not origin.running:
+        return 1
+    own, link = origin.spec.node_id, (world.node(sender), world.node(receiver))
+    peers: set[NodeId] = set()
+    for process in world.running():
+        asked = process.clients.asked().get(group.flow.key)
+        target = world.place(process)
+        # The o-relay keeps a subscriber for a while that has left.
+        if target is None or asked is None or asked < group.began - process.clients.stays:
+            continue
+        for peer, relays in origin.tables.ways(target.spec.node_id):
+            way = (own, *relays)
+            if policy.permits(scope, way):
+                if link in pairwise(way):
+                    peers.add(peer)
+                break
+    return max(1, len(peers))
+
+
+def connected_without(world: World, missing: RelayProcess) -> bool:
+    """Whether all others still reach each other if one goes, by ways that are not too long."""
+    gone = missing.spec.node_id
+    whole = world.graph()
+    graph = {
+        node: {other: trip for other, trip in near.items() if other != gone}
+        for node, near in whole.items()
+        if node != gone
+    }
+    before, left = Oracle(whole, lambda _: True), Oracle(graph, lambda _: True)
+    return all(
+        left.reaches(node, other) or not before.reaches(node, other)
+        for other in graph
+        for node in graph
+    )

@@ -1,0 +1,241 @@
+"""Looking into a ``NetworkRelay``: what invariants are checked on.
+
+A judge must see what the relay itself goes by, so this module reads its private parts; nothing else
+does.
+"""
+
+# ruff: noqa: SLF001 - the judge looks inside
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from laps_relay.network.relay import NetworkRelay
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
+from laps_relay.sim.core import Flow, SetOut
+from laps_sdk.peering.links import Link
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeInfo, RelayType
+
+if TYPE_CHECKING:
+    from laps_relay.sim.world.process import RelayProcess
+
+__all__ = ["RelayTables"]
+
+
+def _controls(links: Sequence[Link]) -> bool:
+    """Whether one of the connections to a peer is for control; guests are in no table of peers."""
+    for link in links:  # noqa: SIM110 - in every look at the network, of every session
+        if link.control:
+            return True
+    return False
+
+
+class RelayTables:
+    """The tables of one life of a relay (``Tables``)."""
+
+    __slots__ = ("_process", "_relay")
+
+    def __init__(self, relay: NetworkRelay, process: RelayProcess) -> None:
+        self._relay = relay
+        self._process = process
+
+    def nodes(self) -> Sequence[NodeId]:
+        """All nodes that it knows, itself left out."""
+        return self._relay.nib.nodes()
+
+    def next_hop(self, node: NodeId) -> NodeId | None:
+        """Where data for a node goes."""
+        return self._relay.nib.next_hop(node)
+
+    def metric(self, node: NodeId) -> tuple[int, int] | None:
+        """Hops and cost of the best way."""
+        best = self._relay.nib.best(node)
+        return None if best is None else (best.hops, best.cost_us)
+
+    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+        return [
+            # The last item of a path is the next hop (laps-2, 5.1).
+            (way.peer, [*(item.node_id for item in reversed(way.info.path)), node])
+            for way in self._relay.nib.candidates(node)
+            if way.forwards
+        ]
+
+    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """What peers were told: (peer, node, relays on the way)."""
+        paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
+        found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
+        for peer in self._relay.nib._table.peers.values():
+            if peer.out is None:
+                continue
+            for node, info in peer.out.sent.items():
+                path = paths.get(id(info))
+                if path is None:
+                    path = paths[id(info)] = [item.node_id for item in info.path]
+                found.append((peer.node, node, path))
+        return found
+
+    def mentioned(self) -> AbstractSet[NodeId]:
+        """All nodes that any peer was told of, and the relays on the ways there."""
+        found: set[NodeId] = set()
+        infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
+        for peer in self._relay.nib._table.peers.values():
+            if peer.out is not None:
+                sent = peer.out.sent
+                found.update(sent)
+                infos.update(zip(map(id, sent.values()), sent.values(), strict=True))
+        for info in infos.values():
+            found.update([item.node_id for item in info.path])
+        return found
+
+    def peers(self) -> Sequence[NodeId]:
+        """Nodes with a control session."""
+        return sorted(
+            [node for node, links in self._relay.links._by_node.items() if _controls(links)]
+        )
+
+    def sessions(self, node: NodeId) -> Sequence[int]:
+        """Established sessions with a node."""
+        return [link.session for link in self._relay.links.of(node) if link.up]
+
+    def types(self) -> Sequence[tuple[NodeId, RelayType]]:
+        """All nodes that it knows, itself left out, and what they are."""
+        nib = self._relay.nib
+        return [
+            (node, info.node.relay_type)
+            for node in nib.nodes()
+            if (info := nib.info(node)) is not None
+        ]
+
+    def controlled(self) -> bool:
+        """Whether every peer with a session has one for control."""
+        return all(map(_controls, self._relay.links._by_node.values()))
+
+    def flows(self) -> Sequence[Flow]:
+        """The FIB, with the sets behind it."""
+        relay = self._relay
+        found = []
+        for row in relay.sets.rows():
+            session = row.ingress.session
+            outs = tuple(
+                SetOut(
+                    relay.set_routing.node_of(item.egress.session),
+                    self._connection(item.egress.session),
+                    item.egress.sns_id,
+                    frozenset(item.targets),
+                )
+                for item in row.egress
+                if not item.retired
+            )
+            found.append(
+                Flow(
+                    None if session == LOCAL else relay.set_routing.node_of(session),
+                    0 if session == LOCAL else self._connection(session),
+                    row.ingress.set_id,
+                    row.key,
+                    frozenset(row.targets),
+                    outs,
+                    row.local,
+                )
+            )
+        return found
+
+    def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
+        """Whom a set on a connection is for, also one that only streams under way still use."""
+        for session, end in self._process.ends.items():
+            if end.connection == connection:
+                found = self._relay.sets._egress.get(EgressSet(session, sns_id))
+                return None if found is None else found.targets
+        return None
+
+    def _connection(self, session: int) -> int:
+        end = self._process.ends.get(session)
+        return 0 if end is None else end.connection
+
+    def sizes(self) -> Mapping[str, int]:
+        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        relay = self._relay
+        announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
+        counters = relay.plane.counters()
+        interests = relay.interests
+        return {
+            "announces": sum(announces),
+            "subscribes": sum(subscribes),
+            "ingresses": len(relay.sets.rows()),
+            "sets": relay.sets.living,
+            "indexed targets": len(relay.sets._targets),
+            "FIB entries": len(relay.plane.entries()),
+            "feeds": len(relay.feeds),
+            "feeds of the plane": len(relay.plane._feeds),
+            "held bytes": counters.held_bytes,
+            "pulls": len(interests._origins),
+            "wants": len(interests._wants),
+            "steered tracks": len(relay.steering._flows),
+            "steered targets": len(relay.steering._targets),
+            "own announces": len(interests._origins._announced),
+            "subscribes for us": len(interests._origins._subscribes),
+            "answers that wait": len(interests._origins._answers) + len(interests._origins._unsaid),
+            "responders": len(interests._wants._serving),
+            "discovered names": len(interests._discovery._names),
+            "discovered announces": len(interests._discovery._index),
+            "withheld subscribes": len(relay.withheld),
+            "doubted entries": len(relay.announces._doubts) + len(relay.subscribes._doubts),
+            "sets that were told": len(relay.set_routing),
+            "timers of sets": len(relay.sets._timers),
+            **self._of_sessions(),
+            **self._of_dials(),
+            **self._of_metrics(),
+        }
+
+    def _of_sessions(self) -> Mapping[str, int]:
+        """What is left of data on sessions, in the plane and in the sessions themselves."""
+        relay = self._relay
+        sessions = relay.plane._sessions.values()
+        wires = [peer.wire._sets for peer in relay.peers._peers.values()]
+        early = [link.early for link in relay.links.by_session.values() if link.early is not None]
+        return {
+            "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
+            "data of unknown sets": sum(len(each.unknown) for each in wires),
+            "early data": sum(len(each._chunks) for each in early),
+            "streams that come": sum(len(each.streams) + len(each.held) for each in sessions),
+            "streams that go": sum(len(each.legs) for each in sessions),
+            "streams that wait": sum(
+                stream.queued > 0 for each in sessions for stream in each.finished
+            ),
+            "targets of the plane": sum(len(each.targets) for each in sessions),
+        }
+
+    def _of_dials(self) -> Mapping[str, int]:
+        """Dials that nobody needs: for peers on demand, and more than there are contacts."""
+        dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
+        return {
+            "wishes": len(dialler._wishes.keys() - servers),
+            "sessions that nobody wants": len(dialler._unwanted),
+            "dials": len(dialler._by_number),
+            "slots without a contact": len(dialler._slots)
+            - sum(
+                len(target.slots)
+                for target in (*dialler._contacts.values(), *dialler._wishes.values())
+            ),
+        }
+
+    def _of_metrics(self) -> Mapping[str, int]:
+        """Metrics that wait to be told, or of nodes that are gone; nothing is measured at rest."""
+        nib = self._relay.nib
+        exports = nib._exports
+        known = (*nib._table.records, nib._node)
+        return {
+            "damped changes": len(nib._due) + len(exports._due),
+            "damped nodes that are gone": sum(node not in known for node in exports._moved),
+        }
+
+    def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
+        """(source, key) of all usable subscribes."""
+        return [(entry.source, entry.full_name_hash) for entry in self._relay.subscribes.live()]
+
+    def announce_sources(self) -> Sequence[tuple[NodeId, int]]:
+        """(source, key) of all usable announces."""
+        return [(entry.source, entry.full_name_hash) for entry in self._relay.announces.live()]

@@ -1,0 +1,409 @@
+"""A run: the clock, the network, the processes, the account, and everything that happens in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar
+
+from laps_relay.network.events import PeerAdded, PeerGone, RouteChanged
+from laps_relay.policy.interface import Policy
+from laps_relay.policy.open_policy import OpenPolicy
+from laps_relay.sim.clients.edge_host import EdgeHost
+from laps_relay.sim.clients.ledger import BreakError, Group, Ledger
+from laps_relay.sim.clients.tracks import track
+from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.net.clock import Clock, Dice
+from laps_relay.sim.net.keys import fingerprint_of
+from laps_relay.sim.net.network import End, Network
+from laps_relay.sim.net.wires import Chunk, SimOutStream, Wire
+from laps_relay.sim.scenarios.policies import rule_policy
+from laps_relay.sim.scenarios.rules import SimPolicy
+from laps_relay.sim.scenarios.scenario import Scenario
+from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
+from laps_relay.sim.world.drops import Drops, Seen, identify
+from laps_relay.sim.world.gauge import Gauge
+from laps_relay.sim.world.process import RelayProcess
+from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
+
+__all__ = ["Builder", "World"]
+
+E = TypeVar("E")
+
+_OF_PEERS: Final = (PeerAdded, PeerGone)
+_STORY: Final = 4000
+"""Lines that are kept if nobody asked for the whole story."""
+
+
+class Builder(Protocol):
+    """Makes the core of a relay's next life."""
+
+    def __call__(self, world: World, process: RelayProcess) -> tuple[RelayCore, Tables]:
+        """A core that knows nobody."""
+
+
+class World:
+    """Everything of one run."""
+
+    __slots__ = (
+        "_builder",
+        "_by_node",
+        "_stirred",
+        "_story",
+        "_tracks",
+        "_watchers",
+        "clock",
+        "control_messages",
+        "dice",
+        "drops",
+        "ending",
+        "gauge",
+        "holders",
+        "hostiles",
+        "ledger",
+        "listeners",
+        "measured_again",
+        "moqt",
+        "network",
+        "policy",
+        "policy_since",
+        "processes",
+        "quiet_since",
+        "rerouted",
+        "scenario",
+        "tracing",
+        "unsettled",
+    )
+
+    def __init__(self, scenario: Scenario, builder: Builder, *, tracing: bool = False) -> None:
+        self.scenario = scenario
+        self.tracing = tracing
+        self.clock = Clock()
+        self.dice = Dice(scenario.seed)
+        self.ledger = Ledger()
+        self.policy = SimPolicy(max_loss=scenario.max_loss)
+        self.policy_since = 0.0
+        self.network = Network(
+            self.clock, self.dice.of("links"), idle=scenario.idle, watch=self._crossing
+        )
+        self.network.default = self._default_wire
+        self.ledger.digest = self.network.digest
+        self.gauge = Gauge(self)
+        if scenario.gauged:
+            self.gauge.start()
+        self.network.queue = scenario.queue
+        self.network.judge = self.drops = Drops(self)
+        self.ledger.flight = scenario.flight
+        self.ledger.waiting = self.drops.waiting
+        self.processes: dict[str, RelayProcess] = {}
+        self._by_node: dict[NodeId, RelayProcess] = {}
+        self.holders: dict[NodeId, bytes] = {}
+        """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
+        self.moqt = any(spec.relay_type is RelayType.STUB for spec in scenario.topology.relays)
+        """Whether Edges are whole ones: Stubs are clients of theirs."""
+        self.listeners: list[Callable[[End, Chunk], None]] = []
+        """Who looks at what arrives on control streams."""
+        self.hostiles: dict[str, object] = {}
+        """Peers that mean harm, by contact: no relay may end up with them."""
+        self.control_messages = 0
+        """Chunks of control streams that arrived."""
+        self.measured_again = False
+        """Whether delays changed: what relays know of them is damped."""
+        self.rerouted: dict[NodeId, None] = {}
+        """Nodes to which some relay's way has changed since loops were last looked for."""
+        self.quiet_since = 0.0
+        """When the last route or session changed."""
+        self.unsettled = 0.0
+        """Until when routes may move for another reason than a session: delays, drains, policy."""
+        self.ending = False
+        """Whether the run is over but for the tables that must become empty."""
+        self._builder = builder
+        self._story: list[str] = []
+        self._tracks: dict[int, str] = {}
+        self._stirred: Callable[[], None] = lambda: None
+        self._watchers: dict[type, list[Callable[[RelayProcess, Any], None]]] = {}
+
+        self._lay(scenario)
+
+    def _lay(self, scenario: Scenario) -> None:
+        """Relays that can be started, and wires between them."""
+        if any(spec.relay_type is RelayType.CONTROL for spec in scenario.topology.relays):
+            # Control servers answer before there is a way for data.
+            self.ledger.exempt(0.0, 3.0)
+        for spec in scenario.topology.relays:
+            self.add(spec, scenario.topology.links)
+        for spec in scenario.spares:
+            self.add(spec, scenario.spare_links)
+        for link in (*scenario.topology.links, *scenario.spare_links):
+            self.network.add_wire(_wire(link))
+            self.ledger.lossy |= link.loss > 0
+
+    def add(self, spec: RelaySpec, links: tuple[LinkSpec, ...]) -> None:
+        """A relay that can be started."""
+        dials = tuple(link.b for link in links if link.a == spec.name)
+        if self.scenario.seed % 2:
+            self.holders[spec.node_id] = fingerprint_of(spec.name)
+        process = RelayProcess(self, spec, dials)
+        self.take_over(process)
+        self.network.add_host(process)
+
+    def take_over(self, process: RelayProcess) -> None:
+        """From now on this is the process of its contact and of its node."""
+        self.processes[process.contact] = process
+        self._by_node[process.spec.node_id] = process
+
+    def build(self, process: RelayProcess) -> tuple[RelayCore, Tables]:
+        """The core of a process's next life."""
+        return self._builder(self, process)
+
+    def edge_host(self, process: RelayProcess) -> EdgeHost | None:
+        """The MoQT side of a process's next life; None if clients without MoQT do."""
+        has_clients = process.spec.relay_type in (RelayType.EDGE, RelayType.STUB)
+        return EdgeHost(self, process) if self.moqt and has_clients else None
+
+    def place(self, process: RelayProcess) -> RelayProcess | None:
+        """Where the network sees a relay's clients: those of a Stub are its parent's."""
+        if not process.is_stub:
+            return process
+        parent = None if process.edge is None else process.edge.parent
+        return None if parent is None else self.by_node()[parent]
+
+    def policy_of(self, process: RelayProcess) -> Policy:
+        """What a relay is given: our policy, the same in the words of the real engine, or none."""
+        if not self.scenario.policies and self.scenario.max_loss is None:
+            return OpenPolicy()
+        if self.scenario.rule_engine:
+            return rule_policy(self.policy, process.spec.node_id)
+        if process.edge is None:
+            return self.policy
+        return replace(self.policy, home=process.edge.publishes)
+
+    # Names
+
+    def track(self, text: str) -> tuple[int, FullTrackName]:
+        """The key and the name of a track of the simulation: its class is its first field."""
+        found = track(text)
+        self._tracks[found[0]] = text
+        return found
+
+    def scope_of(self, key: int) -> str:
+        """The word for a track, which is its class."""
+        return self._tracks.get(key, "")
+
+    def node(self, contact: str) -> NodeId:
+        """The node ID at a contact."""
+        return self.processes[contact].spec.node_id
+
+    def places(self, verb: str, tracks: Collection[str] = ()) -> list[str]:
+        """Contacts whose clients publish or subscribe at any time of the run, or some tracks."""
+        found = {
+            deed.who[0]: None
+            for deed in self.scenario.deeds
+            if deed.verb.startswith(verb) and deed.who and (not tracks or deed.text in tracks)
+        }
+        return list(found)
+
+    def by_node(self) -> Mapping[NodeId, RelayProcess]:
+        """Processes by their node ID."""
+        return self._by_node
+
+    def running(self) -> list[RelayProcess]:
+        """Those that exist now."""
+        return [process for process in self.processes.values() if process.running]
+
+    # What happens
+
+    def note(self, *words: object) -> None:
+        """Add a line to the story."""
+        line = self._line(*words)
+        if not self.tracing and len(self._story) >= _STORY:
+            del self._story[: _STORY // 2]
+        self._story.append(line)
+
+    def _line(self, *words: object) -> str:
+        return f"{self.clock.now:9.4f}  {' '.join(map(str, words))}"
+
+    def mark(self, now: float, end: End, chunk: Chunk) -> None:
+        """Something arrived: count it and tell of it."""
+        kind, stream_id, data, fin, _ = chunk
+        if kind == "data" and not stream_id & 2:
+            self.control_messages += 1
+            for listener in self.listeners:
+                listener(end, chunk)
+        if self.tracing:
+            self._story.append(
+                f"{now:9.4f}  connection {end.connection} {kind} of stream {stream_id}: "
+                f"{len(data)} bytes{', end' if fin else ''}"
+            )
+
+    def event(self, process: RelayProcess, event: object) -> None:
+        """A core reports something."""
+        now = self.clock.now
+        if isinstance(event, RouteChanged):
+            self.rerouted[event.node] = None
+            self.quiet_since = now
+            self._moved(now, event.node)
+        elif isinstance(event, _OF_PEERS):
+            self.quiet_since = now
+            self.note(process.contact, event)
+        elif self.tracing:
+            self._story.append(self._line(process.contact, event))
+        if process is self.processes[process.contact]:  # what a former life does is not judged
+            for watcher in self._watchers.get(type(event), ()):
+                watcher(process, event)
+
+    def _moved(self, now: float, node: NodeId) -> None:
+        """A way to a node changed: copies for it may meet others for a flight."""
+        if self.moqt:  # clients of a Stub are reached at its parent
+            self.ledger.stirred = now + self.ledger.flight
+        elif (target := self._by_node.get(node)) is not None:
+            self.ledger.moved[target.contact] = now
+
+    def disturbed(self) -> None:
+        """Routes move for another reason than a session: nothing is proven of it for a while."""
+        # Each relay tells a metric again when its own interval is over.
+        self.unsettled = self.clock.now + 4 * self.scenario.settings.metric_interval
+        self._stirred()
+
+    def when_disturbed(self, call: Callable[[], None]) -> None:
+        """Be told of that."""
+        self._stirred = call
+
+    def watch(self, watcher: Callable[[RelayProcess, E], None], kind: type[E]) -> None:
+        """Be told of events of one kind: there are many, and each is of use for few."""
+        self._watchers.setdefault(kind, []).append(watcher)
+
+    def _crossing(self, end: End, stream: SimOutStream | None, chunk: Chunk) -> None:
+        """A chunk goes over a link: it must be allowed there, and new."""
+        if chunk.kind == "datagram":
+            data = chunk.data
+        elif stream is None or chunk.kind != "data" or isinstance(stream.seen, Seen):
+            return
+        else:  # header and first object may come in pieces
+            data = (stream.seen or b"") + chunk.data
+            stream.seen = data
+        if end.host.contact in self.hostiles:
+            return
+        seen = identify(data, framed=self.moqt, datagram=stream is None)
+        if seen is None:
+            return
+        if stream is not None:
+            stream.seen = seen
+        header, item = seen
+        sender, receiver = end.host.contact, end.other.host.contact
+        now = self.clock.now
+        # What a Stub publishes may go through two of its parents while it moves.
+        group = self.ledger.crossed(now, sender, receiver, item, header.context if self.moqt else 0)
+        ends = (self.processes.get(receiver), self.processes.get(group.flow.contact))
+        if not any(end is not None and end.is_stub and sender in end.links for end in ends):
+            # For the network a Stub's clients are its parent's: that is an end, and no transit.
+            self._permitted(sender, receiver, group)
+
+    def _permitted(self, sender: str, receiver: str, group: Group) -> None:
+        """Policy holds for every relay on the way; what began before it ends within a flight.
+
+        Nobody takes back a datagram that waits: for a narrow link or a slow receiver that may be
+        for longer.
+        """
+        since, origin, scope = self.policy_since, group.flow.contact, group.flow.scope
+        if group.began < since and (
+            self.clock.now < since + self.ledger.flight
+            or (group.datagrams and self.network.holds_back(group.began))
+        ):
+            return
+        node, peer = self.node(sender), self.processes.get(receiver)
+        if peer is not None and not self.policy.crosses(scope, node, peer.spec.node_id):
+            text = f"from {sender} to {receiver} {scope!r} passes a country that it must not"
+            raise BreakError("policy", text, self.clock.now)
+        if sender == origin:
+            return
+        if not self.policy.transit(scope, node):
+            text = f"{sender} is no transit for {scope!r} of {origin}"
+            raise BreakError("policy", text, self.clock.now)
+
+    def _default_wire(self, one: str, other: str) -> Wire | None:
+        """Relays without a link reach each other over the Internet."""
+        places = []
+        for contact in (one, other):
+            process = self.processes.get(contact)
+            if process is None or process.spec.location is None:
+                return Wire((one, other), 0.03)
+            places.append(process.spec.location)
+        return Wire((one, other), light_delay(*places))
+
+    # Reading it
+
+    @property
+    def digest(self) -> str:
+        """The same for two runs in which the same bytes were sent at the same times."""
+        return self.network.digest.hexdigest()
+
+    @property
+    def story(self) -> list[str]:
+        """What happened, line by line."""
+        return self._story
+
+    def configured(self, *, mended: bool = False) -> list[tuple[RelayProcess, RelayProcess, Wire]]:
+        """Links that should be up: between relays that run, over wires that work.
+
+        ``mended``: as if no relay and no wire were broken.
+        """
+        found = []
+        for link in (*self.scenario.topology.links, *self.scenario.spare_links):
+            one, other = self.processes[link.a], self.processes[link.b]
+            wire = self.network.wire(link.a, link.b)
+            if wire is None:
+                continue
+            if (
+                one.life and other.life
+                if mended
+                else one.running and other.running and not any(wire.blocked.values())
+            ):
+                found.append((one, other, wire))
+        return found
+
+    def neighbours(self, contact: str) -> list[str]:
+        """Relays with a configured link to one."""
+        links = (*self.scenario.topology.links, *self.scenario.spare_links)
+        found = [
+            link.b if link.a == contact else link.a for link in links if contact in (link.a, link.b)
+        ]
+        return [name for name in found if self.processes[name].life]
+
+    def graph(self, *, mended: bool = False) -> dict[NodeId, dict[NodeId, int]]:
+        """Who is connected with whom, for the oracle."""
+        graph: dict[NodeId, dict[NodeId, int]] = {
+            process.spec.node_id: {}
+            for process in self.processes.values()
+            if (process.life if mended else process.running) and not process.is_stub
+        }
+        for one, other, wire in self.configured(mended=mended):
+            if RelayType.CONTROL in (one.spec.relay_type, other.spec.relay_type) or one.is_stub:
+                continue
+            a, b = one.spec.node_id, other.spec.node_id
+            graph[a][b] = graph[b][a] = wire.srtt_us
+        if self.scenario.settings.dynamic_peering:
+            self._add_dialled(graph)
+        return graph
+
+    def _add_dialled(self, graph: dict[NodeId, dict[NodeId, int]]) -> None:
+        """What relays have dialled on demand: both ends believe in it."""
+        nodes = {node: process for node, process in self.by_node().items() if node in graph}
+        for node, process in nodes.items():
+            for peer in process.tables.peers():
+                other = nodes.get(peer)
+                if other is None or peer in graph[node] or node not in other.tables.peers():
+                    continue
+                wire = self.network.wire(process.contact, other.contact)
+                if wire is not None:
+                    graph[node][peer] = graph[peer][node] = wire.srtt_us
+
+
+def _wire(link: LinkSpec) -> Wire:
+    ends = (link.a, link.b) if link.a < link.b else (link.b, link.a)
+    back = link.bandwidth if link.bandwidth_back is None else link.bandwidth_back
+    rates = {link.a: link.bandwidth, link.b: back}
+    bandwidth = {sender: rate for sender, rate in rates.items() if rate is not None}
+    return Wire(ends, link.delay, link.jitter, link.loss, bandwidth)
