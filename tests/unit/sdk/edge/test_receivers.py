@@ -274,7 +274,7 @@ def test_an_update_before_the_answer() -> None:
     core = peer.wire._core
     request = core.requests.get(peer.request)
     assert request is not None
-    core.shape._handlers.on_update(  # type: ignore[attr-defined]  # the shape of draft 18
+    core.on_update(
         request, RequestUpdate(peer.request + 2, None, Parameters(subscriber_priority=9))
     )
     for event in peer.pair.server.take_events():

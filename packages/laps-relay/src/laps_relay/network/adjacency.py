@@ -101,7 +101,7 @@ class Adjacency:
     def place(self, now: float) -> None:
         """Estimate our location from round trips to nodes that declare theirs."""
         self._placed = now
-        found = estimate(nearest(self._prober.round_trips(), self._nib))
+        found = estimate(nearest(self._prober.round_trips(), self._nib.info))
         if found is not None and self._own.set_estimate(found.location):
             self._nib.set_self(now, self._own.info)
 

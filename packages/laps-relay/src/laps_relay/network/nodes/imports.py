@@ -7,11 +7,11 @@ remembered under that relay, and asked about again when the relay appears.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from laps_relay.network.nodes.node_records import PeerRecord
 from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.selection import NodeLookup
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
@@ -25,13 +25,16 @@ _MAX_GONE: Final = 4096
 class Imports:
     """The import policy of one relay."""
 
-    __slots__ = ("_gone", "_is_open", "_lookup", "_policy", "_table", "_unseen")
+    __slots__ = ("_gone", "_info", "_is_open", "_policy", "_table", "_unseen")
 
-    def __init__(self, table: NodeTable, policy: Policy, lookup: NodeLookup) -> None:
+    def __init__(
+        self, table: NodeTable, policy: Policy, info: Callable[[NodeId], NodeInfo | None]
+    ) -> None:
+        """``info`` gives what is known of a node, our own too."""
         self._table = table
         self._policy = policy
         self._is_open = type(policy) is OpenPolicy
-        self._lookup = lookup
+        self._info = info
         self._unseen: dict[NodeId, dict[tuple[NodeId, NodeId], None]] = {}
         """Relays that are on paths and not known themselves: (peer, node) of those entries."""
         self._gone: dict[NodeId, NodeSelf] = {}
@@ -120,7 +123,7 @@ class Imports:
             told = record.told
             if told.node.stamp > info.node.stamp:
                 info = NodeInfo(told.node, told.signature, info.path, info.parameters)
-        return self._policy.import_node(info, peer.told.node, self._lookup.info) is None
+        return self._policy.import_node(info, peer.told.node, self._info) is None
 
 
 def _standing(node: NodeSelf) -> tuple[object, ...]:

@@ -96,7 +96,7 @@ class Nib:
         self._now = self._settled = float("-inf")
         """The time, and that of the last time when everything was brought up to date."""
         self._exports = Exports(local, self._table, settings, policy)
-        self._imports = Imports(self._table, policy, self)
+        self._imports = Imports(self._table, policy, self.info)
         self._lost: dict[NodeId, str] = {}
         self._retracted = Retractions(settings.convergence)
         self._silences = Silences(settings.convergence)

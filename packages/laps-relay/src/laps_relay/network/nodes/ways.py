@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from laps_relay.network.nodes.selection import Candidate, NodeLookup
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.selection import Candidate
 from laps_relay.policy.facts import stranger
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
@@ -36,11 +37,11 @@ class LinkState(NamedTuple):
 class Ways:
     """The node information base as policy lets us see it."""
 
-    __slots__ = ("_is_open", "_local", "_nodes", "_policy")
+    __slots__ = ("_is_open", "_local", "_nib", "_policy")
 
-    def __init__(self, local: NodeId, nodes: NodeLookup, policy: Policy) -> None:
+    def __init__(self, local: NodeId, nib: Nib, policy: Policy) -> None:
         self._local = local
-        self._nodes = nodes
+        self._nib = nib
         self.policy = policy
 
     @property
@@ -56,7 +57,7 @@ class Ways:
 
     def self_of(self, node: NodeId) -> NodeSelf:
         """What is known of a node."""
-        info = self._nodes.info(node)
+        info = self._nib.info(node)
         return stranger(node) if info is None else info.node
 
     def relays(self, way: Candidate) -> list[NodeSelf]:
@@ -84,8 +85,8 @@ class Ways:
     ) -> Candidate | None:
         """The best way that may be used, and that does not lead back to ``arrived_on``."""
         if self._is_open and arrived_on is None:
-            return self._nodes.best(target)
-        return self._nodes.best(
+            return self._nib.best(target)
+        return self._nib.best(
             target,
             lambda way: not _leads_to(way, arrived_on) and self.refusal(scope, way) is None,
         )
@@ -94,7 +95,7 @@ class Ways:
         self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
     ) -> Candidate | None:
         """The way that a peer tells, if it may be used."""
-        way = self._nodes.told_by(target, peer)
+        way = self._nib.told_by(target, peer)
         if way is None or not way.forwards or _leads_to(way, arrived_on):
             return None
         return way if self.refusal(scope, way) is None else None
@@ -103,13 +104,13 @@ class Ways:
         """All ways that may be used, the best first."""
         return [
             way
-            for way in self._nodes.candidates(target)
+            for way in self._nib.candidates(target)
             if way.forwards and self.refusal(scope, way) is None
         ]
 
     def why_none(self, target: NodeId, scope: str, arrived_on: NodeId | None = None) -> Refusal:
         """Why :meth:`best` finds nothing: the nearest way that exists says most."""
-        ways = [way for way in self._nodes.candidates(target) if way.forwards]
+        ways = [way for way in self._nib.candidates(target) if way.forwards]
         for way in ways:
             if not _leads_to(way, arrived_on):
                 refusal = self.refusal(scope, way)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from laps_wire.buffer import Reader
 from laps_wire.errors import MalformedError, ProtocolViolation, StateError
-from laps_wire.moqt.data.subgroup import SubgroupWriter, read_subgroup_stream
-from laps_wire.moqt.data.subgroup_stream import SubgroupParser
+from laps_wire.moqt.data.subgroup import SubgroupParser, SubgroupWriter, read_subgroup_stream
 from laps_wire.moqt.data.types import (
     MAX_EXTENSIONS_SIZE,
     OBJECT_END,

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from laps_wire.errors import EncodeError, TextFormError
 from laps_wire.hashing import field_hash
 from laps_wire.names import FullTrackName, Namespace
-from laps_wire.quicrurl import (
-    MAX_MEDIA_TIME,
-    QuicrUrl,
-    format_media_time,
-    parse_media_time,
-)
-from laps_wire.shortname import CONFERENCE, NameLayout, ShortName
+from laps_wire.quicr.quicrurl import MAX_MEDIA_TIME, QuicrUrl, format_media_time, parse_media_time
+from laps_wire.quicr.shortname import CONFERENCE, NameLayout, ShortName
 
 FIELDS = st.binary(min_size=1, max_size=8)
 TIMES = st.integers(0, MAX_MEDIA_TIME)

@@ -35,7 +35,7 @@ from typing import Final, Self
 from laps_wire.errors import EncodeError, TextFormError
 from laps_wire.hashing import field_hash
 from laps_wire.names import MAX_NAME_BYTES, FullTrackName, Namespace
-from laps_wire.shortname import CONFERENCE, NameLayout, ShortName
+from laps_wire.quicr.shortname import CONFERENCE, NameLayout, ShortName
 
 __all__ = ["MAX_MEDIA_TIME", "QuicrUrl", "format_media_time", "parse_media_time"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import EncodeError, TextFormError
-from laps_wire.shortname import BITS, CONFERENCE, NameLayout, ShortName
+from laps_wire.quicr.shortname import BITS, CONFERENCE, NameLayout, ShortName
 from testkit.names import short_names
 
 ALL = ShortName(0, 0)

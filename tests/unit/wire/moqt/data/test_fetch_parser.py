@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from laps_wire.buffer import Reader
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.moqt.codepoints import GroupOrder
-from laps_wire.moqt.data.fetch import FetchState, decode_fetch_header, read_fetch_stream
-from laps_wire.moqt.data.fetch_stream import FetchParser
+from laps_wire.moqt.data.fetch import (
+    FetchParser,
+    FetchState,
+    decode_fetch_header,
+    read_fetch_stream,
+)
 from laps_wire.moqt.data.types import (
     OBJECT_END,
     MalformedTrackError,
