@@ -396,7 +396,7 @@ async def test_a_type_that_cannot_be_had_ends_the_relay(
             raise OSError("no such port")
 
         with monkeypatch.context() as patch:
-            patch.setattr("laps_relay.server.peer_server.PeerServer.start", no)
+            patch.setattr("laps_sdk.peering.server.PeerServer.start", no)
             again(relay, "edge")
             with pytest.raises(StartError, match="no such port; choose another one"):
                 await relay.app.run()

@@ -21,10 +21,10 @@ from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_peer import CppPeer
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.cpp_guests import CppGuests
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.foreign_peers import ForeignPeerWire

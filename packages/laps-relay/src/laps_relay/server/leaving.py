@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from laps_relay.admin.relay_view import EdgeView
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.network_part import NetworkPart
 from laps_relay.telemetry.logs import Logger
+from laps_sdk.edge.server import EdgeServer
 
 __all__ = ["Leaving"]
 

@@ -31,21 +31,21 @@ from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy.interface import Policy
 from laps_relay.server.certificates import Certificate
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.epochs import next_epoch
 from laps_relay.server.joined_edge import JoinedEdge, fresh_context
 from laps_relay.server.known_keys import KeyKeeper, key_memory
 from laps_relay.server.membership import name_hasher, node_id_of, policy_of
 from laps_relay.server.network_readings import NetworkReadings
-from laps_relay.server.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_relay.server.plan_memory import PlanMemory
 from laps_relay.server.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.server.redirects import Redirects
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.keys import PeerKeyRing
+from laps_sdk.peering.server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_sdk.peering.settings import Identity
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.upstream.stub_link import StubLimits

@@ -14,9 +14,9 @@ from laps_relay.policy import RulePolicy
 from laps_relay.policy.rules import Rules
 from laps_relay.policy.words import rules_in_words
 from laps_relay.server.joined_edge import JoinedEdge
-from laps_relay.server.peer_server import PeerServer
 from laps_relay.telemetry.network_sampler import NetworkSample
 from laps_sdk.peering.dialler import DialRow, Phase
+from laps_sdk.peering.server import PeerServer
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.nodeid import NodeId
 

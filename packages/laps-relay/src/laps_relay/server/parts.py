@@ -9,9 +9,9 @@ from laps_relay.config import RelayConfig, mapping
 from laps_relay.config.model import check_admin_token
 from laps_relay.server.auth import AuthSettings, read_keys
 from laps_relay.server.certificates import Certificate
-from laps_relay.server.edge_server import EdgeServerConfig
 from laps_relay.telemetry.mlog import MlogWriter
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.edge.server import EdgeServerConfig
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.tokens import Expectations, parse_scope
 from laps_wire.errors import LocalError

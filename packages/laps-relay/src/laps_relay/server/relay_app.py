@@ -21,7 +21,6 @@ from laps_relay.config import Loaded, RelayConfig, compare, mapping
 from laps_relay.server.admin_part import start_admin
 from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate, obtain
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.leaving import Leaving
 from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
 from laps_relay.server.network_part import NetworkPart
@@ -42,6 +41,7 @@ from laps_relay.telemetry.names import Names
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.errors import TransportError
 from laps_sdk.forwarding.plane import Plane
 from laps_wire.errors import LapsError

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.network.events import NetworkEvent
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.network_part import NetworkPart
 from laps_relay.server.recording import Recording
 from laps_relay.telemetry.events import Observer
@@ -30,6 +29,7 @@ from laps_relay.telemetry.telemetry import TelemetryWriter
 from laps_sdk.edge.events import RelayEvent, SessionOpened
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.base import Connection
 from laps_wire.telemetry import PolicyApplied, TypeChange

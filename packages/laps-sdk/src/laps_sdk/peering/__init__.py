@@ -23,5 +23,7 @@ Modules, which may all be imported from outside:
 - ``events``: what ``Peers`` reports, ``Dial``, ``Refusal`` and the ``PeerAuthenticator`` interface.
 - ``settings``, ``contacts``, ``rendezvous``: values that peers are offered, addresses, and hashing
   for choices that all relays make alike.
-- ``keys``: key files and X.509. Only this folder does I/O and reads a clock.
+- ``server``, ``port``: the peer port on a UDP socket, and one connection of it. ``shell``: what
+  they call on a relay.
+- ``keys``: key files and X.509. Only this folder, ``server`` and ``port`` do I/O and read a clock.
 """
