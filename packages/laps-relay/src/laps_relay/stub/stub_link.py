@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from laps_relay.network.flood.advertising import send_split
 from laps_relay.network.subscriptions.bodies import bounded, bounded_reason, read_subscribe
-from laps_relay.network.subscriptions.responses import RecentResponses
+from laps_relay.network.subscriptions.responses import ResponseReplay
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -158,7 +158,7 @@ class StubLink:
         """The peer's subscribes."""
         self._stale: dict[Bases, dict[Any, None]] = {}
         """What the peer has not said again, in a synchronisation."""
-        self._recent = RecentResponses(RECENT)
+        self._recent = ResponseReplay(RECENT)
         self.refused_names = 0
         """Announces without a name, or with one that does not fit its hash."""
 
