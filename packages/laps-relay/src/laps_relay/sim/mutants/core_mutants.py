@@ -15,7 +15,7 @@ from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.sets import set_plan, set_switch
+from laps_relay.network.sets import set_switch
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
@@ -197,7 +197,7 @@ def set_updates_lost(patch: Patching) -> None:
 
 def break_before_make(patch: Patching) -> None:
     """Targets that move take their open streams with them."""
-    plan = set_plan.plan
+    plan = set_switch.plan
 
     def in_place(before: Any, after: Any, **_: Any) -> Any:
         return plan(before, after, wanted=frozenset(), moved=frozenset())

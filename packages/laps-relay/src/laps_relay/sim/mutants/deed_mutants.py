@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laps_relay.network.departure import Departure, Standing
+from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.policy.judges import HashedFilter, LinkTable
 from laps_relay.sim.mutants.stub_mutants import Patching
 from laps_sdk.peering.admission import Admission
@@ -15,10 +15,10 @@ __all__ = ["countries_ignored", "drain_ends_early", "filters_skipped", "twin_ign
 def drain_ends_early(patch: Patching) -> None:
     """A relay that drains does not wait for what it took."""
 
-    def hasty(self: Departure, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
+    def hasty(self: DrainMonitor, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
         return Standing.DONE
 
-    patch.set(Departure, "look", hasty)
+    patch.set(DrainMonitor, "look", hasty)
 
 
 def filters_skipped(patch: Patching) -> None:
