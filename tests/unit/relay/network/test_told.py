@@ -533,7 +533,7 @@ def test_who_tells_such_paths_again_and_again_is_left() -> None:
     assert [fault.reason for fault in net.told(1, PeerFaulted)] == [
         "again and again: the path ends with 0.0:0.7, not with who sent it"
     ]
-    assert not net.relays[1]._lies._times
+    assert not net.relays[1]._violations._times
 
 
 def test_who_passes_on_the_lie_of_another_stays() -> None:
