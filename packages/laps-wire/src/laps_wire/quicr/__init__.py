@@ -1,4 +1,27 @@
-"""QuicR as seeds 001 and 003 define it: control messages, datagrams, fragments and reassembly."""
+"""QuicR: names, control messages, datagrams, fragments, reassembly and manifests.
+
+::
+
+    quicr:// URL (quicrurl) -> ShortName (shortname) -> prefixes: which sessions get an object
+
+    control stream    control      16-bit length, type, body
+                         |
+                      media        messages of seed 001: media streams of groups and objects
+                      named        messages of seed 003: named data
+                         |
+                      fields, codepoints
+
+    object -> fragments -> datagram -> bytes        split and send
+    bytes -> datagram -> reassembly -> object       any order, bounded memory
+    FRAGMENT -> sequence -> object                  stream mode: strict order
+
+    manifest          which names there are to subscribe to, as JSON
+
+Import from here; ``quicrurl`` also has the text form of media times.
+
+The package implements seeds 001, 002 and 003. ``docs/spec/quicr.md`` and ``docs/spec/names.md``
+list our choices.
+"""
 
 from laps_wire.quicr.codepoints import (
     MAX_MESSAGE,

@@ -1,4 +1,23 @@
-"""MoQT's data plane: subgroup streams, fetch streams and datagrams of drafts 16 and 18."""
+"""The data plane of MoQT: subgroup streams, fetch streams and datagrams of drafts 16 and 18.
+
+::
+
+    chunks of a stream -> SubgroupParser (subgroup) --+
+                       -> FetchParser (fetch) --------+-> ObjectHeader, payload, OBJECT_END
+                             StreamParser (stream): what both parsers share
+
+    a datagram -> decode_datagram (datagram) ---------> one object
+
+    objects -> SubgroupWriter, encode_* --------------> bytes
+
+    extensions    the Key-Value-Pairs of an object      types    objects, ranges, stream kinds
+
+Parsers take chunks as they arrive and copy no payload. Everything that other packages
+need is exported here, except the field-by-field readers for traces.
+
+The package implements moq-transport-16, section 10, and moq-transport-18, section 11.
+``docs/spec/moqt-data.md`` lists our choices.
+"""
 
 from laps_wire.moqt.data.datagram import (
     ObjectDatagram,
