@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from laps_relay.network.events import NetworkEvent, SetChanged, SetGone, SetRefused
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment, Steering
@@ -132,7 +132,7 @@ class SetRouting:
         settings: NetworkSettings,
         *,
         nib: Nib,
-        ways: Ways,
+        ways: PathFinder,
         steering: Steering,
         links: Links,
         node: Callable[[NodeId], NodeSelf | None],
@@ -209,7 +209,7 @@ class SetRouting:
 
     def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
         """Who is on the way that a peer tells; nobody if it tells none."""
-        way = self._nib.told_by(target, peer)
+        way = self._nib.advertised_by(target, peer)
         if way is None:
             return ()
         # The last item of a path is the next hop (laps-2, 5.1).
