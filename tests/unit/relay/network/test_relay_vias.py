@@ -1,4 +1,4 @@
-"""Vias that are not the best way to anybody, other orders of ways, and plans."""
+"""Vias that are on no best path, other rankings of paths, and plans."""
 
 from __future__ import annotations
 
