@@ -26,8 +26,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from laps_sdk.client.session import Session, connect
-from laps_sdk.quic.base import Connection, Endpoint, Handler
-from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.base import Connection, Handler
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.moqt import DRAFTS, MoqtPeer

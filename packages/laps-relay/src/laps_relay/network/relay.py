@@ -40,7 +40,7 @@ from laps_relay.network.control_server.servers import Servers
 from laps_relay.network.control_server.sharding import Sharding, rendezvous
 from laps_relay.network.demand import ConnectionDemand
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.fetch.fetch_roads import FetchRoads
+from laps_relay.network.fetch.fetch_router import FetchRouter
 from laps_relay.network.fetch.fetches import Fetches
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Change, Verdict
@@ -169,6 +169,7 @@ class NetworkRelay:
         "_emit",
         "_events",
         "_exports",
+        "_fetch_router",
         "_guests",
         "_hasher",
         "_lies",
@@ -341,19 +342,21 @@ class NetworkRelay:
             node=self.node,
             emit=self._emit,
         )
-        roads = FetchRoads(
+        self._fetch_router = FetchRouter(
             node,
-            self,
             links=self.links,
             nib=self.nib,
             sets=self.sets,
             plane=self.plane,
             interests=self.interests,
             server=self.server,
-            contexts=contexts,
+            policy=policy,
+            node=self.node,
+            replicas=self.replicas,
+            draw=contexts,
             send=self._send,
         )
-        self.fetches = Fetches(node, roads, hasher)
+        self.fetches = Fetches(node, self._fetch_router, hasher)
         self.tables = RelayTables(
             self.own,
             links=self.links,
@@ -721,6 +724,7 @@ class NetworkRelay:
         self._policy = policy
         self._ways.policy = policy
         self.feeds.policy = policy
+        self._fetch_router.policy = policy
         self._exports.policy = policy
         self.peers.set_policy(now, policy.peer, self.node)
         self.nib.set_policy(now, policy)

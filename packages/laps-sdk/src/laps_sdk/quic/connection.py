@@ -7,7 +7,7 @@ The endpoint drives it; what it needs for that are the public fields. Applicatio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from laps_sdk.quic.base import (
     URGENT,
@@ -30,20 +30,10 @@ from laps_sdk.quic.events import (
     StreamsAvailable,
 )
 
-__all__ = ["INTERNAL_ERROR", "QuicTransportConnection", "Shell"]
+__all__ = ["INTERNAL_ERROR", "QuicTransportConnection"]
 
 INTERNAL_ERROR: Final = 0x1
 """What a connection is closed with when our own side failed."""
-
-
-class Shell(Protocol):
-    """What a connection needs of its endpoint."""
-
-    def clock(self) -> float:
-        """The loop's clock, read once a turn."""
-
-    def wake(self, connection: QuicTransportConnection) -> None:
-        """Pump and flush the connection at the end of the turn."""
 
 
 class QuicTransportConnection(Connection):
@@ -51,11 +41,11 @@ class QuicTransportConnection(Connection):
 
     __slots__ = (
         "_clock",
+        "_flush_soon",
         "_half_over",
         "_is_client",
         "_purge_at",
         "_replies",
-        "_shell",
         "_stopped",
         "bytes_received",
         "bytes_sent",
@@ -77,18 +67,19 @@ class QuicTransportConnection(Connection):
 
     def __init__(
         self,
-        shell: Shell,
         engine: EngineConnection,
         *,
+        clock: Callable[[], float],
+        wake: Callable[[QuicTransportConnection], None],
         is_client: bool,
         limits: EgressLimits,
         listener: Listener,
         deadline: float | None,
     ) -> None:
-        self._shell = shell
-        self._clock = shell.clock
+        self._clock = clock  # the loop's time, read once a turn
+        self._flush_soon = wake  # pumps and flushes this connection at the end of the turn
         self.engine = engine
-        self.egress = Egress(engine, limits, clock=shell.clock, wake=self._wake)
+        self.egress = Egress(engine, limits, clock=clock, wake=self._wake)
         self._is_client = is_client
         self.listener = listener
         """Makes the handler once the handshake is complete."""
@@ -268,7 +259,7 @@ class QuicTransportConnection(Connection):
     def _wake(self) -> None:
         if not self.dirty:
             self.dirty = True
-            self._shell.wake(self)
+            self._flush_soon(self)
 
     def filter_events(self, events: list[Event]) -> list[Event]:
         """What the handler is to see of the engine's events; the egress learns the rest."""

@@ -80,13 +80,13 @@ class Dispatcher:
         """Datagrams that were dropped or answered without a connection, by reason."""
         port.start(self._readable)
 
-    # A. What connections need (Shell)
+    # A. For connections
 
     def clock(self) -> float:
         """The loop's time, read once a turn."""
         return self._loop.time() if self._now is None else self._now
 
-    def wake(self, connection: QuicTransportConnection) -> None:
+    def _wake(self, connection: QuicTransportConnection) -> None:
         """Flush a connection at the end of this turn, or of one that begins soon."""
         self._dirty.append(connection)
         if self._now is None:
@@ -136,8 +136,9 @@ class Dispatcher:
         deadline: float | None,
     ) -> QuicTransportConnection:
         connection = QuicTransportConnection(
-            self,
             engine,
+            clock=self.clock,
+            wake=self._wake,
             is_client=is_client,
             limits=self._egress,
             listener=listener,

@@ -1,76 +1,86 @@
-"""The relay as its fetches see it: who leads where, who has what, and how an answer gets away.
+"""Routing of fetches: sessions towards a node, nodes that hold a track, feeds for answers.
 
 An answer enters the network like the objects of a publisher: through a feed and a set of its own.
-It has no key in steering. One stream to one relay needs no Via but those on the best way.
+It has no key in steering: one stream to one relay needs no Via beside those on the best path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Final, TypeAlias
 
 from laps_relay.network.control_server.control_server import ControlServer
-from laps_relay.network.fetch.fetch_host import FetchMessage, TrackHashes, entry_of
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.subscriptions.interests import Interests
+from laps_relay.network.subscriptions.interests import Interests, TrackHashes
 from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.links import Links
+from laps_sdk.upstream.interfaces import FetchRefusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     FLAG_FETCH,
     Feature,
+    FetchCancel,
     FetchRequest,
+    FetchResponse,
     NodeSelf,
     PayloadFormat,
+    Stamp,
+    SubscribeCode,
+    SubscribeInfo,
 )
 
-__all__ = ["FETCH_FEEDS", "FetchRoads", "RelayParts"]
+__all__ = ["FETCH_FEEDS", "NO_FETCHES", "FetchMessage", "FetchRouter", "entry_of"]
+
+FetchMessage: TypeAlias = FetchRequest | FetchResponse | FetchCancel
 
 FETCH_FEEDS: Final = 1 << 40
 """Feeds of fetches are numbered from here on: those of tracks have other numbers."""
+NO_FETCHES: Final = FetchRefusal(SubscribeCode.NO_PUBLISHER, "there are no clients here")
+"""The answer of a relay without clients."""
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
+_NEVER: Final = Stamp(0, 0)
 
 
-class RelayParts(Protocol):
-    """What there is in a relay; ``NetworkParts`` has it."""
+def entry_of(request: FetchRequest) -> SubscribeInfo:
+    """Return the subscribe that stands for a FETCH in policy: same source, same track."""
+    return SubscribeInfo(
+        request.source,
+        _NEVER,
+        request.element_hashes,
+        request.name_hash,
+        request.full_name_hash,
+        request.scope,
+        request.data,
+    )
 
-    @property
-    def policy(self) -> Policy:
-        """The policy of the moment."""
 
-    def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself, our own too."""
-
-    def replicas(self, key: int) -> tuple[NodeId, ...]:
-        """The control servers that hold a key; none: entries are flooded."""
-
-
-class FetchRoads:
-    """A :class:`~laps_relay.network.fetch.fetch_host.FetchHost`."""
+class FetchRouter:
+    """Finds paths for messages about fetches, and feeds for their answers."""
 
     __slots__ = (
-        "_contexts",
         "_interests",
         "_links",
         "_local",
         "_nib",
         "_numbers",
-        "_parts",
         "_plane",
-        "_send",
         "_server",
         "_sets",
+        "draw",
+        "node",
+        "policy",
+        "replicas",
+        "send",
     )
 
     def __init__(
         self,
         local: NodeId,
-        parts: RelayParts,
         *,
         links: Links,
         nib: Nib,
@@ -78,46 +88,44 @@ class FetchRoads:
         plane: PeerPlane,
         interests: Interests,
         server: ControlServer | None,
-        contexts: Callable[[], int],
-        send: Callable[[float, int, Any], bool],
+        policy: Policy,
+        node: Callable[[NodeId], NodeSelf | None],
+        replicas: Callable[[int], tuple[NodeId, ...]],
+        draw: Callable[[], int],
+        send: Callable[[float, int, FetchMessage], bool],
     ) -> None:
+        """``policy`` may be replaced later.
+
+        ``node`` returns what a node says of itself, this relay's own node too; ``replicas`` the
+        control servers that hold a key; ``draw`` 32 random bits that are not 0. ``send`` returns
+        whether there was a session to send a message over.
+        """
         self._local = local
-        self._parts = parts
         self._links = links
         self._nib = nib
         self._sets = sets
         self._plane = plane
         self._interests = interests
         self._server = server
-        self._contexts = contexts
-        self._send = send
+        self.policy = policy
+        self.node = node
+        self.replicas = replicas
+        self.draw = draw
+        self.send = send
         self._numbers = count(FETCH_FEEDS)
 
-    @property
-    def policy(self) -> Policy:
-        """The policy of the moment."""
-        return self._parts.policy
-
-    def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself, our own too."""
-        return self._parts.node(node)
-
     def peer(self, session: int) -> NodeSelf | None:
-        """The same of a peer, which may be other than in its handshake."""
+        """Return what the peer of a session says of itself now, not only in its handshake."""
         link = self._links.get(session)
         if link is None or link.info is None or link.node is None:
             return None
         return self.node(link.node) or link.info.node
 
     def ways(self, node: NodeId) -> list[int]:
-        """The sessions with peers that pass fetches on and lead to a node, the best first."""
+        """Return the sessions with peers that forward fetches towards a node, the best first."""
         links = (self._links.control(way.peer) for way in self._nib.candidates(node))
         found = [link for link in links if link is not None and Feature.FETCHES in link.features]
         return list(dict.fromkeys(link.session for link in found))
-
-    def send(self, now: float, session: int, message: FetchMessage) -> bool:
-        """Send a message; whether there was somebody to send it to."""
-        return self._send(now, session, message)
 
     def holders(self, track: TrackHashes) -> list[NodeId]:
         """Other nodes that may have the objects of a track, the nearest first.
@@ -126,7 +134,7 @@ class FetchRoads:
         """
         known = [node for node in self._interests.holders(track) if node != self._local]
         known.sort(key=self._distance)
-        return list(dict.fromkeys((*known, *self._parts.replicas(track.key))))
+        return list(dict.fromkeys((*known, *self.replicas(track.key))))
 
     def _distance(self, node: NodeId) -> tuple[bool, int, int]:
         way = self._nib.best(node)
@@ -137,10 +145,6 @@ class FetchRoads:
         if self._server is None:
             return None
         return sorted(self._server.announcers(entry_of(request)), key=self._distance)
-
-    def draw(self) -> int:
-        """32 random bits that are not 0."""
-        return self._contexts()
 
     def open_feed(
         self, now: float, request: FetchRequest, name: FullTrackName

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from laps_relay.network.fetch.fetch_host import TrackHashes
-from laps_relay.network.fetch.fetch_roads import FETCH_FEEDS, FetchRoads
+from laps_relay.network.fetch.fetch_router import FETCH_FEEDS, FetchRouter
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.network.subscriptions.interests import TrackHashes
 from laps_relay.policy import OPEN_POLICY
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType
@@ -15,9 +15,9 @@ FIELDS = TRACK.namespace.fields
 HASHES = TrackHashes(HASHER.elements(FIELDS), HASHER.name(TRACK.name), key_of(TRACK))
 
 
-def roads(relay: NetworkRelay) -> FetchRoads:
-    found = relay.fetches._host
-    assert isinstance(found, FetchRoads)
+def router(relay: NetworkRelay) -> FetchRouter:
+    found = relay.fetches._router
+    assert isinstance(found, FetchRouter)
     return found
 
 
@@ -37,7 +37,7 @@ def diamond() -> RelayNet:
 
 def test_ways_are_the_sessions_that_lead_there_the_best_first() -> None:
     net = diamond()
-    ways = roads(net.relays[9])
+    ways = router(net.relays[9])
     assert ways.ways(NodeId(1)) == [net.session(9, 5), net.session(9, 6)]
     assert ways.ways(NodeId(66)) == []
     # A peer that does not know fetches is no way.
@@ -48,7 +48,7 @@ def test_ways_are_the_sessions_that_lead_there_the_best_first() -> None:
 
 def test_nodes_peers_and_policy() -> None:
     net = diamond()
-    ways = roads(net.relays[9])
+    ways = router(net.relays[9])
     assert ways.policy is OPEN_POLICY
     peer = ways.peer(net.session(9, 5))
     assert peer is not None
@@ -66,7 +66,7 @@ def test_holders_are_those_who_serve_or_announced_it_the_nearest_first() -> None
     net.join(9, 2)
     net.publish(1)
     net.run(2.0)
-    ways = roads(net.relays[9])
+    ways = router(net.relays[9])
     assert ways.holders(HASHES) == [NodeId(1)]
     net.publish(2)
     net.publish(9)
@@ -81,7 +81,7 @@ def test_holders_are_those_who_serve_or_announced_it_the_nearest_first() -> None
 def test_a_feed_of_its_own_for_each_answer() -> None:
     net = diamond()
     relay = net.relays[1]
-    ways = roads(relay)
+    ways = router(relay)
     assert ways.announcers(request_of(9, 1)) is None
     feed = ways.open_feed(net.now, request_of(9, 1), TRACK)
     assert feed is not None
@@ -100,7 +100,7 @@ def test_a_feed_of_its_own_for_each_answer() -> None:
 
 def test_no_way_no_feed() -> None:
     net = diamond()
-    ways = roads(net.relays[1])
+    ways = router(net.relays[1])
     assert ways.open_feed(net.now, request_of(66, 1), TRACK) is None
     net.run(3.0)
     assert (net.relays[1].tables.sets(), net.relays[1].tables.fib()) == ([], [])
@@ -115,5 +115,5 @@ def test_a_control_server_knows_announcers() -> None:
     net.run()
     net.publish(1)
     net.run()
-    assert roads(net.relays[3]).announcers(request_of(9, 3)) == [NodeId(1)]
-    assert roads(net.relays[9]).holders(HASHES) == [NodeId(3)]
+    assert router(net.relays[3]).announcers(request_of(9, 3)) == [NodeId(1)]
+    assert router(net.relays[9]).holders(HASHES) == [NodeId(3)]
