@@ -31,7 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import DatagramFrameReceived, StreamDataReceived
 
-from laps_sdk.quic.aioquic import fast_path
+from laps_sdk.quic.aioquic.engine import fast_path
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from testkit.quic_pair import CLIENT, SERVER, QuicPair
 
 PACKET = 1452
@@ -200,7 +201,7 @@ class Row:
 
 def measure(case: str, seconds: float) -> Row:
     """Both classes in turns; the best of each."""
-    kinds = (QuicConnection, fast_path.FastQuicConnection)
+    kinds = (QuicConnection, FastQuicConnection)
     best: list[Cost | None] = [None, None]
     for _ in range(REPEATS):
         for index, kind in enumerate(kinds):
@@ -222,7 +223,7 @@ def measure(case: str, seconds: float) -> Row:
 def profile(case: str, seconds: float) -> None:
     """Where the fast path spends its time."""
     profiler = cProfile.Profile()
-    profiler.runcall(spend, case, fast_path.FastQuicConnection, seconds)
+    profiler.runcall(spend, case, FastQuicConnection, seconds)
     pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
 
 
@@ -233,8 +234,8 @@ def main() -> int:
     parser.add_argument("--profile", metavar="CASE", choices=CASES)
     parser.add_argument("--seconds", type=float, default=0.5, help="CPU time of one repeat")
     options = parser.parse_args()
-    if not fast_path.available:
-        print(f"no fast path: {fast_path.why_not}", file=sys.stderr)
+    if why_not := fast_path().why_not:
+        print(f"no fast path: {why_not}", file=sys.stderr)
         return 1
     if options.profile:
         profile(options.profile, options.seconds)

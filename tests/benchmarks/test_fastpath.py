@@ -6,7 +6,7 @@ import fastpath
 import pytest
 from aioquic.quic.connection import QuicConnection
 
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 
 
 @pytest.mark.parametrize("kind", [QuicConnection, FastQuicConnection])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from laps_sdk.client.trust import DEV_CERTIFICATE
+from laps_sdk.client.dial import DEV_CERTIFICATE
 from testkit import pages
 from testkit.edge_task import edge_relay
 from testkit.pages import ROOT

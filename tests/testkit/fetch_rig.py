@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from laps_relay.network.fetch.fetch_host import FetchMessage, TrackHashes
+from laps_relay.network.fetch.fetch_router import FetchMessage, FetchRouter
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.network.subscriptions.interests import TrackHashes
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress, NetworkFeed
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.interface import Policy
@@ -77,11 +78,14 @@ class KeptFetchFeed:
         raise AssertionError
 
 
-class FetchRig:
-    """``FetchHost`` and ``FetchSide``: node 1, whose session 10 * n leads to node n."""
+class FetchRig(FetchRouter):
+    """``FetchRouter`` and ``FetchSide`` of node 1, whose session 10 * n leads to node n."""
 
     def __init__(self, policy: Policy = OPEN_POLICY) -> None:
         self.policy = policy
+        self.node = lambda node: self.nodes.get(int(node))
+        self.draw = lambda: (next(self._ids) + 1) // 2  # every number comes twice: one is in use
+        self.send = self._send
         self.nodes = {number: _node(number) for number in (1, 2, 3, 4)}
         self.leads: dict[int, list[int]] = {2: [20], 3: [30], 4: [40]}
         """Sessions by the node that they lead to."""
@@ -104,10 +108,7 @@ class FetchRig:
         calls, self.calls = self.calls, []
         return calls
 
-    # FetchHost
-
-    def node(self, node: NodeId) -> NodeSelf | None:
-        return self.nodes.get(int(node))
+    # FetchRouter
 
     def peer(self, session: int) -> NodeSelf | None:
         return self.nodes.get(session // 10)
@@ -115,7 +116,7 @@ class FetchRig:
     def ways(self, node: NodeId) -> list[int]:
         return list(self.leads.get(int(node), ()))
 
-    def send(self, now: float, session: int, message: FetchMessage) -> bool:
+    def _send(self, now: float, session: int, message: FetchMessage) -> bool:
         if session in self.dead:
             return False
         self.sent.append((session, message))
@@ -127,10 +128,6 @@ class FetchRig:
 
     def announcers(self, request: FetchRequest) -> list[NodeId] | None:
         return None if self.edges is None else [NodeId(number) for number in self.edges]
-
-    def draw(self) -> int:
-        # Every number comes twice: one of them is in use.
-        return (next(self._ids) + 1) // 2
 
     def open_feed(
         self, now: float, request: FetchRequest, name: FullTrackName

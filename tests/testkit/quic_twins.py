@@ -17,7 +17,7 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.stream import QuicStream
 from aioquic.tls import CipherSuite, Epoch
 
-from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
+from laps_sdk.quic.aioquic.compat import BurstPacer
 from laps_sdk.quic.aioquic.fast.selfcheck import ADDRESSES, prepared
 
 __all__ = ["Twins", "portrait"]

@@ -20,7 +20,7 @@ from laps_wire.quicr import (
     SubscribeIntent,
     fields,
 )
-from laps_wire.shortname import ShortName
+from laps_wire.quicr.shortname import ShortName
 from laps_wire.varint import IntegerCoding
 from testkit.strategies import SHORT, register, values_of, varints
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.selection import Candidate, PathRule
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -44,8 +45,8 @@ def describe(
     )
 
 
-class Directory:
-    """What steering sees of the network (``NodeDirectory``)."""
+class Directory(Nib):
+    """What steering sees of the network; no part of the real base is in use."""
 
     def __init__(self, *nodes: NodeSelf) -> None:
         self.selves: dict[NodeId, NodeSelf] = {}
@@ -81,13 +82,13 @@ class Directory:
     def self_of(self, node: int) -> NodeSelf:
         return self.selves.get(NodeId(node)) or describe(node)
 
-    # NodeDirectory
+    # As the base answers
 
     def info(self, node: NodeId) -> NodeInfo | None:
         found = self.selves.get(node)
         return None if found is None else NodeInfo(found)
 
-    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+    def advertised_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
         return next((way for way in self.candidates(node) if way.peer == peer), None)
 
     def candidates(self, node: NodeId) -> Sequence[Candidate]:
@@ -107,5 +108,5 @@ class Directory:
                 return way
         return None
 
-    def nodes(self) -> Sequence[NodeId]:
+    def nodes(self) -> list[NodeId]:
         return sorted(self.selves)

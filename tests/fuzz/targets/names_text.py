@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laps_wire.errors import TextFormError
 from laps_wire.names import FullTrackName, Namespace
-from laps_wire.shortname import ShortName
+from laps_wire.quicr.shortname import ShortName
 
 
 def one_input(data: bytes) -> None:

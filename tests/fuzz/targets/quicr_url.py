@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from laps_wire.errors import EncodeError, TextFormError
-from laps_wire.quicrurl import QuicrUrl, format_media_time, parse_media_time
-from laps_wire.shortname import CONFERENCE
+from laps_wire.quicr.quicrurl import QuicrUrl, format_media_time, parse_media_time
+from laps_wire.quicr.shortname import CONFERENCE
 
 
 def one_input(data: bytes) -> None:

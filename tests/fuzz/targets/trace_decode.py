@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from laps_wire.errors import TextFormError
-from laps_wire.trace.decode import Status, decode
-from laps_wire.trace.guess import guess
+from laps_wire.trace.decode import Status, decode, guess
 from laps_wire.trace.hextext import parse_hex
 from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS

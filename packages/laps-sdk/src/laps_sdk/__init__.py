@@ -10,8 +10,6 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from laps_sdk.client.connecting import connect
-    from laps_sdk.client.core.backoff import Backoff
     from laps_sdk.client.core.objects import (
         CAPTURE_TIMESTAMP,
         NamespaceAdded,
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
     from laps_sdk.client.core.progress import Gap, GapCause
     from laps_sdk.client.discovery import Namespaces, Tracks
     from laps_sdk.client.fetch import Fetch
-    from laps_sdk.client.publication import PublishedTrack
+    from laps_sdk.client.options import Backoff
+    from laps_sdk.client.publication import Group, PublishedTrack
     from laps_sdk.client.reporter import Reporter
-    from laps_sdk.client.session import Session
+    from laps_sdk.client.session import Session, connect
     from laps_sdk.client.subscription import Subscription
-    from laps_sdk.client.writing import Group
     from laps_sdk.errors import (
         ConnectError,
         ConnectionLostError,
@@ -83,8 +81,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "laps_sdk.client.connecting": ("connect",),
-    "laps_sdk.client.core.backoff": ("Backoff",),
+    "laps_sdk.client.options": ("Backoff",),
     "laps_sdk.client.core.progress": ("Gap", "GapCause"),
     "laps_sdk.client.discovery": ("Namespaces", "Tracks"),
     "laps_sdk.errors": (
@@ -108,11 +105,10 @@ _HOMES: Final = {
         "TrackRemoved",
         "TrackStatus",
     ),
-    "laps_sdk.client.publication": ("PublishedTrack",),
+    "laps_sdk.client.publication": ("Group", "PublishedTrack"),
     "laps_sdk.client.reporter": ("Reporter",),
-    "laps_sdk.client.session": ("Session",),
+    "laps_sdk.client.session": ("Session", "connect"),
     "laps_sdk.client.subscription": ("Subscription",),
-    "laps_sdk.client.writing": ("Group",),
     "laps_sdk.uri": ("RelayAddress", "parse_address"),
     "laps_wire.errors": ("LapsError",),
     "laps_wire.moqt.structures": ("Location",),

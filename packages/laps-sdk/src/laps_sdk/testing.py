@@ -19,9 +19,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from laps_sdk.client.connecting import connect
-from laps_sdk.quic.base import Connection, Endpoint, Handler
-from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.client.session import Session, connect
+from laps_sdk.quic.base import Connection, Handler
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
@@ -53,7 +53,6 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 if TYPE_CHECKING:
-    from laps_sdk.client.session import Session
     from laps_sdk.quic.base import OutStream
     from laps_sdk.quic.events import Closed, StopSending, StreamDropped
     from laps_wire.moqt.data.types import StreamKind

@@ -23,8 +23,7 @@ from laps_wire.trace.conversation import (
     render_step,
     step_dicts,
 )
-from laps_wire.trace.decode import Decoded, Status, decode
-from laps_wire.trace.guess import evidence, guess
+from laps_wire.trace.decode import Decoded, Status, decode, evidence, guess
 from laps_wire.trace.hextext import MAX_BYTES, parse_hex
 from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS

@@ -14,8 +14,8 @@ import pytest
 
 import laps_sdk
 from laps_sdk.client import dial
+from laps_sdk.client.dial import DEV_CERTIFICATE, development_pin, state_directory, tls_for
 from laps_sdk.client.options import ConnectOptions, parse_pin
-from laps_sdk.client.trust import DEV_CERTIFICATE, development_pin, state_directory, tls_for
 from laps_sdk.uri import parse_address
 from laps_wire.errors import EncodeError
 from testkit.certs import certificates

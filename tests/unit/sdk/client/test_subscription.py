@@ -198,7 +198,7 @@ async def test_the_end_waits_for_streams_under_way(draft: str) -> None:
 
 
 async def test_the_end_does_not_wait_forever(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laps_sdk.client.teardown._LINGER", 0.01)
+    monkeypatch.setattr("laps_sdk.client.subscription._LINGER", 0.01)
     async with joined(draft) as (session, peer, _):
         subscription, request_id, _ = await subscribed(session, peer)
         peer.send_group(ALIAS, 0, [b"a"])
@@ -445,7 +445,7 @@ async def test_a_connection_that_is_lost_behind_the_last_word(draft: str) -> Non
         peer.send_group(ALIAS, 0, [b"a"])
         done(peer, request_id, 2)  # the second stream never comes
         assert await take(subscription, 1) == [b"a"]
-        await eventually(lambda: subscription._ending.last_word is not None)
+        await eventually(lambda: subscription._teardown.last_word is not None)
         peer.do(lambda s: s.close(1, "restart"))
         assert await rest(subscription) == []
         await server.session()
@@ -470,14 +470,14 @@ async def test_a_slow_reader_gets_all_of_a_track_that_has_ended(
     draft: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end must not throw away what waits at the relay because the queue is full."""
-    monkeypatch.setattr("laps_sdk.client.teardown._LINGER", 0.01)
+    monkeypatch.setattr("laps_sdk.client.subscription._LINGER", 0.01)
     limits = ConnectionLimits(max_stream_data=20_000)
     async with joined(draft, limits=limits) as (session, peer, _):
         subscription, request_id, _ = await subscribed(session, peer, max_objects=10)
         hurry(session, timeout=0.01)
         peer.send_group(ALIAS, 0, [b"x" * 1000] * 200)
         done(peer, request_id, 1)
-        await eventually(lambda: subscription._ending.last_word is not None)
+        await eventually(lambda: subscription._teardown.last_word is not None)
         await eventually(lambda: subscription._queue.window.paused)
         await asyncio.sleep(0.1)  # nothing must happen, however long it is
         monkeypatch.undo()

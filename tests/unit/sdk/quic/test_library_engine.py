@@ -1,3 +1,5 @@
+"""What the engines of both libraries share: set-up, certificates, and the words for errors."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_sdk.errors import TransportError
-from laps_sdk.quic.engine import Tls
-from laps_sdk.quic.library import long_header_ids
+from laps_sdk.quic.engine import Burst, Tls
+from laps_sdk.quic.library import bursts_of, explain, long_header_ids
 from laps_sdk.quic.tls import CertificateError, dev_certificate
 from testkit.certs import certificates
 from testkit.engines import ENGINES, Link, make_engine
@@ -107,3 +109,45 @@ def test_without_a_name_a_server_learns_none() -> None:
     link = Link(engine, make_engine("aioquic", server=True), server_name=None)
     link.run(lambda: link.client.connected and link.server.connected)
     assert link.client.quic.server_name == link.server.quic.server_name == ""
+
+
+# Bursts
+
+
+def test_datagrams_for_several_addresses_are_several_bursts() -> None:
+    one, other = ("192.0.2.1", 1), ("192.0.2.1", 2)
+    assert bursts_of([]) == []
+    assert bursts_of([(b"a", one), (b"b", one)]) == [Burst([b"a", b"b"], one)]
+    mixed = [(b"a", one), (b"b", one), (b"c", other), (b"d", one)]
+    assert bursts_of(mixed) == [Burst([b"a", b"b"], one), Burst([b"c"], other), Burst([b"d"], one)]
+
+
+# What errors mean
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "by_peer", "is_client", "expected"),
+    [
+        (0x178, "", True, True, "no protocol in common (ALPN): we offered a, b"),
+        (0x178, "", False, False, "no protocol in common (ALPN): we take a, b"),
+        (0x128, "No common ALPN protocols", True, True,
+         "no protocol in common (ALPN): we offered a, b"),
+        (0x12A, "self-signed", False, True,
+         "the server's certificate was refused (bad_certificate): self-signed"),
+        (0x130, "", False, False, "the client's certificate was refused (unknown_ca)"),
+        (0x12D, "", True, False, "the peer refused our certificate (certificate_expired)"),
+        (0x128, "No supported cipher suite", True, True,
+         "TLS alert handshake_failure: No supported cipher suite"),
+        (0x132, "", True, True, "TLS alert 50"),
+        (0x7, "frame", True, True, "frame"),
+        (0x200, "other", True, True, "other"),
+    ],
+)  # fmt: skip
+def test_what_errors_mean(
+    code: int, reason: str, by_peer: bool, is_client: bool, expected: str
+) -> None:
+    assert explain(code, reason, by_peer, is_client, ("a", "b")) == expected
+
+
+def test_no_protocols_at_all() -> None:
+    assert explain(0x178, "", True, True, ()).endswith("we offered none")

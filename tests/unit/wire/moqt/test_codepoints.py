@@ -7,12 +7,16 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from laps_wire.moqt import codepoints
 from laps_wire.moqt.codepoints import (
     ONLY,
     PUBLISH_DONE_CODES,
     STREAM_RESET_CODES,
+    grease,
+    is_grease,
     registries,
 )
 from laps_wire.moqt.versions import Draft
@@ -71,3 +75,29 @@ def test_the_page_has_the_same_message_types() -> None:
     for draft, column in ((Draft.D16, 1), (Draft.D18, 2)):
         written = {row[0]: int(row[column], 16) for row in rows if row[column]}
         assert written == registries(draft)["message_types"]
+
+
+LAST = 0x3FFF_FFFF_FFFF_FFDE
+
+
+def test_the_numbers_of_the_draft() -> None:
+    assert [grease(0), grease(1)] == [0x9D, 0x11C]
+    assert grease((LAST - 0x9D) // 0x7F) == LAST
+
+
+@given(st.integers(0, (LAST - 0x9D) // 0x7F))
+def test_what_is_made_is_seen(n: int) -> None:
+    assert is_grease(grease(n))
+    assert not is_grease(grease(n) + 1)
+
+
+@pytest.mark.parametrize("value", [0, 0x9D - 0x7F, 0x9E, LAST + 0x7F])
+def test_other_numbers(value: int) -> None:
+    assert not is_grease(value)
+
+
+def test_no_assigned_number_is_grease() -> None:
+    for draft in Draft:
+        for registry, members in registries(draft).items():
+            if registry != "message_types":
+                assert not [name for name, value in members.items() if is_grease(value)]

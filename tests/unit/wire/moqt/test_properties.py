@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import testkit.moqt  # noqa: F401 - registers the strategies
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.moqt.codepoints import GroupOrder
-from laps_wire.moqt.grease import grease
+from laps_wire.moqt.codepoints import GroupOrder, grease
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues
 from laps_wire.moqt.properties import TrackProperties, TrackPropertiesCodec
 from laps_wire.moqt.versions import Draft

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError, ProtocolViolation, RemoteError
-from laps_wire.moqt.codepoints import registries
+from laps_wire.moqt.codepoints import grease, registries
 from laps_wire.moqt.errors import KeyValueFormattingError, MalformedAuthority, MalformedPath
-from laps_wire.moqt.grease import grease
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.setup import (
     NO_OPTIONS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire.errors import EncodeError
+from laps_wire.errors import EncodeError, TextFormError
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import (
     FORMAT,
@@ -283,3 +283,15 @@ def test_entries_are_found_by_their_relay() -> None:
     assert plan.of(NodeId(1)) == plan.entries
     assert plan.of(NodeId(2)) == ()
     assert FORMAT == 1
+
+
+def test_it_says_what_and_where() -> None:
+    error = PlanFormatError("'x' is not a node ID", where="plan.entries[3].via")
+    assert str(error) == "plan.entries[3].via: 'x' is not a node ID"
+    assert (error.reason, error.where) == ("'x' is not a node ID", "plan.entries[3].via")
+    assert isinstance(error, TextFormError)
+
+
+def test_the_whole_text_has_no_place() -> None:
+    error = PlanFormatError("not JSON")
+    assert (str(error), error.where) == ("not JSON", "")

@@ -26,7 +26,7 @@ from laps_wire.quicr.fields import (
     TRUNCATED_NAME,
     Optional,
 )
-from laps_wire.shortname import ShortName
+from laps_wire.quicr.shortname import ShortName
 from testkit.fields import (
     check_codec_bytes,
     check_codec_values,

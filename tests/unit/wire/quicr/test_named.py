@@ -14,7 +14,7 @@ from laps_wire.layout import Layout
 from laps_wire.quicr import named
 from laps_wire.quicr.codepoints import MAX_NAMES, MAX_ORIGIN, Flags
 from laps_wire.quicr.named import NamedPublishIntent, NamedSubscribeReply, Publish, Subscribe
-from laps_wire.shortname import ShortName
+from laps_wire.quicr.shortname import ShortName
 from testkit.fields import check_whole_bytes, check_whole_values, read_whole, write
 from testkit.quicr import VECTORS
 from testkit.strategies import values_of

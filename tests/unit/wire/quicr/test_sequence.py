@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire.errors import ProtocolViolation
-from laps_wire.quicr.errors import FragmentSequenceError
-from laps_wire.quicr.sequence import FragmentSequence
+from laps_wire.errors import ProtocolViolation, RemoteError
+from laps_wire.quicr.sequence import FragmentSequence, FragmentSequenceError
 
 #: group, object, offset, length, is last: two groups with two objects and one, in five fragments.
 STREAM = [
@@ -116,3 +115,16 @@ def test_any_stream_that_is_sent_in_order_passes(
             offset += length
         group, obj = (group + 1, 0) if new_group else (group, obj + 1)
     assert sequence.at_boundary
+
+
+def test_a_sequence_error_says_what_came_and_what_was_due() -> None:
+    error = FragmentSequenceError((1, 2, 30), ((1, 2, 7), (2, 0, 0)))
+    assert isinstance(error, ProtocolViolation)
+    assert isinstance(error, RemoteError)
+    assert error.code == 0x3
+    assert error.got == (1, 2, 30)
+    assert error.allowed == ((1, 2, 7), (2, 0, 0))
+    assert str(error) == (
+        "fragment at group 1 object 2 offset 30 where only "
+        "group 1 object 2 offset 7 or group 2 object 0 offset 0 may follow"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from laps_wire.quicr import MessageType, Response, SubscribeIntent
 from laps_wire.quicr.reassembly import Drop
-from laps_wire.shortname import CONFERENCE
+from laps_wire.quicr.shortname import CONFERENCE
 from testkit.quicr import VECTORS
 
 PAGE = (Path(__file__).parents[4] / "docs" / "spec" / "quicr.md").read_text(encoding="utf-8")

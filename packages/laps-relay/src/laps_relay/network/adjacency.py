@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from laps_relay.network.nodes.light_time import declared
 from laps_relay.network.nodes.location import estimate, nearest
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.own_node import OwnNode
-from laps_relay.network.nodes.plausibility import declared
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import LinkState, Steering
@@ -101,7 +101,7 @@ class Adjacency:
     def place(self, now: float) -> None:
         """Estimate our location from round trips to nodes that declare theirs."""
         self._placed = now
-        found = estimate(nearest(self._prober.round_trips(), self._nib))
+        found = estimate(nearest(self._prober.round_trips(), self._nib.info))
         if found is not None and self._own.set_estimate(found.location):
             self._nib.set_self(now, self._own.info)
 

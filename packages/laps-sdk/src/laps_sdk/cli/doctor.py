@@ -15,7 +15,7 @@ import typer
 
 from laps_sdk.cli.options import AsJson, Link, dials
 from laps_sdk.cli.output import FAILED, Voice, advice_for, run
-from laps_sdk.client.trust import state_directory
+from laps_sdk.client.dial import state_directory
 from laps_sdk.uri import DEFAULT_PORT, parse_address
 from laps_wire.errors import LapsError
 

@@ -18,10 +18,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from laps_sdk.cli.output import UsageFault, one_line
-from laps_sdk.client.connecting import connect
 from laps_sdk.client.core.names import to_namespace, track_path
 from laps_sdk.client.core.subscribe_options import LocationLike
-from laps_sdk.client.session import Session
+from laps_sdk.client.session import Session, connect
 from laps_sdk.errors import RequestError
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.moqt import DRAFTS

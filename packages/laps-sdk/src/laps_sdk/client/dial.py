@@ -1,20 +1,28 @@
-"""From an address to a link: resolve, dial, agree on a draft, exchange SETUP."""
+"""From an address to a link: resolve, dial, agree on a draft, exchange SETUP.
+
+The certificate: a relay that was started without arguments makes a development certificate in its
+state directory. A client of the same user on the same machine trusts that certificate, for loopback
+addresses only. A file that belongs to another user is not trusted.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import socket
+import ssl
 from collections.abc import Sequence
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Final
 
 from laps_sdk.client.link import Link, LinkOwner
-from laps_sdk.client.options import ConnectOptions
-from laps_sdk.client.trust import tls_for
+from laps_sdk.client.options import ConnectOptions, parse_pin
 from laps_sdk.errors import ConnectError, ConnectionLostError
-from laps_sdk.quic.base import Address, Connection, Endpoint, Handler
-from laps_sdk.quic.endpoint import open_endpoint
-from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.base import Address, Connection, Handler
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
+from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_sdk.quic.events import Event
 from laps_sdk.uri import RelayAddress
 from laps_wire.moqt.codepoints import SessionCode
@@ -23,7 +31,15 @@ from laps_wire.moqt.structures import Token
 from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["IMPLEMENTATION", "Line", "dial"]
+__all__ = [
+    "DEV_CERTIFICATE",
+    "IMPLEMENTATION",
+    "Line",
+    "development_pin",
+    "dial",
+    "state_directory",
+    "tls_for",
+]
 
 IMPLEMENTATION = "laps-sdk"
 """What SETUP says about our software."""
@@ -216,3 +232,45 @@ def _setup(address: RelayAddress, options: ConnectOptions) -> SetupOptions:
         moqt_implementation=IMPLEMENTATION,
         unknown=() if options.top_n is None else top_n_options(options.top_n),
     )
+
+
+DEV_CERTIFICATE = "dev-cert.pem"
+"""The file in the relay's state directory."""
+
+
+def state_directory() -> Path:
+    """Where a relay of this user keeps its state: $LAPS_STATE_DIR, or ~/.local/state/laps."""
+    named = os.environ.get("LAPS_STATE_DIR")
+    return Path(named) if named else Path.home() / ".local" / "state" / "laps"
+
+
+def development_pin(path: Path) -> bytes | None:
+    """The SHA-256 of a development certificate; None without one that is this user's own."""
+    try:
+        with path.open("rb") as file:
+            if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
+                return None
+            text = file.read(65536).decode("ascii", errors="replace")
+    except OSError:
+        return None
+    start = text.find("-----BEGIN CERTIFICATE-----")
+    end = text.find("-----END CERTIFICATE-----", start)
+    if start < 0 or end < 0:
+        return None
+    try:
+        der = ssl.PEM_cert_to_DER_cert(text[start : end + len("-----END CERTIFICATE-----")])
+    except ValueError:
+        return None
+    return hashlib.sha256(der).digest()
+
+
+def tls_for(address: RelayAddress, options: ConnectOptions) -> Tls:
+    """What to believe at this address."""
+    pins: frozenset[bytes] = frozenset()
+    if options.pin is not None:
+        pins = frozenset({parse_pin(options.pin)})
+    elif not options.ca_file and not options.insecure and address.is_loopback:
+        found = development_pin(state_directory() / DEV_CERTIFICATE)
+        if found is not None:
+            pins = frozenset({found})
+    return Tls(ca_file=options.ca_file, pinned_sha256=pins, verify=not options.insecure)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from laps_sdk.client.core.names import namespace_path, track_path
 from laps_sdk.client.core.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
-from laps_sdk.client.link import Link, Offer
-from laps_sdk.client.requests import Request
+from laps_sdk.client.link import Link, Offer, Request
 from laps_sdk.errors import RequestError
 from laps_wire.moqt.codepoints import SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValues

@@ -13,8 +13,7 @@ from laps_sdk.client.core.objects import Object, decode_object_extensions, to_ob
 from laps_sdk.client.core.window import WindowLimits
 from laps_sdk.client.incoming import InStream
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
-from laps_sdk.client.link import Link
-from laps_sdk.client.requests import Request
+from laps_sdk.client.link import Link, Request
 from laps_sdk.errors import ConnectionLostError, RequestError
 from laps_wire.errors import LapsError, RemoteError
 from laps_wire.moqt.codepoints import GroupOrder, ObjectStatus

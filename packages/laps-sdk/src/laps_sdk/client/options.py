@@ -1,4 +1,14 @@
-"""How a session is made: everything that ``connect`` can be told, checked once."""
+"""The options of ``connect``, checked once, and the delays between its attempts.
+
+::
+
+    attempt    0     1     2     3     4   ...
+    longest   0.25  0.5   1.0   2.0   4.0  ... cap
+    delay     longest * (1 - spread * jitter)
+
+The jitter is an argument, so that tests can choose it. It keeps the clients of a restarted relay
+from all connecting again at the same moment.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from laps_sdk.client.core.backoff import Backoff
 from laps_sdk.quic.base import ConnectionLimits, EgressLimits
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.moqt import DRAFTS
@@ -17,7 +26,37 @@ from laps_wire.errors import EncodeError
 if TYPE_CHECKING:
     from laps_sdk.quic.memory.network import MemoryNetwork
 
-__all__ = ["CLIENT_EGRESS", "ConnectOptions", "TokenLike", "parse_pin"]
+__all__ = ["CLIENT_EGRESS", "Backoff", "ConnectOptions", "TokenLike", "parse_pin"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """A schedule of delays, in seconds."""
+
+    first: float = 0.25
+    """The longest first delay."""
+    factor: float = 2.0
+    cap: float = 30.0
+    """No delay is longer."""
+    spread: float = 0.5
+    """The largest share that jitter takes off, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        if not (0 < self.first <= self.cap and self.factor >= 1 and 0 <= self.spread <= 1):
+            raise ValueError(
+                f"{self}: wants 0 < first <= cap, factor >= 1 and a spread from 0 to 1"
+            )
+
+    def delay(self, attempt: int, jitter: float) -> float:
+        """How long to wait before try number ``attempt`` (from 0); ``jitter`` is from 0 to 1."""
+        longest = self.first
+        for _ in range(attempt):
+            longest *= self.factor
+            if longest >= self.cap:
+                longest = self.cap
+                break
+        return longest * (1 - self.spread * jitter)
+
 
 TokenLike: TypeAlias = "str | bytes | Callable[[], str | bytes] | None"
 """A token (bytes, or text as ``laps token mint`` prints it), or what gives a fresh one for each

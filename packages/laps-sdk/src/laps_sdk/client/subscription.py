@@ -4,8 +4,12 @@
 
     SUBSCRIBE -> SUBSCRIBE_OK (alias) -> streams and datagrams -> queue -> async for
                         |
-                        '-- join, or after a new connection: FETCH what lies between the last
-                            object that came and the first that will; live objects wait behind it
+                        '-- join, or after a new connection: Backfill fetches what lies between the
+                            last object that came and the first that will; live objects wait
+
+    PUBLISH_DONE (n streams) -> n have come and none is open        -> over
+     (Teardown)              -> some are missing or open            -> over when nothing moves
+                             -> the reader has to catch up first    -> wait for the reader
 """
 
 from __future__ import annotations
@@ -13,28 +17,29 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from laps_sdk.client.asking import ask_for_track, past_of, wake_offer
-from laps_sdk.client.backfill import CatchUp
 from laps_sdk.client.core.names import track_path
 from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
-from laps_sdk.client.core.progress import Gap, Progress
+from laps_sdk.client.core.progress import ANY_OBJECT, Gap, GapCause, Progress
 from laps_sdk.client.core.subscribe_options import SubscriptionOptions
+from laps_sdk.client.core.window import Verdict, Window, WindowLimits
+from laps_sdk.client.fetch import FetchRun
 from laps_sdk.client.incoming import InStream
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
-from laps_sdk.client.link import Link, Offer
-from laps_sdk.client.requests import Request
-from laps_sdk.client.teardown import Ending
-from laps_sdk.errors import RequestError, SubscriptionEndedError
-from laps_wire.errors import RemoteError
-from laps_wire.moqt.codepoints import (
-    PUBLISH_DONE_CODES,
-    GroupOrder,
-    ObjectStatus,
+from laps_sdk.client.link import Link, Offer, Request
+from laps_sdk.client.options import ConnectOptions
+from laps_sdk.errors import (
+    RequestError,
+    RequestRefusedError,
+    RequestTimeoutError,
+    SubscriptionEndedError,
 )
+from laps_wire.errors import LapsError, RemoteError
+from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, GroupOrder, ObjectStatus, RequestErrorCode
 from laps_wire.moqt.data import MoqObject, RangeEnd, RangeKind
-from laps_wire.moqt.messages import PublishDone, SubscribeOk
+from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, PublishDone, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
 from laps_wire.moqt.session import (
@@ -42,10 +47,12 @@ from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
+    Terminated,
+    UpdateAccepted,
+    UpdateRejected,
 )
-from laps_wire.moqt.structures import (
-    Location,
-)
+from laps_wire.moqt.session.events import OkMessage
+from laps_wire.moqt.structures import FetchTarget, Location, RelativeJoiningFetch, StandaloneFetch
 from laps_wire.names import FullTrackName
 
 if TYPE_CHECKING:
@@ -61,9 +68,8 @@ class Subscription(ItemIterator[Object]):
 
     __slots__ = (
         "_alias",
-        "_catch_up",
+        "_backfill",
         "_done",
-        "_ending",
         "_fill_from",
         "_gap_timer",
         "_hub",
@@ -73,6 +79,7 @@ class Subscription(ItemIterator[Object]):
         "_options",
         "_progress",
         "_request",
+        "_teardown",
         "bytes",
         "duplicates",
         "gaps",
@@ -116,8 +123,8 @@ class Subscription(ItemIterator[Object]):
         self._alias: int | None = None
         self._fill_from: Location | None = None
         """The first object that had not come when the present link took the subscription."""
-        self._ending = Ending(self)
-        self._catch_up = CatchUp(self, f"FETCH {name}", self._progress, options.limits)
+        self._teardown = Teardown(self)
+        self._backfill = Backfill(self, f"FETCH {name}", self._progress, options.limits)
         self._done = False
 
     def __repr__(self) -> str:
@@ -169,11 +176,11 @@ class Subscription(ItemIterator[Object]):
         )
         if self._done:
             request.give_up()
-        elif self._catch_up.active:
+        elif self._backfill.active:
             largest = answer.parameters.largest_object
             past = past_of(self.name, self._options, request.id, self._fill_from, largest)
             if past is not None:
-                await self._catch_up.run(link, past, self._hub.options.timeout)
+                await self._backfill.run(link, past, self._hub.options.timeout)
 
     async def _wake(self, offer: Offer, wanted: Parameters) -> None:
         """The relay has published the track to us already: let its objects come."""
@@ -183,7 +190,7 @@ class Subscription(ItemIterator[Object]):
             None, message.track_alias, message.parameters, message.track_properties
         )
         self._accepted(link, offer.request_id, answer)
-        self._catch_up.end()
+        self._backfill.end()
         offer.user = lambda event: self._heard(link, event)
         await wake_offer(offer, wanted, self._hub.options.timeout)
 
@@ -191,7 +198,7 @@ class Subscription(ItemIterator[Object]):
         """See ``Durable``."""
         if self._offer is not None and self._offer.link is link:
             self._offer = None
-        if self._link is link and self._ending.last_word is not None:
+        if self._link is link and self._teardown.last_word is not None:
             self.finish()  # nothing more would have come but what was under way
         elif self._link is link:
             self._link = self._request = self._alias = None
@@ -218,7 +225,7 @@ class Subscription(ItemIterator[Object]):
                 # A relay that is being left ends what its publishers take with them.
                 moving = link.goaway is not None and not _is_good(event.message, link)
                 if self._link is link and not moving:
-                    self._ending.heard(event.message)
+                    self._teardown.heard(event.message)
             case RequestCancelled():
                 link.forget(event.request_id)
                 words = event.reason or "without a reason"
@@ -235,12 +242,12 @@ class Subscription(ItemIterator[Object]):
         self._alias = answer.track_alias
         if old_link is not None and old_link is not link:
             self._release(old_link, old_request, old_alias)
-        self._ending.restart()
-        self._fill_from = self._catch_up.break_off() or _behind(self._progress.largest)
+        self._teardown.restart()
+        self._fill_from = self._backfill.break_off() or _behind(self._progress.largest)
         if self._must_fill(self.largest_at_start):
-            self._catch_up.begin()
+            self._backfill.begin()
         else:
-            self._catch_up.give_up()
+            self._backfill.give_up()
         self._streams_lost()
         link.incoming.subscribe(answer.track_alias, self)
 
@@ -248,7 +255,7 @@ class Subscription(ItemIterator[Object]):
 
     def stream_opened(self, stream: InStream) -> None:
         """See ``Sink``."""
-        self._ending.stream_opened()
+        self._teardown.stream_opened()
         if stream.header is not None:
             self._progress.stream_opened(stream.header.group_id)
 
@@ -264,7 +271,7 @@ class Subscription(ItemIterator[Object]):
 
     def stream_closed(self, stream: InStream, code: int | None) -> None:
         """See ``Sink``."""
-        self._ending.stream_closed()
+        self._teardown.stream_closed()
         header = stream.header
         if header is not None:
             if code is None and header.end_of_group:
@@ -305,8 +312,8 @@ class Subscription(ItemIterator[Object]):
         self.objects += 1
         self.bytes += size
         obj = to_object(item, opened, received_at)
-        if live and self._catch_up.active:
-            self._catch_up.keep(obj, size)
+        if live and self._backfill.active:
+            self._backfill.keep(obj, size)
         else:
             self.put(obj, size)
         self.report()
@@ -318,12 +325,12 @@ class Subscription(ItemIterator[Object]):
         self._queue.put(obj, size)
         if self._queue.window.paused and self._link is not None:
             self._link.incoming.pause(self)
-            self._catch_up.pause()
+            self._backfill.pause()
 
     def _resume(self) -> None:
         if self._link is not None:
             self._link.incoming.resume(self)
-        self._catch_up.resume()
+        self._backfill.resume()
         self.settle()
 
     def hold_live(self) -> None:
@@ -360,22 +367,22 @@ class Subscription(ItemIterator[Object]):
 
     @property
     def patience(self) -> float:
-        """See ``Owner`` of an ending."""
+        """Seconds to wait for the rest of a stream that has begun."""
         return self._hub.options.timeout
 
     @property
     def busy(self) -> bool:
-        """See ``Owner`` of an ending."""
-        return self._catch_up.active or self._queue.window.paused
+        """Whether more will come as soon as the reader has taken what is there."""
+        return self._backfill.active or self._queue.window.paused
 
     def settle(self) -> None:
         """The end may have come."""
-        if not self._done and not self._catch_up.active:
-            self._ending.settle()
+        if not self._done and not self._backfill.active:
+            self._teardown.settle()
 
     def finish(self) -> None:
         """Nothing more will come of this publisher."""
-        last, link = self._ending.last_word, self._link
+        last, link = self._teardown.last_word, self._link
         if last is None or link is None or _is_good(last, link):
             self._progress.finish()
             self.report()
@@ -392,10 +399,10 @@ class Subscription(ItemIterator[Object]):
             self._stop(error)
             return
         self._link = self._request = self._alias = None
-        self._catch_up.break_off()
-        self._catch_up.give_up()
+        self._backfill.break_off()
+        self._backfill.give_up()
         self._release(link, request, alias)
-        self._ending.restart()
+        self._teardown.restart()
         self._streams_lost()
         self._hub.again(self)
 
@@ -408,8 +415,8 @@ class Subscription(ItemIterator[Object]):
             return
         self._done = True
         self._hub.leave(self)
-        self._ending.cancel()
-        self._catch_up.cancel()
+        self._teardown.cancel()
+        self._backfill.cancel()
         if self._gap_timer is not None:
             self._gap_timer.cancel()
             self._gap_timer = None
@@ -440,3 +447,302 @@ def _is_good(last: PublishDone, link: Link) -> bool:
 
 def _behind(last: Location | None) -> Location | None:
     return None if last is None else Location(last.group, last.object + 1)
+
+
+class Past(NamedTuple):
+    """What to fetch."""
+
+    target: FetchTarget
+    start: Location
+    end: Location
+    """The last object."""
+    cause: GapCause | None
+    """What to call it if it does not come; None: nothing, nobody was promised it."""
+
+
+class Backfill:
+    """One subscription's way from the past to the present."""
+
+    __slots__ = (
+        "_kept",
+        "_limits",
+        "_owner",
+        "_past",
+        "_progress",
+        "_reached",
+        "_run",
+        "_what",
+        "_window",
+        "active",
+    )
+
+    def __init__(
+        self, owner: Subscription, what: str, progress: Progress, limits: WindowLimits
+    ) -> None:
+        self._owner = owner
+        self._what = what
+        self._progress = progress
+        self._limits = limits
+        self._window = Window(limits)
+        self._kept: deque[tuple[Object, int]] = deque()
+        self._run: FetchRun | None = None
+        self._past: Past | None = None
+        self._reached: Location | None = None
+        """The last object of the past that came."""
+        self.active = False
+        """Whether live objects have to wait."""
+
+    def begin(self) -> None:
+        """From now on live objects wait, and nothing counts as missing."""
+        self.active = True
+        self._progress.hold()
+
+    def keep(self, obj: Object, size: int) -> None:
+        """A live object waits, within the limits of the queue that it waits for."""
+        window = self._window
+        while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
+            _, old = self._kept.popleft()
+            window.give(old)
+            self._owner.dropped_early(old)
+        if verdict is Verdict.DROP_NEWEST:
+            self._owner.dropped_early(size)
+            return
+        window.take(size)
+        self._kept.append((obj, size))
+        if window.paused:
+            self._owner.hold_live()
+
+    async def run(self, link: Link, past: Past, seconds: float) -> None:
+        """Fetch; returns when the relay has answered, and goes on in the background."""
+        self._past, self._reached = past, None
+        run = self._run = FetchRun(
+            link, self._what, take=self._came, over=self._over, absent=self._owner.absent
+        )
+        try:
+            await run.start(past.target, Parameters(group_order=GroupOrder.ASCENDING), seconds)
+        except LapsError as error:
+            if self._run is run:
+                self._over(error)
+
+    def _came(self, item: MoqObject, received_at: float) -> None:
+        self._reached = item.header.location
+        self._owner.take(item, received_at, live=False)
+
+    def _over(self, error: Exception | None) -> None:
+        if error is not None:
+            self._missed()
+        self.end()
+        self._owner.settle()
+
+    def _missed(self) -> None:
+        """The rest of the past will not come: say so, if any of it was promised or has come."""
+        past, first = self._past, self._first_missing()
+        if past is None or first is None:
+            return
+        self._progress.account(first, past.end)
+        if past.cause is not None or self._reached is not None:
+            cause = past.cause or GapCause.MISSING
+            self._owner.note_gap(Gap(first=first, last=past.end, cause=cause))
+
+    def _first_missing(self) -> Location | None:
+        past, reached = self._past, self._reached
+        if past is None:
+            return None
+        first = past.start if reached is None else Location(reached.group, reached.object + 1)
+        return first if first <= past.end else None
+
+    def break_off(self) -> Location | None:
+        """The link is being left: the first object of the past that has not come yet.
+
+        Live objects go on waiting, for the rest of the past or for :meth:`give_up`.
+        """
+        run, self._run = self._run, None
+        if run is None:
+            return None
+        run.cancel()
+        return self._first_missing()
+
+    def give_up(self) -> None:
+        """Nobody has the rest of the past."""
+        if self.active:
+            self._missed()
+            self.end()
+
+    def end(self) -> None:
+        """The past has come, as far as it comes: live objects follow."""
+        self._run = self._past = None
+        self.active = False
+        self._progress.release()
+        kept, self._kept = self._kept, deque()
+        self._window = Window(self._limits)
+        for obj, size in kept:
+            self._owner.put(obj, size)
+        self._owner.let_live()
+        self._owner.report()
+
+    def cancel(self) -> None:
+        """Nothing is wanted any more."""
+        run, self._run = self._run, None
+        self._kept.clear()
+        if run is not None:
+            run.cancel()
+
+    def pause(self) -> None:
+        """The queue is full."""
+        if self._run is not None:
+            self._run.link.incoming.pause(self._run)
+
+    def resume(self) -> None:
+        """The queue has room."""
+        if self._run is not None:
+            self._run.link.incoming.resume(self._run)
+
+
+async def ask_for_track(
+    options: ConnectOptions,
+    link: Link,
+    name: FullTrackName,
+    wanted: Parameters,
+    *,
+    wait: float,
+    heard: Callable[[Event], None],
+) -> tuple[Request, OkMessage]:
+    """SUBSCRIBE, again and again while there is no publisher and time to wait for one.
+
+    In draft 18 the relay waits for us, in draft 16 we ask again, for the last time at the end.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait
+    attempt = 0
+    while True:
+        request = await link.ask(
+            f"SUBSCRIBE {name}", lambda session: session.subscribe(name, wanted), heard
+        )
+        try:
+            return request, await request.answered(options.timeout + wait)
+        except RequestRefusedError as error:
+            left = deadline - loop.time()
+            if error.code != RequestErrorCode.DOES_NOT_EXIST or left <= 0:
+                raise
+            pause = min(left, options.backoff.delay(attempt, 0.0))
+        attempt += 1
+        await asyncio.sleep(pause)
+
+
+async def wake_offer(offer: Offer, wanted: Parameters, seconds: float) -> None:
+    """Let the objects of an offer come; its user hears what happens to it."""
+    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    user = offer.user
+
+    def heard(event: Event) -> None:
+        if user is not None:
+            user(event)
+        if isinstance(event, UpdateAccepted | UpdateRejected | Terminated) and not woken.done():
+            woken.set_result(None)
+
+    offer.user = heard
+    what = replace(wanted, forward=True, group_order=None, rendezvous_timeout=None)
+    await offer.link.update(offer.request_id, what)
+    # A refusal is followed by the end of the subscription, which says why.
+    try:
+        async with asyncio.timeout(seconds):
+            await woken
+    except TimeoutError:
+        words = f"SUBSCRIBE {offer.message.track}: no answer in {seconds:g} s"
+        raise RequestTimeoutError(words) from None
+
+
+def past_of(
+    name: FullTrackName,
+    options: SubscriptionOptions,
+    request_id: int,
+    start: Location | None,
+    largest: Location | None,
+) -> Past | None:
+    """What to fetch before live objects are given out, if anything.
+
+    ``start`` is where a subscription goes on that was there before.
+    """
+    if largest is None:
+        return None
+    if start is None:
+        back = options.join or 0
+        start = Location(max(0, largest.group - back), 0)
+        return Past(RelativeJoiningFetch(request_id, back), start, largest, None)
+    end = Location(largest.group, largest.object + 1)
+    last_group = options.filter.end_group
+    if last_group is not None and largest.group > last_group:
+        # Nobody asked for what lies behind the end.
+        end, largest = Location(last_group, 0), Location(last_group, ANY_OBJECT)
+    return Past(StandaloneFetch(name, start, end), start, largest, GapCause.RECONNECTED)
+
+
+_LINGER: Final = 2.0
+"""Seconds to wait behind the last word for streams of which nothing has come."""
+
+
+class Teardown:
+    """Knows when nothing more will come."""
+
+    __slots__ = ("_objects", "_open", "_owner", "_seen", "_timer", "last_word")
+
+    def __init__(self, owner: Subscription) -> None:
+        self._owner = owner
+        self._open = 0
+        self._seen = 0
+        self._objects = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.last_word: PublishDone | None = None
+
+    def stream_opened(self) -> None:
+        """A stream of the subscription began."""
+        self._open += 1
+        self._seen += 1
+
+    def stream_closed(self) -> None:
+        """... and ended."""
+        self._open = max(0, self._open - 1)
+
+    def restart(self) -> None:
+        """The subscription begins on another link, or with another publisher."""
+        self.cancel()
+        self._open = self._seen = 0
+        self.last_word = None
+
+    def heard(self, message: PublishDone) -> None:
+        """The last word."""
+        self.last_word = message
+        self.settle()
+
+    def settle(self) -> None:
+        """Finish if all has come; if not, see to it that it is finished one day."""
+        last = self.last_word
+        if last is None:
+            return
+        expected = last.stream_count
+        complete = expected != STREAM_COUNT_UNKNOWN and self._seen >= expected
+        if not self._open and complete:
+            self.cancel()
+            self._owner.finish()
+        elif self._timer is None and not self._owner.busy:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._objects = self._owner.objects
+        seconds = max(_LINGER, self._owner.patience) if self._open else _LINGER
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._waited)
+
+    def _waited(self) -> None:
+        self._timer = None
+        if self._owner.busy:
+            return  # the reader settles it when there is room again
+        if self._owner.objects != self._objects:
+            self._arm()
+        else:
+            self._owner.finish()
+
+    def cancel(self) -> None:
+        """Wait no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -12,8 +12,7 @@ from laps_sdk.forwarding.state import Session
 from laps_sdk.forwarding.track import Track
 from laps_wire.errors import EncodeError, IncompleteError
 from laps_wire.moqt.codepoints import GroupOrder
-from laps_wire.moqt.data.fetch import decode_fetch_header
-from laps_wire.moqt.data.fetch_stream import FetchParser
+from laps_wire.moqt.data.fetch import FetchParser, decode_fetch_header
 from laps_wire.moqt.data.types import (
     OBJECT_END,
     ObjectHeader,

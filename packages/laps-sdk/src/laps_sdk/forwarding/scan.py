@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from laps_sdk.forwarding.coding import Mark
 from laps_wire.errors import IncompleteError
-from laps_wire.moqt.data.subgroup_stream import SubgroupParser
+from laps_wire.moqt.data.subgroup import SubgroupParser
 from laps_wire.moqt.data.types import SubgroupHeader
 from laps_wire.moqt.versions import Draft
 

@@ -1,1 +1,35 @@
-"""QUIC behind one small interface; see :mod:`laps_sdk.quic.base`."""
+"""QUIC and WebTransport behind one small interface.
+
+An *endpoint* is one UDP socket with many connections. It runs in turns of the event loop: packets
+in, events to handlers, one flush for each connection::
+
+    applications: laps_sdk.client, laps_sdk.edge, laps_relay.server
+        |  open_endpoint, connect           ^  events of one turn, as one list
+        v                                   |
+    endpoint ---> dialing             base.Handler, moqt.MoqtPeer
+        |            |                      ^
+        |            '--- webtransport -----|     a session looks like a connection
+        v                                   |
+    dispatch ---- admission           connection ---> egress (priorities, deadlines, limits)
+        |         who may connect           |            |
+        v                                   v            v
+    udp, or memory.network            engine: Engine, EngineConnection
+    sockets in batches                      ^            ^
+                                     memory.engine    library ---> tls, qlog
+                                                         ^
+                                                 aioquic, qh3: one library each
+
+To be imported from outside:
+
+- ``endpoint``: :func:`~laps_sdk.quic.endpoint.open_endpoint` and the names of the backends.
+- ``base`` and ``events``: connections, streams, handlers, limits, and the events they get.
+- ``engine``: options of an endpoint (``EngineOptions``, ``Tls``).
+- ``admission``: ``AdmissionLimits``. ``tls``: certificates for development and their hashes.
+- ``moqt``: a MoQT session on a connection.
+- ``memory.network``: a network within the process, for tests.
+
+Everything else is for this folder only. No other package imports a QUIC library.
+
+It implements RFC 9000 (QUIC), 9001 (TLS), 9002 (recovery), 9221 (datagrams) with the libraries,
+Retry and Version Negotiation by itself, and WebTransport over HTTP/3.
+"""

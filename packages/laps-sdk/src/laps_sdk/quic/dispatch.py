@@ -23,7 +23,6 @@ from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
 from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
-from laps_sdk.quic.routes import Routes
 from laps_sdk.quic.udp import DatagramPort
 from laps_sdk.timers import Timers
 
@@ -34,7 +33,11 @@ _log = logging.getLogger("laps_sdk.quic")
 _SLACK: Final = 1e-6
 """Loops may call a little early: what is due within this time is due."""
 
+_ID_LENGTH: Final = 8
+"""The length of our connection ids: short headers do not say it, so all engines use this one."""
+
 _Found = QuicTransportConnection | None
+_Run = tuple[QuicTransportConnection, list[bytes]]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -64,7 +67,7 @@ class Dispatcher:
         self._routes = Routes()
         self.connections: dict[QuicTransportConnection, None] = {}
         self.half_open = 0
-        """Connections that clients began and that are not complete."""
+        """Connections of clients whose handshake is not complete."""
         self._touched: dict[QuicTransportConnection, None] = {}
         self._dirty: list[QuicTransportConnection] = []
         self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
@@ -77,13 +80,13 @@ class Dispatcher:
         """Datagrams that were dropped or answered without a connection, by reason."""
         port.start(self._readable)
 
-    # A. What connections need (Shell)
+    # A. For connections
 
     def clock(self) -> float:
         """The loop's time, read once a turn."""
         return self._loop.time() if self._now is None else self._now
 
-    def wake(self, connection: QuicTransportConnection) -> None:
+    def _wake(self, connection: QuicTransportConnection) -> None:
         """Flush a connection at the end of this turn, or of one that begins soon."""
         self._dirty.append(connection)
         if self._now is None:
@@ -105,14 +108,14 @@ class Dispatcher:
         return connection
 
     def give_up(self, connection: QuicTransportConnection) -> None:
-        """Forget a dialled connection without a word to anybody: nobody waits for it any more."""
+        """Close a dialled connection whose outcome nobody waits for, and report nothing."""
         connection.on_outcome = None
         connection.handler = IgnoringHandler()
         connection.close()
         self._turn_soon()
 
     def stop(self, code: int, reason: str) -> None:
-        """Close all connections, tell their handlers, and take part in no more turns."""
+        """Close all connections, deliver ``Closed`` to their handlers, and run no more turns."""
         for connection in list(self.connections):
             connection.close(code, reason)
         while self._dirty or self._inboxes:
@@ -133,8 +136,9 @@ class Dispatcher:
         deadline: float | None,
     ) -> QuicTransportConnection:
         connection = QuicTransportConnection(
-            self,
             engine,
+            clock=self.clock,
+            wake=self._wake,
             is_client=is_client,
             limits=self._egress,
             listener=listener,
@@ -157,7 +161,7 @@ class Dispatcher:
             self._enqueue(connection, [connection.end(_gone())])
 
     def _settled(self, connection: QuicTransportConnection) -> None:
-        """The handshake is over, one way or the other."""
+        """Note that a handshake has ended, with success or without."""
         if connection.deadline is not None:
             connection.deadline = None
             self.half_open -= 1
@@ -194,7 +198,7 @@ class Dispatcher:
         self._touch(connection)
 
     def _admit(self, datagram: bytes, address: Address, now: float) -> _Found:
-        """A datagram that belongs to no connection: a new client, or nothing."""
+        """Return a new connection for a datagram that belongs to none; None if it is refused."""
         listener = self._listener
         if listener is None:
             self._count("unknown")
@@ -228,7 +232,10 @@ class Dispatcher:
         return connection
 
     def _refuse_dials(self, address: Address) -> None:
-        """ICMP says that nothing listens. Only unanswered dials heed it: it can be forged."""
+        """End unanswered dials to an address that ICMP reports as unreachable.
+
+        Other connections ignore the report, because it can be forged.
+        """
         for connection in self.connections:
             if connection.on_outcome is not None and connection.engine.peer_address == address:
                 event = Closed(0, "nothing listens there", by_peer=False, application=False)
@@ -273,7 +280,7 @@ class Dispatcher:
         self._touched[connection] = None
 
     def _collect(self) -> None:
-        """Move what happened on touched connections into their inboxes; they need a flush too."""
+        """Move the events of touched connections into their inboxes, and mark them for a flush."""
         while self._touched:
             touched, self._touched = self._touched, {}
             for connection in touched:
@@ -317,7 +324,7 @@ class Dispatcher:
     def _flush(self, connection: QuicTransportConnection, now: float) -> None:
         connection.dirty = False
         if connection not in self.connections:
-            return  # it broke in this turn
+            return  # it failed in this turn
         egress, engine = connection.egress, connection.engine
         try:
             egress.pump(now)
@@ -360,7 +367,7 @@ class Dispatcher:
             self._enqueue(connection, events)
 
     def _engine_failed(self, connection: QuicTransportConnection, where: str) -> None:
-        """An engine raised: its connection cannot go on."""
+        """Log an exception of an engine and forget its connection."""
         _log.exception(
             "the %s engine failed in %s with %s", self._engine.name, where, connection.peer_address
         )
@@ -405,7 +412,7 @@ class Dispatcher:
             self._touch(connection)
 
     def _begin(self, connection: QuicTransportConnection, last: Event) -> Handler | None:
-        """The first events of a connection: it stands, or it never came about."""
+        """Handle the first events of a connection: make its handler, or report why it failed."""
         self._settled(connection)
         outcome, connection.on_outcome = connection.on_outcome, None
         if not connection.engine.handshake_complete:
@@ -423,6 +430,90 @@ class Dispatcher:
         if outcome is not None:
             outcome(None)
         return handler
+
+
+class Routes:
+    """Finds the connection of a datagram by the connection id in its header.
+
+    ::
+
+        long header   1 | flags | version (4) | length | destination id | ...    (RFC 8999, 5.1)
+        short header  0 | flags | destination id (8) | ...                       (RFC 8999, 5.2)
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self) -> None:
+        self._table: dict[bytes, QuicTransportConnection] = {}
+
+    def sync(self, connection: QuicTransportConnection) -> None:
+        """Take over the ids that a connection's engine has now; cheap if they did not change."""
+        ids, known = connection.engine.connection_ids, connection.ids
+        if ids is known or ids == known:
+            return
+        for each in known:
+            if each not in ids and each != connection.first_id:
+                self._drop(each, connection)
+        for each in ids:
+            self._table[each] = connection
+        connection.ids = ids
+
+    def begin(self, connection: QuicTransportConnection, first_id: bytes) -> None:
+        """Take the id that a client chose for us.
+
+        It stays as long as the connection: late copies of the client's first packet must not begin
+        another one.
+        """
+        connection.first_id = first_id
+        self._table[first_id] = connection
+
+    def remove(self, connection: QuicTransportConnection) -> None:
+        """Forget all ids of a connection."""
+        for each in (*connection.ids, connection.first_id):
+            self._drop(each, connection)
+
+    def clear(self) -> None:
+        """Forget all connections."""
+        self._table.clear()
+
+    def _drop(self, each: bytes, connection: QuicTransportConnection) -> None:
+        if self._table.get(each) is connection:
+            del self._table[each]
+
+    def runs(
+        self,
+        datagrams: list[bytes],
+        stranger: Callable[[bytes], QuicTransportConnection | None],
+    ) -> list[_Run]:
+        """Split the datagrams of one sender into runs for the same connection.
+
+        ``stranger`` returns a connection for a datagram that belongs to none, or None.
+        """
+        table = self._table
+        found: list[_Run] = []
+        run: list[bytes] = []
+        current: QuicTransportConnection | None = None
+        last_id = b""
+        for datagram in datagrams:
+            if not datagram:
+                continue
+            if datagram[0] & 0x80:
+                to = datagram[6 : 6 + datagram[5]] if len(datagram) > 5 else b""
+            else:
+                to = datagram[1 : 1 + _ID_LENGTH]
+            if to != last_id or current is None:
+                connection = table.get(to)
+                if connection is None:
+                    connection = stranger(datagram)
+                if connection is None:
+                    continue
+                if connection is not current:
+                    run = []
+                    found.append((connection, run))
+                    current = connection
+                last_id = to
+            run.append(datagram)
+        return found
 
 
 class Inboxes(Generic[K]):
@@ -444,7 +535,7 @@ class Inboxes(Generic[K]):
         return bool(self._waiting)
 
     def put(self, owner: K, events: list[Event]) -> None:
-        """Add events behind those that wait; the list is kept."""
+        """Append events; the inbox keeps the list that it is given."""
         waiting = self._waiting.get(owner)
         if waiting is None:
             self._waiting[owner] = events
@@ -452,12 +543,12 @@ class Inboxes(Generic[K]):
             waiting.extend(events)
 
     def full(self, owner: K) -> bool:
-        """Whether nothing more should be taken in for this owner now."""
+        """Return whether packets of this owner should be dropped now."""
         waiting = self._waiting.get(owner)
         return waiting is not None and len(waiting) >= self._limit
 
     def round(self) -> list[tuple[K, list[Event]]]:
-        """One list for each owner with events; the rest stays for the next round."""
+        """Return one list for each owner with events; the rest stays for the next round."""
         quota = self._quota
         waiting, self._waiting = self._waiting, {}
         found: list[tuple[K, list[Event]]] = []
@@ -470,10 +561,10 @@ class Inboxes(Generic[K]):
 
 
 class IgnoringHandler:
-    """The handler of a connection that nobody wants any more."""
+    """The handler of a connection that was given up."""
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """Nothing."""
+        """Ignore the events."""
 
 
 def _gone() -> Closed:

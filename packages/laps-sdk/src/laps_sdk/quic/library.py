@@ -1,21 +1,21 @@
-"""What the backends of aioquic and qh3 share: set-up, connections, and the words for errors.
+"""What the backends of aioquic and qh3 share: engines, connections and texts of errors.
 
-qh3 is a fork of aioquic with the same methods and the same events. The two backends only add what
-differs: private figures, how packets are collected, and guards against a library's own faults.
+qh3 is a fork of aioquic with the same methods and the same events. A backend only adds what
+differs: statistics, how packets are collected, and guards against faults of its library.
 
 ::
 
     feed / on_timer --> library --> _pull(): events of the library --> our events, joined
     close by either side, seen in the library's state --> Closed, at once
-                                  (the libraries tell it only after the draining period)
+                                  (the libraries report it only after the draining period)
 
-Life::
+States of a connection::
 
     handshake --> open --> closing or draining --> terminated
-                      ^Closed                      ^nothing left to send or to wait for
+                      ^Closed reported             ^nothing left to send or to wait for
 
-While closing, each packet that still arrives is answered with the close packet again, but ever
-more rarely (RFC 9000, 10.2.1): a peer that lost it need not wait for its idle timeout.
+A closing connection repeats its close packet for the 1st, 2nd, 4th, 8th ... packet that still
+arrives (RFC 9000, 10.2.1). A peer that lost the close packet need not wait for its idle timeout.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ __all__ = [
 ]
 
 CONNECTION_ID_LENGTH: Final = 8
-"""Of all ids that we hand out, those in a Retry included: short headers do not tell it."""
+"""Bytes of each connection id that we issue, also in a Retry: short headers do not carry it."""
 DATAGRAM_FRAME_OVERHEAD: Final = 3
-"""Type and a two-byte length (RFC 9221, 4)."""
+"""Bytes of a DATAGRAM frame before its data: type and a two-byte length (RFC 9221, 4)."""
 _MAX_ACK_DELAY: Final = 0.025
 _CLOSING_UNKNOWN: Final = 0.6
-"""Three probe timeouts before there was an answer."""
+"""Seconds: three probe timeouts, for a peer whose round-trip time is not known."""
 _CRYPTO_ERROR: Final = 0x100
 _ALERTS: Final = {
     "handshake_failure": 40,
@@ -87,75 +87,75 @@ _ABOUT_CERTIFICATES: Final = frozenset({42, 43, 44, 45, 46, 48})
 
 
 class LibraryQuic(Protocol):
-    """What the connections of both libraries have, in our subclasses of them."""
+    """The methods that our subclasses of both libraries' connections have."""
 
     host_cid: bytes
     client_server_name: str
-    """A server: the name that the client asked for, "" if none."""
+    """On a server, the name that the client asked for; "" if none."""
 
     @property
     def server_certificate(self) -> bytes:
-        """A client: the server's certificate, DER; b"" before it is known."""
+        """On a client, the server's certificate in DER; b"" before it is known."""
 
     @property
     def peer_address(self) -> Address | None:
-        """Where packets go; None before there is a path."""
+        """The address that packets are sent to; None before there is a path."""
 
     @property
     def close_event(self) -> Any:
-        """Why the connection is closing, None while it is not."""
+        """The library's event with the reason of the close; None while the connection is open."""
 
     @property
     def is_draining(self) -> bool:
-        """Whether the peer closed."""
+        """Whether the peer closed the connection."""
 
     def streams_left(self, unidirectional: bool) -> int:
         """Return how many more streams the peer allows."""
 
     def end_trace(self) -> None:
-        """Have the qlog file written, if there is one."""
+        """Write the qlog file, if the connection has one."""
 
     def connect(self, address: Address, now: float) -> None:
         """Begin a client's handshake."""
 
     def close(self, error_code: int = ..., frame_type: Any = ..., reason_phrase: str = ...) -> None:
-        """Close."""
+        """Close the connection with the next packet."""
 
     def get_timer(self) -> float | None:
         """Return when to call ``handle_timer``."""
 
     def handle_timer(self, now: float) -> None:
-        """Tell that the time has come."""
+        """Handle timers that are due at ``now``."""
 
     def next_event(self) -> Any:
         """Return an event, or None."""
 
     def reset_stream(self, stream_id: int, error_code: int) -> None:
-        """Reset."""
+        """Reset the sending half of a stream."""
 
     def stop_stream(self, stream_id: int, error_code: int) -> None:
-        """Stop."""
+        """Ask the peer to stop sending on a stream."""
 
     def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = ...) -> None:
-        """Write."""
+        """Append data to a stream, and end it if asked to."""
 
 
 class Setup(NamedTuple):
-    """What a connection knows from its beginning."""
+    """What is known about a connection when it begins."""
 
     is_client: bool
     alpn: tuple[str, ...]
-    """What we offer, or what we take."""
+    """The protocols that a client offers, or that a server accepts."""
     server_name: str
-    """What a client asks for; a server learns it."""
+    """The name that a client asks for; "" on a server, which learns it in the handshake."""
     initial_id: bytes | None
-    """A server: the id under which the client sends until it has heard from us."""
+    """On a server, the id that the client sends to until it has received our first packet."""
     server_key_hash: bytes = b""
-    """A server's own; a client learns it."""
+    """The hash of a server's own key; b"" on a client, which learns it in the handshake."""
 
 
 def bursts_of(datagrams: list[tuple[bytes, Address]]) -> list[Burst]:
-    """Runs of datagrams for one address."""
+    """Group datagrams that follow each other and go to one address."""
     if not datagrams:
         return []
     address = datagrams[0][1]
@@ -285,7 +285,7 @@ class LibraryEngine(ABC, Generic[Q]):
 
 
 def long_header_ids(datagram: bytes) -> tuple[bytes, bytes]:
-    """Destination and source connection id of a long header (RFC 8999, 5.1).
+    """Return the destination and source connection ids of a long header (RFC 8999, 5.1).
 
     ::
 
@@ -395,24 +395,24 @@ class LibraryConnection(ABC, Generic[Q]):
 
     @abstractmethod
     def _transmit(self, now: float) -> list[tuple[bytes, Address]]:
-        """What the library wants to send."""
+        """Return the datagrams that the library has to send now."""
 
     @abstractmethod
     def _open_stream(self, unidirectional: bool) -> int:
-        """Open one that the peer allows."""
+        """Open a stream that the peer allows, and return its id."""
 
     @abstractmethod
     def _receiving(self, stream_id: int) -> bool:
-        """Whether the peer's half of a stream is not finished."""
+        """Return whether the peer may still send on a stream."""
 
     @abstractmethod
     def _submit_datagram(self, data: bytes) -> None:
-        """Send a datagram that fits."""
+        """Hand a datagram that fits into a packet to the library."""
 
     # From the endpoint
 
     def feed(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
-        """See the base class."""
+        """See :meth:`EngineConnection.feed`."""
         if self._closed:
             self._final_answers += 1
             return
@@ -428,14 +428,14 @@ class LibraryConnection(ABC, Generic[Q]):
                 self._events.append(StreamsAvailable())
 
     def events(self) -> list[Event]:
-        """See the base class."""
+        """See :meth:`EngineConnection.events`."""
         taken = self._events
         if taken:
             self._events = []
         return taken
 
     def flush(self, now: float) -> list[Burst]:
-        """See the base class."""
+        """See :meth:`EngineConnection.flush`."""
         if self._final is not None:
             answers = self._final_answers
             # 1, 2, 4, 8, ... packets that arrived after the close packet
@@ -454,7 +454,7 @@ class LibraryConnection(ABC, Generic[Q]):
         return bursts
 
     def next_timer(self) -> float | None:
-        """See the base class."""
+        """See :meth:`EngineConnection.next_timer`."""
         if self._terminated:
             return None
         if self._closed:
@@ -462,11 +462,11 @@ class LibraryConnection(ABC, Generic[Q]):
         return self._quic.get_timer()
 
     def on_timer(self, now: float) -> None:
-        """See the base class."""
+        """See :meth:`EngineConnection.on_timer`."""
         if self._terminated:
             return
         if self._closed:
-            # Ours and not the library's: qh3 counts its closing period from the last packet.
+            # The library's timer is not used: qh3 counts the period from the last packet.
             if self._linger is None:
                 self._linger = now + self._closing_period()
             elif now >= self._linger:
@@ -478,34 +478,34 @@ class LibraryConnection(ABC, Generic[Q]):
 
     @property
     def connection_ids(self) -> Sequence[bytes]:
-        """See the base class. The same object as long as nothing changes."""
+        """See :attr:`EngineConnection.connection_ids`. The tuple is replaced when an id changes."""
         return self._ids_tuple
 
     @property
     def terminated(self) -> bool:
-        """Whether the closing or draining period is over too."""
+        """Whether the closing or draining period is over."""
         return self._terminated
 
     # Getters
 
     @property
     def handshake_complete(self) -> bool:
-        """See the base class."""
+        """See :attr:`EngineConnection.handshake_complete`."""
         return self._open
 
     @property
     def alpn(self) -> str:
-        """See the base class."""
+        """See :attr:`EngineConnection.alpn`."""
         return self._alpn
 
     @property
     def server_name(self) -> str:
-        """See the base class."""
+        """See :attr:`EngineConnection.server_name`."""
         return self._server_name
 
     @property
     def server_key_hash(self) -> bytes:
-        """See the base class."""
+        """See :attr:`EngineConnection.server_key_hash`."""
         if not self._setup.is_client:
             return self._setup.server_key_hash
         certificate = self._quic.server_certificate
@@ -528,15 +528,15 @@ class LibraryConnection(ABC, Generic[Q]):
     # Sending
 
     def unacknowledged(self) -> frozenset[int]:
-        """See :meth:`EngineConnection.unacknowledged`; empty, because the library does not tell."""
+        """See :meth:`EngineConnection.unacknowledged`. Empty if the library does not provide it."""
         return frozenset()
 
     def unacknowledged_bidirectional(self) -> bool:
-        """See the protocol; False, because the library does not tell."""
+        """See :meth:`EngineConnection.unacknowledged_bidirectional`. False if it is not known."""
         return False
 
     def streams_left(self, unidirectional: bool) -> int:
-        """See the base class."""
+        """See :meth:`EngineConnection.streams_left`."""
         left = self._quic.streams_left(unidirectional) if self._open and not self._closed else 0
         if left <= 0:
             self._blocked[unidirectional] = True
@@ -544,14 +544,14 @@ class LibraryConnection(ABC, Generic[Q]):
         return left
 
     def open_stream(self, unidirectional: bool) -> int:
-        """See the base class."""
+        """See :meth:`EngineConnection.open_stream`."""
         if self.streams_left(unidirectional) == 0:
             kind = "unidirectional" if unidirectional else "bidirectional"
             raise StreamLimitError(f"the peer allows no more {kind} streams now")
         return self._open_stream(unidirectional)
 
     def write(self, stream_id: int, data: bytes, fin: bool) -> None:
-        """See the base class."""
+        """See :meth:`EngineConnection.write`."""
         if self._closed:
             return
         try:
@@ -560,12 +560,12 @@ class LibraryConnection(ABC, Generic[Q]):
             return
 
     def datagram(self, data: bytes) -> None:
-        """See the base class. One that no longer fits, because the path shrank, is dropped."""
+        """See :meth:`EngineConnection.datagram`. Drops it if the path has become too small."""
         if not self._closed and len(data) <= self.max_datagram_size:
             self._submit_datagram(data)
 
     def reset(self, stream_id: int, code: int) -> None:
-        """See the base class."""
+        """See :meth:`EngineConnection.reset`."""
         if self._closed:
             return
         try:
@@ -574,7 +574,7 @@ class LibraryConnection(ABC, Generic[Q]):
             return
 
     def stop(self, stream_id: int, code: int) -> None:
-        """See the base class. Data that still arrives is not reported."""
+        """See :meth:`EngineConnection.stop`. Data that arrives later is not reported."""
         if self._closed or stream_id in self._stopped or not self._receiving(stream_id):
             return
         try:
@@ -584,7 +584,7 @@ class LibraryConnection(ABC, Generic[Q]):
         self._stopped.add(stream_id)
 
     def close(self, code: int, reason: str, *, application: bool = True) -> None:
-        """See the base class. ``Closed`` is told at once, the packet goes with the next flush."""
+        """See :meth:`EngineConnection.close`. The packet leaves in the next flush."""
         if self._closed:
             return
         self._pull()
@@ -595,7 +595,7 @@ class LibraryConnection(ABC, Generic[Q]):
     # Translation
 
     def _pull(self) -> None:
-        """Translate the library's events; join adjacent data of one stream."""
+        """Translate the library's events, and join adjacent data of one stream."""
         next_event = self._quic.next_event
         event = next_event()
         if event is None:
@@ -634,7 +634,7 @@ class LibraryConnection(ABC, Generic[Q]):
         self._events.append(StreamData(stream_id, data, fin))
 
     def _translate(self, event: Any) -> None:
-        """All events but data of streams."""
+        """Translate one event that is not data of a stream."""
         kinds = self.library_events
         kind = type(event)
         if kind is kinds.DatagramFrameReceived:
@@ -672,7 +672,7 @@ class LibraryConnection(ABC, Generic[Q]):
         self._report(Connected(alpn))
 
     def _look_for_end(self, now: float) -> None:
-        """Tell a close as soon as the library knows of it, not after its draining period."""
+        """Report a close as soon as the library knows of it, before its draining period."""
         if self._closed:
             return
         event = self._quic.close_event
@@ -682,12 +682,12 @@ class LibraryConnection(ABC, Generic[Q]):
         setup = self._setup
         if not by_peer and event.reason_phrase == "Idle timeout":
             quiet = f"{now - self._heard:.0f} s"
-            told = (
+            text = (
                 f"idle timeout: nothing arrived for {quiet}"
                 if self._open
                 else f"idle timeout: no answer to the handshake within {quiet}"
             )
-            self._finish(Closed(0, told, False, False))
+            self._finish(Closed(0, text, False, False))
             return
         application = event.frame_type is None
         code, reason = event.error_code, event.reason_phrase
@@ -696,7 +696,7 @@ class LibraryConnection(ABC, Generic[Q]):
         self._finish(Closed(code, reason, by_peer, application))
 
     def _closing_period(self) -> float:
-        """About three probe timeouts (RFC 9000, 10.2)."""
+        """Return about three probe timeouts, in seconds (RFC 9000, 10.2)."""
         rtt = self.stats().rtt
         return _CLOSING_UNKNOWN if rtt is None else 3 * (2 * rtt + _MAX_ACK_DELAY)
 
@@ -709,19 +709,19 @@ class LibraryConnection(ABC, Generic[Q]):
 def explain(
     code: int, reason: str, by_peer: bool, is_client: bool, protocols: Sequence[str]
 ) -> str:
-    """What a transport error means for us; ``protocols`` are what we offered or take."""
+    """Return the text for a transport error; ``protocols`` are those that we offered or accept."""
     alert = code - _CRYPTO_ERROR
     if not 0 <= alert < 0x100:
         return reason
-    said = f": {reason}" if reason else ""
-    # qh3 tells it as a handshake failure, with only the reason to know it by.
+    suffix = f": {reason}" if reason else ""
+    # qh3 reports it as a handshake failure; only the reason differs.
     if alert == _ALERTS["no_application_protocol"] or "No common ALPN" in reason:
         ours = ", ".join(protocols) or "none"
         have = "we offered" if is_client else "we take"
         return f"no protocol in common (ALPN): {have} {ours}"
     if alert in _ABOUT_CERTIFICATES:
         if by_peer:
-            return f"the peer refused our certificate ({_NAMES[alert]}){said}"
+            return f"the peer refused our certificate ({_NAMES[alert]}){suffix}"
         whose = "the server's" if is_client else "the client's"
-        return f"{whose} certificate was refused ({_NAMES[alert]}){said}"
-    return f"TLS alert {_NAMES.get(alert, alert)}{said}"
+        return f"{whose} certificate was refused ({_NAMES[alert]}){suffix}"
+    return f"TLS alert {_NAMES.get(alert, alert)}{suffix}"

@@ -1,7 +1,25 @@
-"""MoQT, drafts 16 and 18: one message model, and the codec of each draft.
+"""Control messages of MoQT, drafts 16 and 18: one message model, and the codec of each draft.
 
-Data streams and datagrams are in :mod:`laps_wire.moqt.data`, sessions in
-:mod:`laps_wire.moqt.session`, numbers in :mod:`laps_wire.moqt.codepoints`.
+::
+
+    messages              one dataclass for each control message, both drafts
+        |  layouts        its fields in each draft: tables
+        v     |
+    control <-+           type, length, body: encode, decode, ControlCodec
+        |
+        +-- setup, parameters, properties    values behind types; parameter_coding, typed, keyvalue
+        +-- structures, codepoints, versions locations and filters; assigned numbers; the drafts
+
+    data                  subgroup streams, fetch streams, datagrams
+    session               both ends of a session, without I/O
+    errors                one class for each session termination code
+    top_n                 our Top-N extension (docs/spec/top-n.md)
+
+Import messages, parameters and the codec from here. Import setup options, structures, numbers and
+errors from the module that defines them; ``data`` and ``session`` have doors of their own.
+
+The package implements moq-transport-16, section 9, and moq-transport-18, section 10.
+``docs/spec/moqt.md`` lists our choices.
 """
 
 from laps_wire.moqt.control import ControlCodec, decode, encode

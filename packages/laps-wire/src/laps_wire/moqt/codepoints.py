@@ -6,6 +6,10 @@ members one draft lacks. Where a number changed its meaning there are two, and a
 
 A peer may send numbers that are not here. Codes for errors are therefore plain integers in
 messages; draft 18 says to read an unknown one as INTERNAL_ERROR (moq-transport-18, 14).
+
+:func:`grease` makes numbers without a meaning, which keep receivers tolerant: ``0x7F * N + 0x9D``
+(moq-transport-18, 14). They are reserved among setup options, properties, token types and all codes
+for errors, but not among messages and message parameters, where every number must be understood.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ __all__ = [
     "StreamResetCodeD16",
     "StreamResetCodeD18",
     "SubscribeOptions",
+    "grease",
+    "is_grease",
     "registries",
 ]
 
@@ -395,3 +401,18 @@ def registries(draft: Draft) -> dict[str, dict[str, int]]:
         }
         for registry, enum in (_SHARED | _OWN[draft]).items()
     }
+
+
+_FIRST: Final = 0x9D
+_STEP: Final = 0x7F
+_LAST: Final = 0x3FFF_FFFF_FFFF_FFDE
+
+
+def grease(n: int) -> int:
+    """The reserved number for ``n``, from 0 on."""
+    return _FIRST + _STEP * n
+
+
+def is_grease(value: int) -> bool:
+    """Whether ``value`` is reserved for greasing."""
+    return _FIRST <= value <= _LAST and (value - _FIRST) % _STEP == 0

@@ -1,10 +1,25 @@
-"""Plans: which Via to take, made by somebody who sees the whole network, signed.
+"""Signed plans: which Via the copies of a track take towards a region.
 
-Relays read them and decide for themselves whether to follow; the format is docs/spec/plan.md.
+::
+
+    planner:  Plan (model) -> signed_bytes -> signature -> SignedPlan -> dumps (codec) -> file
+    relay:    file -> loads -> SignedPlan -> signed_bytes -> verified by the caller
+
+A planner that sees the whole network makes plans; each relay decides whether it follows one. This
+package neither signs nor verifies: it defines the bytes that are signed.
+
+Import from here only. ``docs/spec/plan.md`` specifies the format.
 """
 
-from laps_wire.plan.codec import canonical, check, dumps, key_id, loads, signed_bytes
-from laps_wire.plan.errors import PlanFormatError
+from laps_wire.plan.codec import (
+    PlanFormatError,
+    canonical,
+    check,
+    dumps,
+    key_id,
+    loads,
+    signed_bytes,
+)
 from laps_wire.plan.model import (
     FORMAT,
     MAX_BYTES,

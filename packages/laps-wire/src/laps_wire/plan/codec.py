@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 
 from laps_wire.errors import EncodeError, TextFormError
 from laps_wire.nodeid import NodeId
-from laps_wire.plan.errors import PlanFormatError
 from laps_wire.plan.model import (
     FORMAT,
     MAX_BYTES,
@@ -30,7 +29,22 @@ from laps_wire.plan.model import (
     SignedPlan,
 )
 
-__all__ = ["canonical", "check", "dumps", "key_id", "loads", "signed_bytes"]
+__all__ = ["PlanFormatError", "canonical", "check", "dumps", "key_id", "loads", "signed_bytes"]
+
+
+class PlanFormatError(TextFormError):
+    """A text that is not a plan.
+
+    ``plan.entries[3].via: "x" is not a node ID``: the place is a path into the document.
+    """
+
+    def __init__(self, reason: str, *, where: str = "") -> None:
+        super().__init__(f"{where}: {reason}" if where else reason)
+        self.reason = reason
+        """What is wrong, without the place."""
+        self.where = where
+        """The path of the field; empty for the whole text."""
+
 
 _CONTEXT: Final = b"laps-plan-1\n"
 _COUNTRY: Final = re.compile(r"[A-Z]{2}")

@@ -1,4 +1,27 @@
-"""QuicR as seeds 001 and 003 define it: control messages, datagrams, fragments and reassembly."""
+"""QuicR: names, control messages, datagrams, fragments, reassembly and manifests.
+
+::
+
+    quicr:// URL (quicrurl) -> ShortName (shortname) -> prefixes: which sessions get an object
+
+    control stream    control      16-bit length, type, body
+                         |
+                      media        messages of seed 001: media streams of groups and objects
+                      named        messages of seed 003: named data
+                         |
+                      fields, codepoints
+
+    object -> fragments -> datagram -> bytes        split and send
+    bytes -> datagram -> reassembly -> object       any order, bounded memory
+    FRAGMENT -> sequence -> object                  stream mode: strict order
+
+    manifest          which names there are to subscribe to, as JSON
+
+Import from here; ``quicrurl`` also has the text form of media times.
+
+The package implements seeds 001, 002 and 003. ``docs/spec/quicr.md`` and ``docs/spec/names.md``
+list our choices.
+"""
 
 from laps_wire.quicr.codepoints import (
     MAX_MESSAGE,
@@ -24,7 +47,6 @@ from laps_wire.quicr.datagram import (
     read_header,
     split_to_datagrams,
 )
-from laps_wire.quicr.errors import FragmentSequenceError
 from laps_wire.quicr.fragments import (
     MAX_FRAGMENT_NUMBER,
     MAX_OFFSET,
@@ -72,6 +94,8 @@ from laps_wire.quicr.named import (
     Subscribe,
     SyncCatchup,
 )
+from laps_wire.quicr.prefixes import PrefixChange, RelayPrefixes, SessionPrefixes
+from laps_wire.quicr.quicrurl import QuicrUrl
 from laps_wire.quicr.reassembly import (
     OBJECT_COST,
     PIECE_COST,
@@ -81,9 +105,12 @@ from laps_wire.quicr.reassembly import (
     Reassembler,
     ReassemblyLimits,
 )
-from laps_wire.quicr.sequence import FragmentSequence
+from laps_wire.quicr.sequence import FragmentSequence, FragmentSequenceError
+from laps_wire.quicr.shortname import BITS, CONFERENCE, NameLayout, ShortName
 
 __all__ = [
+    "BITS",
+    "CONFERENCE",
     "LAYOUTS",
     "MAX_FRAGMENT_NUMBER",
     "MAX_MANIFEST",
@@ -114,6 +141,7 @@ __all__ = [
     "ManifestStream",
     "Message",
     "MessageType",
+    "NameLayout",
     "NamedPublishIntent",
     "NamedPublishIntentOk",
     "NamedSubscribeCancel",
@@ -122,13 +150,18 @@ __all__ = [
     "NumberedPieces",
     "OffsetPieces",
     "Piece",
+    "PrefixChange",
     "Publish",
     "PublishIntent",
     "PublishIntentOk",
+    "QuicrUrl",
     "Reassembler",
     "ReassemblyLimits",
+    "RelayPrefixes",
     "RelayRedirect",
     "Response",
+    "SessionPrefixes",
+    "ShortName",
     "StartPoint",
     "StreamingManifest",
     "Subscribe",

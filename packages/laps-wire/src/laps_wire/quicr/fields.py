@@ -26,7 +26,7 @@ from typing import Final
 from laps_wire.buffer import Reader, Writer
 from laps_wire.fields import FieldCodec, Words
 from laps_wire.quicr.codepoints import MAX_REASON, RESERVED_DATAGRAM_STREAM_ID, Flags
-from laps_wire.shortname import BITS, ShortName
+from laps_wire.quicr.shortname import BITS, ShortName
 
 __all__ = [
     "ACCEPT",

@@ -38,7 +38,7 @@ from laps_wire.quicr.fields import (
     TRUNCATED_NAME,
 )
 from laps_wire.quicr.fragments import unpack_place
-from laps_wire.shortname import ShortName
+from laps_wire.quicr.shortname import ShortName
 
 __all__ = [
     "FIN",

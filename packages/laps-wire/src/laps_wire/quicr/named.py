@@ -18,7 +18,7 @@ from laps_wire.layout import Array, Layout
 from laps_wire.quicr.codepoints import MAX_NAMES, MAX_ORIGIN, Flags
 from laps_wire.quicr.fields import FLAGS, NUMBER128, PREFIX, REASON_OR_END, Optional
 from laps_wire.quicr.fragments import MAX_FRAGMENT_NUMBER, MIN_FRAGMENT_ID, unpack_place
-from laps_wire.shortname import ShortName
+from laps_wire.quicr.shortname import ShortName
 
 __all__ = [
     "NAMED_PUBLISH_INTENT",

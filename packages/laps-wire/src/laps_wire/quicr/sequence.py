@@ -13,14 +13,33 @@ three things may follow a fragment::
 The first fragment stands at the START_POINT, or at group 0 object 0 if there was none. Here the
 peer itself answers for the order, so a break is its fault and ends the session; datagrams, which
 relays pass on out of order, go to :mod:`laps_wire.quicr.reassembly` instead.
+
+The seeds have no error codes. A break closes the session with MoQT's "protocol violation", 0x3.
 """
 
 from __future__ import annotations
 
 from laps_wire.errors import ProtocolViolation
-from laps_wire.quicr.errors import FragmentSequenceError
 
-__all__ = ["FragmentSequence"]
+__all__ = ["FragmentSequence", "FragmentSequenceError"]
+
+
+class FragmentSequenceError(ProtocolViolation):
+    """A FRAGMENT in stream mode that none of the three order conditions allows (seed 001)."""
+
+    def __init__(
+        self, got: tuple[int, int, int], allowed: tuple[tuple[int, int, int], ...]
+    ) -> None:
+        wanted = " or ".join(_place(*place) for place in allowed)
+        super().__init__(f"fragment at {_place(*got)} where only {wanted} may follow")
+        self.got = got
+        """(group id, object id, offset) of the fragment that was refused."""
+        self.allowed = allowed
+        """The places at which a fragment would have been right."""
+
+
+def _place(group_id: int, object_id: int, offset: int) -> str:
+    return f"group {group_id} object {object_id} offset {offset}"
 
 
 class FragmentSequence:

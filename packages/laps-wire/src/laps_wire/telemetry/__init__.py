@@ -1,4 +1,21 @@
-"""Telemetry of relays: one envelope, typed events, JSON Lines, and a schema as data."""
+"""Telemetry of relays: one envelope, typed events, JSON Lines, and a schema as data.
+
+::
+
+    Body (events, network, topology, histogram)
+      |
+    Event (envelope)          who wrote it, when, its sequence number
+      |
+    codec   <-- schema        dataclass <-> dict; the schema comes from the dataclasses
+      |           |
+    jsonl       export        one event a line; the schema as JSON Schema and Markdown
+                evolution     which version a change of the schema asks for
+    privacy                   address prefixes and printable text; no names, no whole addresses
+
+Import from here. :mod:`laps_wire.telemetry.privacy` also serves other packages.
+
+``docs/reference/telemetry.md`` lists the events.
+"""
 
 from laps_wire.telemetry.envelope import Event
 from laps_wire.telemetry.errors import TelemetryError
@@ -15,6 +32,7 @@ from laps_wire.telemetry.events import (
     SessionClose,
     SessionOpen,
     UnknownBody,
+    is_sampled,
 )
 from laps_wire.telemetry.evolution import Change, compare
 from laps_wire.telemetry.export import json_schema, markdown, schema
@@ -45,7 +63,6 @@ from laps_wire.telemetry.network import (
     TypeChange,
 )
 from laps_wire.telemetry.privacy import MAX_TEXT, address_prefix, safe_text
-from laps_wire.telemetry.sampling import is_sampled
 from laps_wire.telemetry.schema import VERSION, Column, DataType, FieldSpec, StructSpec, struct_of
 from laps_wire.telemetry.topology import (
     AnnAdv,

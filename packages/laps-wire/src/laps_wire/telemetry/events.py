@@ -55,7 +55,9 @@ __all__ = [
     "SessionClose",
     "SessionOpen",
     "UnknownBody",
+    "is_sampled",
 ]
+
 
 _KINDS: Final = ("peer", "client")
 
@@ -353,3 +355,23 @@ BODIES: Final[Mapping[str, type[KnownBody]]] = {
     )
 }
 """Event type to the dataclass of its body, in the order of the documentation."""
+
+
+_MASK: Final = (1 << 64) - 1
+_STEP: Final = 0x9E37_79B9_7F4A_7C15
+
+
+def is_sampled(track: int, group_id: int, one_in: int) -> bool:
+    """Whether a group of a track (its full-name hash) is among the one in so many; 0: none is.
+
+    Every relay samples the same groups, so that the records of one object can be joined. A relay
+    that samples one in 100 also samples every group of a relay that samples one in 1000.
+
+    The numbers are mixed as splitmix64 does it: neighbours have nothing to do with each other.
+    """
+    if one_in <= 1:
+        return one_in == 1
+    value = (track + (group_id + 1) * _STEP) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58_476D_1CE4_E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D0_49BB_1331_11EB) & _MASK
+    return (value ^ (value >> 31)) * one_in <= _MASK

@@ -1,4 +1,19 @@
-"""What bytes say: decoding with a trace of every field, as text, as data, or as a guess."""
+"""Decode bytes of any protocol with a trace of every field.
+
+::
+
+    text that people paste -> hextext -> bytes
+    bytes -> Protocol (protocols) -> decode -> Decoded: messages, trees, at most one fault
+                  |                    |
+            the codecs of          reader: every named read becomes a leaf (tree)
+            laps_wire              annotate, words: what a value means
+
+    Decoded -> text (values)       a tree with offsets
+            -> jsonform            one object for each message
+    records of a session -> conversation -> messages in the order in which they were sent
+
+Import from here. ``python -m laps_wire decode`` is the command over it.
+"""
 
 from laps_wire.trace.conversation import (
     Chunk,
@@ -9,8 +24,7 @@ from laps_wire.trace.conversation import (
     render_step,
     step_dicts,
 )
-from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, Traced, decode
-from laps_wire.trace.guess import evidence, guess
+from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, Traced, decode, evidence, guess
 from laps_wire.trace.hextext import parse_hex
 from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS

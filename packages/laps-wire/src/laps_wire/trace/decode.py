@@ -2,11 +2,22 @@
 
 A protocol here is a name and a function that reads one message, or one whole unit, from a reader.
 Whatever the bytes are, the answer is a list of what was understood, and at most one fault.
+
+:func:`guess` reads the bytes as every protocol and ranks the results by :func:`evidence`::
+
+    4  whole messages behind lengths that add up, or a whole stream of objects
+    3  the beginning of a message of a known type, more than half of it there
+    2  a whole datagram: a header, and behind it a payload that may be anything
+    1  any other beginning
+    0  not this protocol
+
+Among equals the more specific framing wins, then the larger share of bytes with a meaning. Some
+bytes are valid messages of several protocols, so the first result is no proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -18,7 +29,7 @@ from laps_wire.trace.tree import Node, Record, join
 from laps_wire.trace.words import Words, apply_words
 from laps_wire.varint import QUIC, ByteSource, IntegerCoding
 
-__all__ = ["Decoded", "Fault", "Protocol", "Status", "Traced", "decode"]
+__all__ = ["Decoded", "Fault", "Protocol", "Status", "Traced", "decode", "evidence", "guess"]
 
 
 class Status(Enum):
@@ -184,3 +195,49 @@ def _path_of(record: Record, label: str) -> str:
     if not label or label == innermost or label.startswith(f"{innermost}["):
         return record.path
     return join(record.path, label)
+
+
+_ENOUGH: Final = 8
+"""How many bytes of a stream say something about what it is."""
+
+
+def guess(protocols: Iterable[Protocol], data: ByteSource) -> list[Decoded]:
+    """``data`` read as every protocol, the best fit first; ties keep the given order."""
+    return sorted((decode(protocol, data) for protocol in protocols), key=_key, reverse=True)
+
+
+def evidence(decoded: Decoded) -> int:
+    """How well the bytes fit: the number in the table above."""
+    fault = decoded.fault
+    weight = decoded.protocol.weight
+    if fault is None:
+        return 4 if weight else 2
+    if fault.status is Status.BAD:
+        return 0
+    size = len(decoded.data)
+    # A framed message is named by its type; the header of a stream begins with any byte.
+    telling = _is_named(decoded) and (weight > 1 or (weight and size >= _ENOUGH))
+    return 3 if telling and fault.missing <= size else 1
+
+
+def _key(decoded: Decoded) -> tuple[int, bool, int, float]:
+    return evidence(decoded), _is_named(decoded), decoded.protocol.weight, _meaning(decoded)
+
+
+def _is_named(decoded: Decoded) -> bool:
+    """Whether each message is one that its protocol has a name for."""
+    return bool(decoded.messages) and all(
+        any(not child.is_leaf for child in message.root.children or ())
+        for message in decoded.messages
+    )
+
+
+def _meaning(decoded: Decoded) -> float:
+    """The share of bytes that are numbers: strings and payloads may be anything."""
+    numbers = sum(
+        leaf.end - leaf.start
+        for message in decoded.messages
+        for _, leaf in message.root.leaves()
+        if not isinstance(leaf.value, bytes)
+    )
+    return numbers / max(len(decoded.data), 1)

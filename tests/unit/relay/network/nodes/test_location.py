@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_relay.network.nodes.light_time import ESTIMATED, direction, distance_km
 from laps_relay.network.nodes.location import (
     MAX_RADIUS_KM,
     MAX_SIGHTINGS,
@@ -15,8 +14,6 @@ from laps_relay.network.nodes.location import (
     estimate,
     nearest,
 )
-from laps_relay.network.nodes.plausibility import ESTIMATED, direction, distance_km
-from laps_relay.network.nodes.selection import NodeLookup
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo
 from testkit.nib_net import node_info
@@ -112,9 +109,8 @@ def test_those_who_know_where_they_stand_and_are_near_count() -> None:
         node_info(NodeId(4), location=guess, labels=(ESTIMATED,)),
     )
     trips = {NodeId(number): 1_000 * (9 - number) for number in range(1, 6)}
-    lookup = cast("NodeLookup", nodes)
-    assert nearest(trips, lookup) == [Sighting(there, 7_000), Sighting(here, 8_000)]
+    assert nearest(trips, nodes.info) == [Sighting(there, 7_000), Sighting(here, 8_000)]
     many = {NodeId(1 + number): number for number in range(100)}
     crowd = Nodes(*(node_info(node, location=here) for node in many))
-    found = nearest(many, cast("NodeLookup", crowd))
+    found = nearest(many, crowd.info)
     assert [each.rtt_us for each in found] == list(range(MAX_SIGHTINGS))

@@ -33,7 +33,7 @@ def prober(settings: NetworkSettings = SETTINGS) -> Prober:
     nib = Nib(node_info(WE), replace(settings, light_time=False), policy=OPEN_POLICY)
     nib.add_peer(0.0, P, node_info(P, location=BERLIN), srtt_us=1_000, forwards=True)
     nib.advertised(0.0, P, [node_info(T, (P, 90_000), location=TOKYO)])
-    made = Prober(WE, settings, nib)
+    made = Prober(WE, settings, nib.info)
     made.add_session(0.0, 7, P, srtt_us=8_000)
     made.set_targets(lambda: [U, T, WE, P])
     return made

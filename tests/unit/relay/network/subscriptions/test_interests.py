@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.network.fetch.fetch_host import TrackHashes
-from laps_relay.network.subscriptions.interests import InterestCounters, Interests
+from laps_relay.network.subscriptions.interests import InterestCounters, Interests, TrackHashes
 from laps_sdk.timers import first_of
 from laps_sdk.upstream.bodies import body_for
 from laps_sdk.upstream.interfaces import Answer

@@ -10,8 +10,8 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.tls import Epoch
 
 from laps_sdk.quic.aioquic.compat import Tuned
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from laps_sdk.quic.aioquic.fast.selfcheck import prepared
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from laps_sdk.quic.base import ConnectionLimits
 from testkit.engines import Link, make_engine
 

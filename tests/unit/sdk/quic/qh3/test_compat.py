@@ -28,8 +28,7 @@ def test_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["laps_sdk.quic.qh3.compat", "laps_sdk.quic.qh3.connection"]
-    for name in [*names, "laps_sdk.quic.qh3.engine"]:
+    for name in ("laps_sdk.quic.qh3.compat", "laps_sdk.quic.qh3.engine"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "qh3", None)
     with pytest.raises(TransportError, match=r"pip install 'laps-sdk\[turbo\]'"):

@@ -7,7 +7,7 @@ from aioquic.quic.connection import QuicConnection
 
 from laps_sdk.quic.aioquic.compat import Tuned
 from laps_sdk.quic.events import StreamData
-from laps_sdk.quic.qh3.connection import Qh3Connection
+from laps_sdk.quic.qh3.engine import Qh3Connection
 from testkit.engines import ALPN, Link, connected, make_engine
 
 UNI = True

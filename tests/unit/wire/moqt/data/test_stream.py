@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.moqt.codepoints import GroupOrder
-from laps_wire.moqt.data.fetch_stream import FetchParser
+from laps_wire.moqt.data.fetch import FetchParser
 from laps_wire.moqt.data.stream import MAX_OBJECT_SIZE, ObjectCollector
-from laps_wire.moqt.data.subgroup import SubgroupWriter
-from laps_wire.moqt.data.subgroup_stream import SubgroupParser
+from laps_wire.moqt.data.subgroup import SubgroupParser, SubgroupWriter
 from laps_wire.moqt.data.types import (
     OBJECT_END,
     MoqObject,

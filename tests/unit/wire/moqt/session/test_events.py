@@ -1,3 +1,5 @@
+"""The values that go into a session and come out: configuration, events, actions."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -5,9 +7,24 @@ from typing import get_args
 
 import pytest
 
-from laps_wire.moqt.session import events
-from laps_wire.moqt.session.events import Event, OkMessage, RequestMessage
+from laps_wire.moqt.session import (
+    Action,
+    CloseSession,
+    Event,
+    OkMessage,
+    Role,
+    SendData,
+    SessionConfig,
+    SessionLimits,
+    StreamRef,
+    Transport,
+    actions,
+    events,
+)
+from laps_wire.moqt.session.events import RequestMessage
 from laps_wire.moqt.session.tables import KINDS
+from laps_wire.moqt.setup import NO_OPTIONS
+from laps_wire.moqt.versions import Draft
 
 EVENTS = get_args(Event)
 
@@ -30,3 +47,44 @@ def test_events_are_frozen_and_take_keywords_only(event: type) -> None:
 def test_every_request_message_has_a_kind() -> None:
     assert set(KINDS) == set(get_args(RequestMessage))
     assert len(get_args(OkMessage)) == 4
+
+
+def test_every_action_is_frozen_and_hashable() -> None:
+    for cls in (StreamRef, *get_args(Action)):
+        fields = [item for item in dataclasses.fields(cls) if item.default is dataclasses.MISSING]
+        value = cls(*range(len(fields)))
+        assert value == cls(*range(len(fields)))
+        assert hash(value) == hash(cls(*range(len(fields))))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, fields[0].name, None)
+
+
+def test_the_union_has_every_action() -> None:
+    names = {cls.__name__ for cls in get_args(Action)}
+    assert names | {"Action", "StreamRef"} == set(actions.__all__)
+
+
+def test_data_does_not_end_a_stream_by_itself() -> None:
+    assert not SendData(StreamRef(1), b"x").fin
+    assert CloseSession(3, "why").reason == "why"
+
+
+def test_roles_have_each_other_and_their_parity() -> None:
+    assert Role.CLIENT.peer is Role.SERVER
+    assert Role.SERVER.peer is Role.CLIENT
+    assert (Role.CLIENT.first_request_id, Role.SERVER.first_request_id) == (0, 1)
+
+
+def test_defaults() -> None:
+    config = SessionConfig(draft=Draft.D18, role=Role.CLIENT)
+    assert config.transport is Transport.QUIC
+    assert config.options is NO_OPTIONS
+    assert config.extensions == frozenset()
+    assert config.limits == SessionLimits()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.draft = Draft.D16  # type: ignore[misc]
+
+
+def test_every_limit_lends_something_and_not_everything() -> None:
+    for item in dataclasses.fields(SessionLimits):
+        assert 1 <= getattr(SessionLimits(), item.name) <= 1 << 20

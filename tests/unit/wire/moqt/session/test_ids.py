@@ -6,13 +6,8 @@ from hypothesis import strategies as st
 
 from laps_wire.errors import StateError
 from laps_wire.moqt.errors import InvalidRequestId, TooManyRequests
-from laps_wire.moqt.session.ids import (
-    MAX_GAPS,
-    OwnRequestIds,
-    PeerRequestIds,
-    RequestCredit,
-    RequestsBlockedError,
-)
+from laps_wire.moqt.session import RequestsBlockedError
+from laps_wire.moqt.session.ids import MAX_GAPS, OwnRequestIds, PeerRequestIds, RequestCredit
 from laps_wire.moqt.versions import Draft
 
 DRAFTS = pytest.mark.parametrize("draft", list(Draft))

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from laps_wire.moqt.session import Kind, State
 from laps_wire.moqt.session.state import (
     CONTROL,
     MIGRATION,
@@ -13,10 +14,8 @@ from laps_wire.moqt.session.state import (
     Actor,
     Control,
     ControlSignal,
-    Kind,
     Migration,
     Signal,
-    State,
     Table,
     advance,
 )

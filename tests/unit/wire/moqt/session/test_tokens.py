@@ -13,7 +13,8 @@ from laps_wire.moqt.errors import (
     MalformedAuthToken,
     UnknownAuthTokenAlias,
 )
-from laps_wire.moqt.session.tokens import ENTRY_COST, AuthToken, OwnTokens, TokenCache
+from laps_wire.moqt.session import AuthToken
+from laps_wire.moqt.session.tokens import ENTRY_COST, OwnTokens, TokenCache
 from laps_wire.moqt.structures import Token
 
 ONE = Token.register(1, 7, b"secret")

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from laps_relay.network.control_server.sharding import REPLICAS
-from laps_relay.network.steering.dial_wishes import NodeDirectory
+from laps_relay.network.nodes.nib import Nib
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
@@ -37,7 +37,7 @@ class Servers:
 
     __slots__ = ("_apart", "_grace", "_nodes", "_ours", "_sessions", "due", "known")
 
-    def __init__(self, nodes: NodeDirectory, grace: float) -> None:
+    def __init__(self, nodes: Nib, grace: float) -> None:
         """``grace``: seconds that an Edge that is no peer has for its sessions with servers."""
         self._nodes = nodes
         self._grace = grace

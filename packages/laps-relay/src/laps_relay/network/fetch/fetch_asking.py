@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from laps_relay.network.fetch.fetch_host import FetchHost, TrackHashes, entry_of
+from laps_relay.network.fetch.fetch_router import FetchRouter, entry_of
+from laps_relay.network.subscriptions.interests import TrackHashes
 from laps_relay.policy.facts import scope_of
 from laps_sdk.upstream.interfaces import FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
@@ -52,11 +53,11 @@ class _Asked:
 class FetchAsking:
     """All that are under way, by ID."""
 
-    __slots__ = ("_asked", "_hasher", "_host", "_local", "_side", "dropped")
+    __slots__ = ("_asked", "_hasher", "_local", "_router", "_side", "dropped")
 
-    def __init__(self, local: NodeId, host: FetchHost, hasher: KeyedHasher) -> None:
+    def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
-        self._host = host
+        self._router = router
         self._hasher = hasher
         self._side: FetchSide | None = None
         self._asked: dict[int, _Asked] = {}
@@ -74,17 +75,17 @@ class FetchAsking:
 
     def ask(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
         """Ask for a range of a track; gives its ID, or why nobody can be asked."""
-        host, own = self._host, self._host.node(self._local)
-        refusal = None if own is None else host.policy.want(name, own)
+        router, own = self._router, self._router.node(self._local)
+        refusal = None if own is None else router.policy.want(name, own)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         track = self._hashes(name)
-        holders = host.holders(track)[:MAX_ASKED]
+        holders = router.holders(track)[:MAX_ASKED]
         if not holders:
             return FetchRefusal(SubscribeCode.NO_PUBLISHER, "nobody has announced it")
-        fetch_id = host.draw()
+        fetch_id = router.draw()
         while fetch_id in self._asked:
-            fetch_id = host.draw()
+            fetch_id = router.draw()
         scope = scope_of("" if own is None else own.region)
         request = FetchRequest(
             self._local, holders[0], fetch_id, 0, track.elements, track.name, track.key, scope, data
@@ -103,17 +104,17 @@ class FetchAsking:
 
     def _next(self, now: float, asked: _Asked) -> FetchRefusal | None:
         """Ask the next one; why not, if there is none that can be asked."""
-        host = self._host
+        router = self._router
         no = FetchRefusal(SubscribeCode.UNREACHABLE, "no relay that passes fetches on leads there")
         while asked.rest:
             request = asked.request = replace(asked.request, target=asked.rest.pop(0))
             entry = entry_of(request)
-            for session in host.ways(request.target):
-                peer = host.peer(session)
-                refusal = None if peer is None else host.policy.export_subscribe(entry, peer)
+            for session in router.ways(request.target):
+                peer = router.peer(session)
+                refusal = None if peer is None else router.policy.export_subscribe(entry, peer)
                 if refusal is not None:
                     no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
-                elif host.send(now, session, request):
+                elif router.send(now, session, request):
                     return None
         return no
 
@@ -123,7 +124,9 @@ class FetchAsking:
         if asked is not None:
             target = asked.request.target
             message = FetchCancel(self._local, target, fetch_id, 0)
-            _ = any(self._host.send(now, session, message) for session in self._host.ways(target))
+            _ = any(
+                self._router.send(now, session, message) for session in self._router.ways(target)
+            )
 
     def over(self, fetch_id: int) -> None:
         """Its stream has ended."""

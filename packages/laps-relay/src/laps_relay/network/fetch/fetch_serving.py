@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from laps_relay.network.fetch.fetch_host import NO_FETCHES, FetchHost, entry_of
+from laps_relay.network.fetch.fetch_router import NO_FETCHES, FetchRouter, entry_of
 from laps_relay.peer_forwarding.forwarding import NetworkFeed
 from laps_sdk.upstream.bodies import bounded, bounded_reason, read_fetch
 from laps_sdk.upstream.interfaces import FetchHandle, FetchRefusal, FetchSide
@@ -48,11 +48,11 @@ class _Served:
 class FetchServing:
     """All that are served, by who asks and its ID there."""
 
-    __slots__ = ("_counts", "_hasher", "_host", "_local", "_served", "_side")
+    __slots__ = ("_counts", "_hasher", "_local", "_router", "_served", "_side")
 
-    def __init__(self, local: NodeId, host: FetchHost, hasher: KeyedHasher) -> None:
+    def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
-        self._host = host
+        self._router = router
         self._hasher = hasher
         self._side: FetchSide | None = None
         self._served: dict[FetchHandle, _Served] = {}
@@ -81,13 +81,13 @@ class FetchServing:
         name = None if asked is None else asked.target.track
         if name is None or self._key(name) != request.full_name_hash:
             return FetchRefusal(SubscribeCode.HASH_COLLISION, "the name has another hash")
-        node, own = self._host.node(source), self._host.node(self._local)
+        node, own = self._router.node(source), self._router.node(self._local)
         if node is None or own is None:
             return FetchRefusal(SubscribeCode.UNREACHABLE, f"{source} is not known")
-        refusal = self._host.policy.subscribe(name, entry_of(request), node, own)
+        refusal = self._router.policy.subscribe(name, entry_of(request), node, own)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
-        feed = self._host.open_feed(now, request, name)
+        feed = self._router.open_feed(now, request, name)
         if feed is None:
             return FetchRefusal(SubscribeCode.UNREACHABLE, f"no way to {source}")
         self._served[handle] = _Served(name, feed)
@@ -148,5 +148,5 @@ class FetchServing:
         self._counts[handle[0]] -= 1
         if not self._counts[handle[0]]:
             del self._counts[handle[0]]
-        self._host.close_feed(now, served.feed, cut=cut)
+        self._router.close_feed(now, served.feed, cut=cut)
         return True

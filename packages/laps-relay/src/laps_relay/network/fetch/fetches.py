@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from laps_relay.network.fetch.fetch_asking import FetchAsking
-from laps_relay.network.fetch.fetch_host import FetchHost, FetchMessage, entry_of
+from laps_relay.network.fetch.fetch_router import FetchMessage, FetchRouter, entry_of
 from laps_relay.network.fetch.fetch_serving import FetchServing
 from laps_sdk.upstream.interfaces import FetchHandle, FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
@@ -42,13 +42,13 @@ RATE: Final = 200.0
 class Fetches:
     """Takes messages about fetches, from peers and from our own clients."""
 
-    __slots__ = ("_budgets", "_host", "_local", "asking", "over_budget", "serving")
+    __slots__ = ("_budgets", "_local", "_router", "asking", "over_budget", "serving")
 
-    def __init__(self, local: NodeId, host: FetchHost, hasher: KeyedHasher) -> None:
+    def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
-        self._host = host
-        self.asking = FetchAsking(local, host, hasher)
-        self.serving = FetchServing(local, host, hasher)
+        self._router = router
+        self.asking = FetchAsking(local, router, hasher)
+        self.serving = FetchServing(local, router, hasher)
         self._budgets: dict[int, tuple[float, float]] = {}
         """By session: what is left, and when that was."""
         self.over_budget = 0
@@ -112,14 +112,14 @@ class Fetches:
         """Do what a request wants; why not, if it cannot be done."""
         if not within:
             return FetchRefusal(SubscribeCode.LIMIT, "too many fetches at once")
-        peer = self._host.peer(session)
+        peer = self._router.peer(session)
         refusal = None
         if peer is not None:
-            refusal = self._host.policy.import_subscribe(entry_of(request), peer)
+            refusal = self._router.policy.import_subscribe(entry_of(request), peer)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         if request.target == self._local:
-            announcers = self._host.announcers(request)
+            announcers = self._router.announcers(request)
             if announcers is None:
                 return self.serving.request(now, request)
             others = [node for node in announcers if node != request.source]
@@ -136,24 +136,24 @@ class Fetches:
         if message.hops >= MAX_HOPS:
             return FetchRefusal(SubscribeCode.UNREACHABLE, "it goes round")
         onward = replace(message, hops=message.hops + 1, parameters=message.parameters.carried())
-        for way in self._host.ways(to):
+        for way in self._router.ways(to):
             if way == session:
                 continue
-            peer, refusal = self._host.peer(way), None
+            peer, refusal = self._router.peer(way), None
             if isinstance(onward, FetchRequest) and peer is not None:
-                refusal = self._host.policy.export_subscribe(entry_of(onward), peer)
+                refusal = self._router.policy.export_subscribe(entry_of(onward), peer)
             if refusal is not None:
                 no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
-            elif self._host.send(now, way, onward):
+            elif self._router.send(now, way, onward):
                 return None
         return no
 
     def _respond(self, now: float, response: FetchResponse, session: int | None = None) -> None:
         """Answer a relay: over the session on which it was heard, or any other way."""
-        ways = self._host.ways(response.source)
+        ways = self._router.ways(response.source)
         if session is not None:
             ways.insert(0, session)
-        _ = any(self._host.send(now, way, response) for way in ways)
+        _ = any(self._router.send(now, way, response) for way in ways)
 
     # Our own clients
 

@@ -18,11 +18,11 @@ place or time is a lie, and nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import atan2, cos, degrees, pi, sin, sqrt
 from typing import Final, NamedTuple
 
-from laps_relay.network.nodes.plausibility import (
+from laps_relay.network.nodes.light_time import (
     EARTH_KM,
     LIGHT_KM_PER_S,
     Direction,
@@ -30,9 +30,8 @@ from laps_relay.network.nodes.plausibility import (
     direction,
     distance_km,
 )
-from laps_relay.network.nodes.selection import NodeLookup
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import Location
+from laps_wire.peering.laps2 import Location, NodeInfo
 
 __all__ = ["MAX_RADIUS_KM", "MAX_SIGHTINGS", "Estimate", "Sighting", "estimate", "nearest"]
 
@@ -84,12 +83,14 @@ def estimate(sightings: Iterable[Sighting]) -> Estimate | None:
     return None
 
 
-def nearest(round_trips: Mapping[NodeId, int], nodes: NodeLookup) -> list[Sighting]:
-    """Of the nodes that are told where they stand those that say most: the nearest ones."""
+def nearest(
+    round_trips: Mapping[NodeId, int], info: Callable[[NodeId], NodeInfo | None]
+) -> list[Sighting]:
+    """Return the nearest nodes that declare where they stand; ``info`` gives what is known."""
     seen = []
     for node, rtt_us in sorted(round_trips.items(), key=lambda item: (item[1], item[0])):
-        info = nodes.info(node)
-        place = None if info is None else declared(info.node)
+        known = info(node)
+        place = None if known is None else declared(known.node)
         if place is not None:
             seen.append(Sighting(place, rtt_us))
             if len(seen) == MAX_SIGHTINGS:

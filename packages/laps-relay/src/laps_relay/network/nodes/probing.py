@@ -24,12 +24,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from laps_relay.network.nodes.adj_in import place_of
-from laps_relay.network.nodes.plausibility import Direction, declared, possible
-from laps_relay.network.nodes.selection import NodeLookup
+from laps_relay.network.nodes.light_time import Direction, declared, possible
 from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeSelf, Probe, ProbeResponse, Reachable
+from laps_wire.peering.laps2 import NodeInfo, NodeSelf, Probe, ProbeResponse, Reachable
 from laps_wire.peering.laps2.limits import MAX_REACHABLE
 
 __all__ = ["MAX_PROBES", "BadAnswer", "Prober", "Reading"]
@@ -91,8 +90,8 @@ class Prober:
         "_due",
         "_first_asked",
         "_first_read",
+        "_info",
         "_local",
-        "_lookup",
         "_places",
         "_probe_id",
         "_readings",
@@ -102,10 +101,16 @@ class Prober:
         "_wished",
     )
 
-    def __init__(self, local: NodeId, settings: NetworkSettings, lookup: NodeLookup) -> None:
+    def __init__(
+        self,
+        local: NodeId,
+        settings: NetworkSettings,
+        info: Callable[[NodeId], NodeInfo | None],
+    ) -> None:
+        """``info`` gives what is known of a node."""
         self._local = local
         self._settings = settings
-        self._lookup = lookup
+        self._info = info
         self._sessions: dict[int, _Session] = {}
         self._targets: tuple[NodeId, ...] = ()
         self._wished: Callable[[], Iterable[NodeId]] | None = None
@@ -246,7 +251,7 @@ class Prober:
 
     def _place(self, node: NodeId) -> Direction | None:
         """Where a node says that it stands; None if that is not known."""
-        info = self._lookup.info(node)
+        info = self._info(node)
         if info is None:
             return None
         known = self._places.get(node)

@@ -21,8 +21,8 @@ way than to go there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem
@@ -32,7 +32,6 @@ __all__ = [
     "ORDERS",
     "Candidate",
     "Criterion",
-    "NodeLookup",
     "Order",
     "PathRule",
     "avoided",
@@ -78,23 +77,6 @@ Order: TypeAlias = "Callable[[Candidate], tuple[int, ...]]"
 
 PathRule: TypeAlias = "Callable[[Candidate], bool]"
 """Whether a way may be used for something."""
-
-
-class NodeLookup(Protocol):
-    """What others may ask the node information base."""
-
-    def info(self, node: NodeId) -> NodeInfo | None:
-        """What a node says of itself, however it became known; our own too."""
-
-    def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
-        """The best way that forwards and that the rule allows."""
-
-    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
-        """The way that one peer tells, whether or not data can go there."""
-
-    def candidates(self, node: NodeId) -> Sequence[Candidate]:
-        """All ways, the best first."""
-
 
 # At most 16 relays are on a way: a sum of one class never reaches the weight of the next one.
 LOAD_WEIGHTS: Final[Mapping[LoadClass, int]] = {

@@ -12,25 +12,19 @@ One Via at a time is wished for each track and region. One that did not become a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from laps_relay.network.nodes.selection import Candidate, NodeLookup
-from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.path_finder import PathFinder
+from laps_relay.network.nodes.selection import Candidate
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.via_choice import COPY_PRICE_US
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeSelf, RelayType
 
-__all__ = ["Need", "NodeDirectory", "Shortage", "WishBook"]
-
-
-class NodeDirectory(NodeLookup, Protocol):
-    """The node information base, with a list of what is in it."""
-
-    def nodes(self) -> Sequence[NodeId]:
-        """All nodes that are known, in ascending order."""
+__all__ = ["Need", "Shortage", "WishBook"]
 
 
 class Shortage(NamedTuple):
@@ -76,8 +70,8 @@ class WishBook:
 
     def __init__(
         self,
-        ways: Ways,
-        nodes: NodeDirectory,
+        ways: PathFinder,
+        nodes: Nib,
         settings: NetworkSettings,
         round_trips: Callable[[], Mapping[NodeId, int]] = dict,
     ) -> None:

@@ -24,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.path_finder import LinkState, PathFinder
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS, Candidate
-from laps_relay.network.nodes.ways import LinkState, Ways
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.dial_wishes import Need, NodeDirectory, Shortage, WishBook
+from laps_relay.network.steering.dial_wishes import Need, Shortage, WishBook
 from laps_relay.network.steering.plans import NO_PLAN, Plan
 from laps_relay.network.steering.steering_records import Flow, Group
 from laps_relay.network.steering.via_choice import (
@@ -44,7 +45,7 @@ from laps_sdk.timers import Timers, earliest
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType
 
-__all__ = ["Assignment", "LinkState", "NodeDirectory", "Steering"]
+__all__ = ["Assignment", "LinkState", "Steering"]
 
 
 class Assignment(NamedTuple):
@@ -77,7 +78,7 @@ class Steering:
     def __init__(
         self,
         local: NodeId,
-        nodes: NodeDirectory,
+        nodes: Nib,
         policy: Policy,
         settings: NetworkSettings,
         *,
@@ -87,7 +88,7 @@ class Steering:
         self._local = local
         self._nodes = nodes
         self._settings = settings
-        self._ways = Ways(local, nodes, policy)
+        self._ways = PathFinder(local, nodes, policy)
         self._plan: Plan = NO_PLAN
         self._links: dict[NodeId, LinkState] = {}
         self._flows: dict[int, Flow] = {}

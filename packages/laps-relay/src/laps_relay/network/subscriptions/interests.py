@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from laps_relay.network.fetch.fetch_host import TrackHashes
 from laps_relay.network.flood.floods import Change
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
@@ -42,7 +41,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import NO_DATA, AnnounceIdentity, SubscribeIdentity
 
-__all__ = ["InterestCounters", "Interests"]
+__all__ = ["InterestCounters", "Interests", "TrackHashes"]
 
 
 class InterestCounters(NamedTuple):
@@ -56,6 +55,14 @@ class InterestCounters(NamedTuple):
     """Announced names that do not fit their hashes."""
     dropped_responses: int
     """Answers to subscribes that are not known, or not with that stamp."""
+
+
+class TrackHashes(NamedTuple):
+    """The hashes by which relays know a track."""
+
+    elements: tuple[int, ...]
+    name: int
+    key: int
 
 
 class Interests:

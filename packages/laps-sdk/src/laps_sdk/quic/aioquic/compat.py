@@ -23,17 +23,26 @@ window allows. The path has never carried such a window: when the application th
 thousands of packets are lost at once. So the window grows only while at least half of it is in use
 (RFC 9002, 7.8).
 
-The names are those of :mod:`laps_sdk.quic.aioquic.names`, which are checked at import.
+:class:`BurstPacer` is aioquic's pacer with a bucket for 64 packets. aioquic lets at most 16 packets
+go at once and asks for a timer for each packet. Timers of an event loop have a resolution of a
+millisecond, in which the fast path sends hundreds of packets. 64 is what one ``sendmsg`` with GSO
+takes; the congestion window bounds such bursts in any case (RFC 9002, 7.7).
+
+All private names are listed in ``_NAMES`` and checked at import. Another release of aioquic
+therefore fails at import with the list of what is missing, and not within a connection.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
 from typing import Any, Final, cast
 
 from aioquic import tls
 from aioquic.buffer import size_uint_var
+from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.congestion.base import register_congestion_control
 from aioquic.quic.congestion.reno import RenoCongestionControl
 from aioquic.quic.connection import (
@@ -54,20 +63,104 @@ from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
-from laps_sdk.quic.aioquic.names import check
+from laps_sdk.errors import TransportError
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address, ConnectionLimits
 from laps_sdk.quic.library import watch_handshake
 from laps_sdk.quic.qlog import MAX_EVENTS
 
-__all__ = ["CONGESTION_CONTROL", "BoundedTrace", "CountingReno", "Tuned"]
+__all__ = [
+    "BURST",
+    "CONGESTION_CONTROL",
+    "BoundedTrace",
+    "BurstPacer",
+    "CountingReno",
+    "Tuned",
+    "check",
+    "missing_names",
+]
 
 _PACKET_OVERHEAD: Final = 1 + 2 + 16
 """Of a short header packet, without its connection id: flags, packet number, tag."""
 
 CONGESTION_CONTROL: Final = "laps-reno"
 """New Reno that counts what it lost, and whose window does not outgrow its use."""
+
+BURST = 64
+"""The most packets that are built at once."""
+
+_WAKE_PACKETS = 16
+_WAKE_SECONDS = 0.001
+"""A pause is long enough for this many packets, but not longer than this: a wake-up costs more
+than a packet."""
+
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "QuicConnection": (
+        "_close_event", "_cryptos", "_datagrams_pending", "_events", "_flush_builder",
+        "_handshake_confirmed", "_host_cid_seq", "_host_cids", "_initialize", "_local_max_data",
+        "_local_max_streams_bidi",
+        "_local_max_streams_uni", "_local_next_stream_id_bidi", "_local_next_stream_id_uni",
+        "_loss", "_max_datagram_size", "_network_paths", "_on_connection_limit_delivery",
+        "_on_max_stream_data_delivery", "_packet_number", "_peer_cid", "_quic_logger",
+        "_remote_max_data", "_remote_max_data_used", "_remote_max_datagram_frame_size",
+        "_remote_max_streams_bidi", "_remote_max_streams_uni", "_spaces", "_spin_bit", "_state",
+        "_streams", "_version", "_write_connection_limits", "_write_stream_limits",
+    ),
+    "QuicPacketRecovery": (
+        "_cc", "_pacer", "_pto_count", "_rtt_initialized", "_rtt_min", "_rtt_smoothed",
+        "bytes_in_flight", "congestion_window",
+    ),
+    "QuicPacketPacer": ("_max_datagram_size",),
+    "RenoCongestionControl": ("_max_datagram_size", "on_packets_lost"),
+    "QuicPacketBuilder": ("_datagram_needs_padding",),
+    "QuicStream": (
+        "max_stream_data_local", "max_stream_data_local_sent", "receiver", "sender",
+    ),
+    "QuicStreamReceiver": ("_buffer_start", "highest_offset", "is_finished", "stop_pending"),
+    "QuicStreamSender": ("_buffer_stop", "_reset_error_code", "highest_offset"),
+    "tls.Context": (
+        "_client_handle_certificate_verify", "_peer_certificate", "_server_handle_hello",
+    ),
+    "QuicLoggerTrace": ("_events",),
+}  # fmt: skip
+
+
+def missing_names() -> list[str]:
+    """What this release of aioquic lacks of the names that are used here."""
+    configuration = QuicConfiguration(is_client=True)
+    connection = QuicConnection(configuration=configuration)
+    stream = QuicStream(stream_id=0)
+    samples: dict[str, object] = {
+        "QuicConnection": connection,
+        "QuicPacketRecovery": getattr(connection, "_loss", None),
+        "QuicPacketPacer": QuicPacketPacer(max_datagram_size=BASE_SIZE),
+        "RenoCongestionControl": RenoCongestionControl(max_datagram_size=BASE_SIZE),
+        "QuicPacketBuilder": QuicPacketBuilder(
+            host_cid=b"", peer_cid=b"", version=1, is_client=True, max_datagram_size=BASE_SIZE
+        ),
+        "QuicStream": stream,
+        "QuicStreamReceiver": getattr(stream, "receiver", None),
+        "QuicStreamSender": getattr(stream, "sender", None),
+        "tls.Context": tls.Context(is_client=True),
+        "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
+    }
+    return [
+        f"{owner}.{name}"
+        for owner, names in _NAMES.items()
+        for name in names
+        if not hasattr(samples[owner], name)
+    ]
+
+
+def check() -> None:
+    """Raise if this release of aioquic is not the one that this module was written for."""
+    missing = missing_names()
+    if missing:
+        raise TransportError(
+            f"aioquic {version('aioquic')} lacks {', '.join(missing)}; "
+            "the transport needs aioquic>=1.7,<1.8"
+        )
+
 
 check()
 
@@ -78,6 +171,39 @@ class BoundedTrace(QuicLoggerTrace):
     def __init__(self, *, is_client: bool, odcid: bytes) -> None:
         super().__init__(is_client=is_client, odcid=odcid)
         self._events = deque(maxlen=MAX_EVENTS)
+
+
+class BurstPacer(QuicPacketPacer):
+    """A token bucket of :data:`BURST` packets."""
+
+    def update_rate(self, congestion_window: int, smoothed_rtt: float) -> None:
+        """Take a new rate; the bucket holds a burst at any rate."""
+        super().update_rate(congestion_window=congestion_window, smoothed_rtt=smoothed_rtt)
+        if self.packet_time is not None:
+            self.bucket_max = BURST * self.packet_time
+
+    def next_send_time(self, now: float) -> float | None:  # type: ignore[override]
+        """When to go on if the bucket is empty; None if it is not (aioquic's hint lacks None)."""
+        if self.packet_time is None:
+            return None
+        self.update_bucket(now=now)
+        if self.bucket_time > 0:
+            return None
+        pause = min(_WAKE_PACKETS * self.packet_time, _WAKE_SECONDS)
+        return now + max(pause, self.packet_time)
+
+    def allowance(self, now: float) -> int:
+        """How many packets may go now, at most :data:`BURST`."""
+        if self.packet_time is None:
+            return BURST
+        self.update_bucket(now=now)
+        # As aioquic: a packet may go while anything is left, then the bucket is empty.
+        return min(BURST, math.ceil(self.bucket_time / self.packet_time))
+
+    def spend(self, packets: int) -> None:
+        """Packets were sent."""
+        if self.packet_time is not None:
+            self.bucket_time = max(0.0, self.bucket_time - packets * self.packet_time)
 
 
 class CountingReno(RenoCongestionControl):

@@ -1,50 +1,239 @@
 """aioquic as an engine: the default, always installed.
 
-``aioquic`` uses the fast path for 1-RTT packets (:mod:`laps_sdk.quic.aioquic.fast_path`) if it
-fits the installed release, and aioquic's own code otherwise; ``aioquic-stock`` always the latter.
+``aioquic`` uses the fast path for 1-RTT packets (:mod:`laps_sdk.quic.aioquic.fast`) if it fits the
+installed release, and aioquic's own code otherwise. ``aioquic-stock`` always uses the latter.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, Final
+import os
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any, ClassVar, Final, NamedTuple
 
+from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
 
 from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, BoundedTrace, Tuned
-from laps_sdk.quic.aioquic.connection import AioquicConnection
-from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
+from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE, PathMtu
 from laps_sdk.quic.base import Address
-from laps_sdk.quic.engine import EngineConnection, EngineOptions
-from laps_sdk.quic.library import LibraryEngine, Setup
+from laps_sdk.quic.engine import EngineConnection, EngineOptions, EngineStats
+from laps_sdk.quic.library import (
+    DATAGRAM_FRAME_OVERHEAD,
+    LibraryConnection,
+    LibraryEngine,
+    Setup,
+)
 from laps_sdk.quic.tls import ServerCertificate
 
-__all__ = ["AioquicEngine"]
+__all__ = ["AioquicConnection", "AioquicEngine", "FastPath", "fast_path"]
 
-_FAST_MODULE: Final = "laps_sdk.quic.aioquic.fast_path"
+_SWITCH: Final = "LAPS_FAST_PATH"
+"""The environment variable that switches the fast path off if it is "0"."""
+_SUSPICIOUS_LOSSES: Final = 10
+"""Large packets lost since the size was last confirmed, after which it is probed again."""
+_BLACK_HOLE_TIMEOUTS: Final = 3
+"""Probe timeouts in a row after which large packets are given up."""
 
 
-def _connection_class(fast: bool) -> type[Tuned]:
-    """The class of connections: our layer over the fast path, or over aioquic's own."""
-    if fast:
+class FastPath(NamedTuple):
+    """Whether the fast path can be used in this process."""
+
+    quic: type[Tuned] | None
+    """The class of its connections; None if it cannot be used."""
+    why_not: str
+    """Why it cannot be used; empty if it can."""
+
+
+@cache
+def fast_path() -> FastPath:
+    """Import the fast path and run its self-check, once in a process."""
+    if os.environ.get(_SWITCH) == "0":
+        return FastPath(None, f"switched off by {_SWITCH}=0")
+    try:
+        from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection  # noqa: PLC0415
+        from laps_sdk.quic.aioquic.fast.selfcheck import fault  # noqa: PLC0415
+    except (ImportError, AttributeError, TypeError) as error:
+        # Another aioquic, without something that the modules are made of.
+        return FastPath(None, f"this aioquic lacks something: {error}")
+    why_not = fault()
+    if why_not:
+        return FastPath(None, why_not)
+    return FastPath(type("TunedFast", (Tuned, FastQuicConnection), {}), "")
+
+
+class AioquicConnection(LibraryConnection[Tuned]):
+    """A connection of aioquic.
+
+    Packets begin at 1200 bytes and grow when a probe of a larger size was acknowledged
+    (:mod:`laps_sdk.quic.aioquic.path_mtu`). They go back to 1200 on a new path, when the path
+    swallows large ones, and when it gives no answer at all.
+    """
+
+    __slots__ = (
+        "_backlogged",
+        "_ids_made",
+        "_large_lost",
+        "_mtu",
+        "_retried",
+    )
+
+    library_events: ClassVar[ModuleType] = events
+    stream_faults: ClassVar[tuple[type[Exception], ...]] = (ValueError, RuntimeError)
+
+    def __init__(
+        self,
+        quic: Tuned,
+        setup: Setup,
+        address: Address,
+        *,
+        datagram_size: int,
+        retried: bool,
+        now: float,
+    ) -> None:
+        super().__init__(quic, setup, address, now)
+        self._retried = retried
+        self._ids_made = quic.ids_made
+        self._backlogged: set[int] = set()
+        self._mtu = PathMtu(datagram_size)
+        self._large_lost = 0
+        quic.on_probe = self._probe_ended
+
+    # From the endpoint
+
+    def _receive(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
+        quic = self._quic
+        quic.receive_all(datagrams, address, now)
+        if self._retried and quic.started:
+            quic.address_is_valid()
+            self._retried = False
+        if quic.ids_made != self._ids_made:
+            # Before the peer hears of them: its next packet may come under one.
+            self._ids_made = quic.ids_made
+            self._ids.update(dict.fromkeys(quic.host_ids))
+            self._ids_tuple = tuple(self._ids)
+        if address != self._address:
+            self._follow(quic.peer_address)
+
+    def _follow(self, address: Address | None) -> None:
+        """The peer may have moved: another path, about which nothing is known."""
+        if address is not None and address != self._address:
+            self._address = address
+            self._mtu.reset()
+            self._quic.set_packet_size(BASE_SIZE)
+
+    def _transmit(self, now: float) -> list[tuple[bytes, Address]]:
+        quic = self._quic
+        if not quic.started:
+            return []
+        datagrams: list[tuple[bytes, Address]] = quic.datagrams_to_send(now)
+        if self._open and (size := self._mtu.probe()) is not None and quic.may_probe:
+            self._mtu.sent(size)
+            datagrams += quic.send_probe(size, now)
+        return datagrams
+
+    def on_timer(self, now: float) -> None:
+        """See the base class. Also looks for a path that swallows large packets."""
+        super().on_timer(now)
+        quic = self._quic
+        if self._mtu.size == BASE_SIZE or self._closed:
+            return
+        if quic.unanswered_probes >= _BLACK_HOLE_TIMEOUTS:
+            self._mtu.reset()
+            quic.set_packet_size(BASE_SIZE)
+        elif quic.lost[1] - self._large_lost >= _SUSPICIOUS_LOSSES:
+            self._large_lost = quic.lost[1]
+            self._mtu.suspect()
+        self._follow(quic.peer_address)
+
+    def _probe_ended(self, size: int, arrived: bool) -> None:
+        changed = self._mtu.acked(size) if arrived else self._mtu.lost(size)
+        if changed:
+            self._large_lost = self._quic.lost[1]
+            self._quic.set_packet_size(self._mtu.size)
+
+    # Getters
+
+    @property
+    def max_datagram_size(self) -> int:
+        """See the base class."""
+        return max(0, self._quic.datagram_room - DATAGRAM_FRAME_OVERHEAD)
+
+    def stats(self) -> EngineStats:
+        """See the base class."""
+        quic = self._quic
+        rtt, rtt_min = quic.rtt
+        window, in_flight = quic.congestion
+        return EngineStats(quic.lost[0], rtt, rtt_min, window, in_flight)
+
+    # Sending
+
+    def _open_stream(self, unidirectional: bool) -> int:
+        quic = self._quic
+        stream_id = quic.get_next_available_stream_id(unidirectional)
+        quic.send_stream_data(stream_id, b"")  # takes the id; nothing is sent for it yet
+        return stream_id
+
+    def _receiving(self, stream_id: int) -> bool:
+        return self._quic.receiving(stream_id)
+
+    def write(self, stream_id: int, data: bytes, fin: bool) -> None:
+        """See the base class. Written out once more, because it is called for every piece."""
+        if self._closed:
+            return
         try:
-            module = import_module(_FAST_MODULE)
-        except ModuleNotFoundError as error:
-            if error.name != _FAST_MODULE:
-                raise
-        else:
-            if module.available:
-                return type("TunedFast", (Tuned, module.FastQuicConnection), {})
-    return Tuned
+            self._quic.send_stream_data(stream_id, data, fin)
+        except (ValueError, RuntimeError):
+            return
+        self._backlogged.add(stream_id)
+
+    def backlog(self, stream_id: int) -> int:
+        """See the base class."""
+        return self._quic.backlog(stream_id)
+
+    def unacknowledged(self) -> frozenset[int]:
+        """See the base class."""
+        return self._quic.unacknowledged
+
+    def unacknowledged_bidirectional(self) -> bool:
+        """See the base class."""
+        return self._quic.unacknowledged_bidirectional
+
+    def total_backlog(self) -> int:
+        """See the base class. Only streams written to since they were last empty are looked at."""
+        quic = self._quic
+        total = quic.datagram_backlog
+        if self._backlogged:
+            backlog = quic.backlog
+            held = [
+                (stream_id, size) for stream_id in self._backlogged if (size := backlog(stream_id))
+            ]
+            self._backlogged = {stream_id for stream_id, _ in held}
+            total += sum(size for _, size in held)
+        return total
+
+    def send_window(self) -> int:
+        """See the base class."""
+        return 0 if self._closed else self._quic.send_window
+
+    def _submit_datagram(self, data: bytes) -> None:
+        self._quic.send_datagram_frame(data)
+
+    def set_reading(self, stream_id: int, on: bool) -> bool:
+        """See the base class."""
+        self._quic.set_reading(stream_id, on)
+        return True
 
 
 class AioquicEngine(LibraryEngine[Tuned]):
-    """See the module."""
+    """Makes connections of aioquic, with or without the fast path."""
 
     def __init__(self, options: EngineOptions, *, fast: bool = True) -> None:
-        self._class = _connection_class(fast)
+        quic = fast_path().quic if fast else None
+        self._class = quic or Tuned
         self.name = "aioquic" if fast else "aioquic-stock"
-        self.fast = self._class is not Tuned
+        self.fast = quic is not None
         """Whether the fast path is in use."""
         super().__init__(options, BoundedTrace)
 

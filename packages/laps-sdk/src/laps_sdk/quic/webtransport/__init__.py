@@ -1,1 +1,20 @@
-"""WebTransport over HTTP/3, on any connection of :mod:`laps_sdk.quic.base`."""
+"""WebTransport over HTTP/3, on any connection of :mod:`laps_sdk.quic.base`.
+
+One QUIC connection carries at most one session::
+
+    QUIC connection --events--> peer.H3Peer --events of the session--> handler of the application
+                                 ^      |
+                    client, server      |--> control    SETTINGS and the QPACK streams
+                                        |--> fields     header fields: QPACK, structured fields
+                                        |--> records    frames and capsules
+                                        '--> connection.WebTransportConnection
+                                                ^  streams, datagrams, close
+                                                '--- application
+
+    codepoints: the numbers of all of these
+
+Only ``client`` (``H3Client``, ``dial_h3``) and ``server`` (``serve_h3``) are imported from outside,
+by :mod:`laps_sdk.quic.dialing` and :mod:`laps_sdk.quic.endpoint`.
+
+The folder implements draft-ietf-webtrans-http3 (02 and 07), RFC 9114, 9204, 9220 and 9297.
+"""

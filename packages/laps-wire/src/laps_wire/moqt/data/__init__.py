@@ -1,4 +1,23 @@
-"""MoQT's data plane: subgroup streams, fetch streams and datagrams of drafts 16 and 18."""
+"""The data plane of MoQT: subgroup streams, fetch streams and datagrams of drafts 16 and 18.
+
+::
+
+    chunks of a stream -> SubgroupParser (subgroup) --+
+                       -> FetchParser (fetch) --------+-> ObjectHeader, payload, OBJECT_END
+                             StreamParser (stream): what both parsers share
+
+    a datagram -> decode_datagram (datagram) ---------> one object
+
+    objects -> SubgroupWriter, encode_* --------------> bytes
+
+    extensions    the Key-Value-Pairs of an object      types    objects, ranges, stream kinds
+
+Parsers take chunks as they arrive and copy no payload. Everything that other packages
+need is exported here, except the field-by-field readers for traces.
+
+The package implements moq-transport-16, section 10, and moq-transport-18, section 11.
+``docs/spec/moqt-data.md`` lists our choices.
+"""
 
 from laps_wire.moqt.data.datagram import (
     ObjectDatagram,
@@ -16,13 +35,13 @@ from laps_wire.moqt.data.extensions import (
     parse_extensions,
 )
 from laps_wire.moqt.data.fetch import (
+    FetchParser,
     FetchState,
     FetchWriter,
     decode_fetch_header,
     encode_fetch_header,
     read_fetch_stream,
 )
-from laps_wire.moqt.data.fetch_stream import FetchParser
 from laps_wire.moqt.data.stream import (
     MAX_OBJECT_SIZE,
     CollectedItem,
@@ -30,12 +49,12 @@ from laps_wire.moqt.data.stream import (
     ObjectCollector,
 )
 from laps_wire.moqt.data.subgroup import (
+    SubgroupParser,
     SubgroupWriter,
     decode_subgroup_header,
     encode_subgroup_header,
     read_subgroup_stream,
 )
-from laps_wire.moqt.data.subgroup_stream import SubgroupParser
 from laps_wire.moqt.data.types import (
     MAX_EXTENSIONS_SIZE,
     OBJECT_END,

@@ -40,9 +40,11 @@ from typing import Final, NoReturn
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.codepoints import GroupOrder
+from laps_wire.moqt.data.stream import DataEvent, StreamParser
 from laps_wire.moqt.data.types import (
     FETCH_HEADER_TYPE,
     MAX_EXTENSIONS_SIZE,
+    OBJECT_END,
     FetchHeader,
     MalformedTrackError,
     MoqObject,
@@ -57,6 +59,7 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.varint import ByteSource
 
 __all__ = [
+    "FetchParser",
     "FetchState",
     "FetchWriter",
     "decode_fetch_header",
@@ -65,6 +68,7 @@ __all__ = [
     "read_fetch_item",
     "read_fetch_stream",
 ]
+
 
 SUBGROUP_ID_MODE: Final = 0x03
 OBJECT_ID: Final = 0x04
@@ -397,3 +401,47 @@ class FetchWriter:
             writer.varint(0, "object payload length")
         self.state.passed_range(item)
         return writer.getvalue()
+
+
+class FetchParser(StreamParser):
+    """Reads one incoming fetch stream as it arrives, without copying payloads.
+
+    The group order of the request decides what draft 18's group ids mean, and the FETCH_HEADER
+    names the request. So the header is read first, and the parser gets what follows it::
+
+        header, used = decode_fetch_header(data, draft)      IncompleteError: wait for more
+        parser = FetchParser(draft, order_of[header.request_id])
+        events = parser.feed(data[used:])
+
+    Bytes: ``feed``, ``finish``; ``laps_wire.moqt.data.stream`` lists the events.
+    """
+
+    __slots__ = ("_integers", "_state")
+
+    def __init__(
+        self,
+        draft: Draft,
+        order: GroupOrder = GroupOrder.ASCENDING,
+        *,
+        range_length: bool = True,
+    ) -> None:
+        super().__init__()
+        self._integers = draft.integers
+        self._state = FetchState(draft, order, range_length=range_length)
+
+    def _started(self) -> bool:
+        return True  # the FETCH_HEADER was read before
+
+    def _begin(self, data: ByteSource, pos: int, end: int, events: list[DataEvent]) -> int:
+        # Released at once: held bytes cannot grow while a view on them is alive.
+        with memoryview(data) as view:
+            reader = Reader(view, integers=self._integers, partial=True, pos=pos, end=end)
+            item = read_fetch_item(reader, self._state)
+            pos = reader.pos
+        events.append(item)
+        if isinstance(item, ObjectHeader):
+            if item.payload_length:
+                self._left = item.payload_length
+            else:
+                events.append(OBJECT_END)
+        return pos

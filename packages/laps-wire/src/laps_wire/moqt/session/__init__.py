@@ -17,8 +17,8 @@
     |    state                transition tables                    |
     +--------------------------------------------------------------+
 
-Import from here only: :class:`Session` with its :class:`SessionConfig`, the actions, the events,
-:class:`Kind` and :class:`State`. The modules below are private to this package.
+Everything that other packages need is exported here: :class:`Session` with its
+:class:`SessionConfig`, the actions, the events, :class:`Kind` and :class:`State`.
 
 The package implements moq-transport-16, sections 3, 5 and 9, and moq-transport-18, sections 3, 5
 and 10. ``docs/explanation/moqt-session.md`` explains it; ``docs/spec/moqt.md`` lists our choices.
@@ -42,6 +42,7 @@ from laps_wire.moqt.session.events import (
     GoawayReceived,
     NamespaceAdvertised,
     NamespaceWithdrawn,
+    OkMessage,
     PeerBlocked,
     PublishEnded,
     RequestAccepted,
@@ -73,6 +74,7 @@ __all__ = [
     "Kind",
     "NamespaceAdvertised",
     "NamespaceWithdrawn",
+    "OkMessage",
     "OpenStream",
     "PeerBlocked",
     "PublishEnded",

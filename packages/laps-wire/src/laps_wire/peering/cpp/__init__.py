@@ -1,4 +1,20 @@
-"""Peering as the C++ LAPS relay speaks it, byte for byte; described in docs/spec/laps-cpp.md."""
+"""Peering as the C++ LAPS relay speaks it, byte for byte.
+
+::
+
+    control stream     framing      common header around each message: decode, encode
+                          |
+                       messages     dataclasses and their tables of fields
+                          |
+                       fields, codepoints
+
+    data               data_header  in front of a data stream or a datagram
+
+Import the messages, the framing functions and the data headers from here. Two builds of the relay
+are known: :data:`DRAFT16` and :data:`DRAFT18`.
+
+``docs/spec/laps-cpp.md`` describes the bytes.
+"""
 
 from laps_wire.peering.cpp.codepoints import (
     DRAFT16,

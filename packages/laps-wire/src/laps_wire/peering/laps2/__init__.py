@@ -1,4 +1,26 @@
-"""``laps-2``: the complete relay-to-relay peering protocol; specified in docs/spec/laps-2.md."""
+"""``laps-2``: the complete relay-to-relay peering protocol.
+
+::
+
+    control stream   framing        type, length, body
+                        |
+                     messages       the table of all messages
+                        |
+       handshake, settings          CONNECT, CHALLENGE, PROOF, RESPONSE and what they negotiate
+       transcript                   the bytes that are signed
+       information, node            node, announce and subscribe entries in batches
+       forwarding, sns              subscriber node sets and their IDs
+       fetching                     a FETCH that another relay answers
+                        |
+       fields, parameters, limits, codepoints
+
+    data             data           the header of a data stream and of a datagram
+
+Import messages, framing and data headers from here. Numbers that are not re-exported are in
+``codepoints`` and ``limits``.
+
+``docs/spec/laps-2.md`` specifies the protocol; a test compares its numbers with ``codepoints``.
+"""
 
 from laps_wire.peering.laps2.codepoints import (
     ALPN,

@@ -1,9 +1,31 @@
-"""Sans-IO peering sessions: one API, two dialects (docs/explanation/peering-session.md)."""
+"""Sans-IO peering sessions: one class, two dialects.
+
+::
+
+        transport                                            application
+    handle_* |   ^ poll_transmit, poll_timeout     commands |   ^ poll_events
+             v   |                                          v   |
+    +-------------------------------------------------------------------+
+    | PeeringSession (session)                                          |
+    |   control_streams   which stream carries control messages         |
+    |   dialect           bytes <-> messages: laps2 or cpp              |
+    |   state, rights     may this message come now, from this side     |
+    |   handshake         offers, choices, proofs of laps-2             |
+    |   forwarding        subscriber node sets: sns, unknown            |
+    |   outbox            what is to be sent, by stream                 |
+    +-------------------------------------------------------------------+
+    arbitration           which of two connections is the control connection
+
+Everything that other packages need is exported here.
+
+``docs/spec/laps-2.md`` and ``docs/spec/laps-cpp.md`` specify what a session says.
+``docs/explanation/peering-session.md`` explains how it is built.
+"""
 
 from laps_wire.peering.session.arbitration import Arbiter, Claim, Grant, Verdict, grants_control
 from laps_wire.peering.session.control_streams import Ending
-from laps_wire.peering.session.cpp import CPP_16, CPP_18, CppDialect
-from laps_wire.peering.session.dialect import Dialect, SessionConfig
+from laps_wire.peering.session.cpp import CPP_16, CPP_18, CppDialect, to_cpp_node
+from laps_wire.peering.session.dialect import HANDSHAKE_SECONDS, Dialect, SessionConfig
 from laps_wire.peering.session.events import (
     Agreement,
     AnnouncesAdvertised,
@@ -49,6 +71,7 @@ from laps_wire.peering.session.unknown import Drop, Dropped
 __all__ = [
     "CPP_16",
     "CPP_18",
+    "HANDSHAKE_SECONDS",
     "LAPS2",
     "Agreement",
     "AnnouncesAdvertised",
@@ -101,4 +124,5 @@ __all__ = [
     "Transmit",
     "Verdict",
     "grants_control",
+    "to_cpp_node",
 ]

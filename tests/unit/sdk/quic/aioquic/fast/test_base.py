@@ -10,10 +10,10 @@ import pytest
 from aioquic.quic.connection import QuicConnectionId, QuicNetworkPath
 from aioquic.tls import Epoch
 
-from laps_sdk.quic.aioquic.fast.pacing import BurstPacer
+from laps_sdk.quic.aioquic.compat import BurstPacer
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from laps_sdk.quic.aioquic.fast.selfcheck import prepared
 from laps_sdk.quic.aioquic.fast.streams import FastReceiver, FastSender
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from testkit.quic_twins import Twins
 
 NOW = 1000.0

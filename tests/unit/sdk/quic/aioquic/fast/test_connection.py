@@ -14,7 +14,7 @@ from aioquic.quic.events import (
 from aioquic.quic.logger import QuicLogger
 from aioquic.tls import CipherSuite, Epoch
 
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from testkit.quic_pair import Link, QuicPair
 
 KINDS = {"fast": FastQuicConnection, "stock": QuicConnection}

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from testkit.properties import examples
 from testkit.quic_pair import Link, QuicPair
 

@@ -9,8 +9,8 @@ from aioquic.quic.packet import QuicErrorCode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from laps_sdk.quic.aioquic.fast.frames import encode_varint
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from testkit.quic_twins import Twins
 
 

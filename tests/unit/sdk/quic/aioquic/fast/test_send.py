@@ -9,10 +9,10 @@ from aioquic.tls import CipherSuite, Epoch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_sdk.quic.aioquic.compat import BURST
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from laps_sdk.quic.aioquic.fast.frames import encode_varint
-from laps_sdk.quic.aioquic.fast.pacing import BURST
 from laps_sdk.quic.aioquic.fast.selfcheck import ADDRESSES, prepared
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from testkit.quic_twins import Twins
 
 NOW = 1000.0

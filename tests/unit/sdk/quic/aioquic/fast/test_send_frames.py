@@ -5,9 +5,9 @@ from __future__ import annotations
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import StopSendingReceived, StreamDataReceived, StreamReset
 
+from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection
 from laps_sdk.quic.aioquic.fast.frames import encode_varint
 from laps_sdk.quic.aioquic.fast.selfcheck import ADDRESSES, prepared
-from laps_sdk.quic.aioquic.fast_path import FastQuicConnection
 from testkit.quic_twins import Twins
 
 NOW = 1000.0

@@ -4,14 +4,14 @@ Three facts make aioquic slow for many small streams. It asks every open stream 
 whether it has something to send. It calls the cipher once a packet for header protection. It builds
 each packet in several copies. The fast path replaces these parts and nothing else::
 
-    laps_sdk.quic.aioquic.fast_path     is the fast path available? (runs the self-check once)
+    laps_sdk.quic.aioquic.engine.fast_path()     runs the self-check once in a process
             |
             v
     selfcheck --> connection   FastQuicConnection: sends and receives 1-RTT packets
                       |-----> streams      halves of streams that mark themselves ready to send
                       |-----> frames       aioquic's frame writers, varints, records of sent packets
                       |-----> protection   AES-GCM and header protection for a burst of packets
-                      '-----> pacing       a token bucket that lets 64 packets go at once
+                      '-----> laps_sdk.quic.aioquic.compat   a pacer for bursts of 64 packets
 
 All state is aioquic's own. What is added (the queue of ready streams, the keys in a handier form)
 is derived from it, so any packet may be handled by either class, in any order. Only

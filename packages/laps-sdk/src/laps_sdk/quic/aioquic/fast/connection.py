@@ -70,8 +70,8 @@ from aioquic.quic.stream import FinalSizeError, StreamFinishedError
 from aioquic.tls import Epoch
 from cryptography.exceptions import InvalidTag
 
+from laps_sdk.quic.aioquic.compat import BURST, BurstPacer
 from laps_sdk.quic.aioquic.fast.frames import FrameCollector, Handler, SentPacket, encode_varint
-from laps_sdk.quic.aioquic.fast.pacing import BURST, BurstPacer
 from laps_sdk.quic.aioquic.fast.protection import (
     AES_SUITES,
     TAG_SIZE,

@@ -1,0 +1,131 @@
+"""Which entries policy lets us use, asked again when what it depends on becomes known.
+
+A policy looks at the relays of a path: their regions, their labels. Those are in the entries of
+these relays, which may come later, or change. So an entry with an unknown relay on its path is
+remembered under that relay, and asked about again when the relay appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from laps_relay.network.nodes.node_records import PeerRecord
+from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.policy.interface import Policy
+from laps_relay.policy.open_policy import OpenPolicy
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeInfo, NodeSelf
+
+__all__ = ["ImportFilter"]
+
+_MAX_GONE: Final = 4096
+
+
+class ImportFilter:
+    """The import policy of one relay."""
+
+    __slots__ = ("_gone", "_info", "_is_open", "_policy", "_table", "_unseen")
+
+    def __init__(
+        self, table: NodeTable, policy: Policy, info: Callable[[NodeId], NodeInfo | None]
+    ) -> None:
+        """``info`` gives what is known of a node, our own too."""
+        self._table = table
+        self._policy = policy
+        self._is_open = type(policy) is OpenPolicy
+        self._info = info
+        self._unseen: dict[NodeId, dict[tuple[NodeId, NodeId], None]] = {}
+        """Relays that are on paths and not known themselves: (peer, node) of those entries."""
+        self._gone: dict[NodeId, NodeSelf] = {}
+        """What nodes that are gone said last."""
+
+    def set_policy(self, policy: Policy) -> None:
+        """Ask about everything again."""
+        self._policy = policy
+        self._is_open = type(policy) is OpenPolicy
+        for peer in self._table.peers.values():
+            for node in peer.entries:
+                self._ask_again(peer, node)
+
+    def allowed(self, peer: PeerRecord, info: NodeInfo, relays: set[NodeId]) -> bool:
+        """Whether an entry that came may be used."""
+        node = info.node.node_id
+        if self._unseen:
+            self.forget(peer, node)
+        records = self._table.records
+        # Not a difference of sets: that would look at every node we know, for every entry.
+        unseen = [relay for relay in relays if relay not in records]
+        if unseen:
+            for relay in sorted(unseen):
+                self._unseen.setdefault(relay, {})[peer.node, node] = None
+        return self._allows(peer, info)
+
+    def forget(self, peer: PeerRecord, node: NodeId) -> None:
+        """An entry goes, or is replaced."""
+        info = peer.entries.get(node)
+        if info is None or not self._unseen:
+            return
+        for item in info.path:
+            waiting = self._unseen.get(item.node_id)
+            if waiting is not None:
+                waiting.pop((peer.node, node), None)
+                if not waiting:
+                    del self._unseen[item.node_id]
+
+    def reconsider(self) -> None:
+        """Ask again about what depends on nodes that appeared or say something else."""
+        self._table.refresh()
+        while self._table.news:
+            news, self._table.news = self._table.news, {}
+            for node, before in news.items():
+                self._heard_of(node, before)
+            self._table.refresh()
+
+    def _heard_of(self, node: NodeId, before: NodeSelf | None) -> None:
+        record = self._table.records.get(node)
+        if record is None:
+            if before is not None:
+                self._remember(before)
+            return
+        before = self._gone.pop(node, before)
+        waiting = self._unseen.pop(node, {})
+        if before is None:
+            affected = [(self._table.peers[peer], target) for peer, target in waiting]
+        elif _standing(before) != _standing(record.told.node):
+            affected = list(self._table.through(node))
+            affected += [(peer, node) for peer in self._table.peers.values()]
+        else:
+            return
+        for peer, target in affected:
+            self._ask_again(peer, target)
+        # Rules of a class are asked where data goes: those ways must be judged again, too.
+        self._table.ways.update(dict.fromkeys(target for _, target in affected))
+
+    def _remember(self, node: NodeSelf) -> None:
+        """It may come back as another one, and ways through it may still be there."""
+        self._gone[node.node_id] = node
+        if len(self._gone) > _MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+
+    def _ask_again(self, peer: PeerRecord, node: NodeId) -> None:
+        """Ask about an entry; not about a peer itself, which is a matter of sessions."""
+        info = peer.entries.get(node)
+        if info is not None and node != peer.node:
+            self._table.set_filtered(peer, node, not self._allows(peer, info))
+
+    def _allows(self, peer: PeerRecord, info: NodeInfo) -> bool:
+        """Ask with the newest that the node says of itself, whoever else brought it."""
+        if self._is_open:
+            return True
+        record = self._table.records.get(info.node.node_id)
+        if record is not None and record.told.node is not info.node:
+            told = record.told
+            if told.node.stamp > info.node.stamp:
+                info = NodeInfo(told.node, told.signature, info.path, info.parameters)
+        return self._policy.import_node(info, peer.told.node, self._info) is None
+
+
+def _standing(node: NodeSelf) -> tuple[object, ...]:
+    """What a policy can ask of a node; metrics are not part of it."""
+    return node.relay_type, node.location, node.region, node.labels, node.parameters

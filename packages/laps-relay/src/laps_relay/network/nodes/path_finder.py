@@ -1,0 +1,128 @@
+"""Which ways to a target may be used: those that forward, that policy allows, that do not go back.
+
+A *way* is a candidate of the node information base. Policy sees it as the relays that data passes,
+from us to the target::
+
+    we  -- link -->  next hop  -- link -->  ...  -- link -->  target
+    |                '------ transit relays ------'           |
+    first                                                     last
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.selection import Candidate
+from laps_relay.policy.facts import stranger
+from laps_relay.policy.interface import Policy
+from laps_relay.policy.open_policy import OpenPolicy
+from laps_sdk.peering.events import Refusal
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeSelf
+
+__all__ = ["LinkState", "PathFinder"]
+
+
+class LinkState(NamedTuple):
+    """What we measure on our own sessions with a peer."""
+
+    loss: float = 0.0
+    """Share of packets lost, 0 to 1."""
+    srtt_us: int = 0
+    congested: bool = False
+    """Whether more waits for this peer than its sessions can carry."""
+
+
+class PathFinder:
+    """The node information base as policy lets us see it."""
+
+    __slots__ = ("_is_open", "_local", "_nib", "_policy")
+
+    def __init__(self, local: NodeId, nib: Nib, policy: Policy) -> None:
+        self._local = local
+        self._nib = nib
+        self.policy = policy
+
+    @property
+    def policy(self) -> Policy:
+        """What is allowed now."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        # Most relays have no policy, and this is asked for every target of every set.
+        self._is_open = type(policy) is OpenPolicy  # one that narrows may be made from it
+
+    def self_of(self, node: NodeId) -> NodeSelf:
+        """What is known of a node."""
+        info = self._nib.info(node)
+        return stranger(node) if info is None else info.node
+
+    def relays(self, way: Candidate) -> list[NodeSelf]:
+        """The relays that data passes, ourselves first."""
+        # The last item of a path is the next hop (laps-2, 5.1).
+        passed = [self.self_of(item.node_id) for item in reversed(way.info.path)]
+        return [self.self_of(self._local), *passed, way.info.node]
+
+    def refusal(self, scope: str, way: Candidate) -> Refusal | None:
+        """What policy has against a way for this class."""
+        if self._is_open:
+            return None
+        return self._policy.path(scope, self.relays(way))
+
+    def refusal_of(self, scope: str, *relays: NodeId) -> Refusal | None:
+        """The same of a way that could be had: from us through these relays."""
+        if self._is_open:
+            return None
+        return self._policy.path(
+            scope, [self.self_of(self._local), *(self.self_of(relay) for relay in relays)]
+        )
+
+    def best(
+        self, target: NodeId, scope: str, arrived_on: NodeId | None = None
+    ) -> Candidate | None:
+        """The best way that may be used, and that does not lead back to ``arrived_on``."""
+        if self._is_open and arrived_on is None:
+            return self._nib.best(target)
+        return self._nib.best(
+            target,
+            lambda way: not _leads_to(way, arrived_on) and self.refusal(scope, way) is None,
+        )
+
+    def through(
+        self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
+    ) -> Candidate | None:
+        """The way that a peer tells, if it may be used."""
+        way = self._nib.advertised_by(target, peer)
+        if way is None or not way.forwards or _leads_to(way, arrived_on):
+            return None
+        return way if self.refusal(scope, way) is None else None
+
+    def allowed(self, target: NodeId, scope: str) -> list[Candidate]:
+        """All ways that may be used, the best first."""
+        return [
+            way
+            for way in self._nib.candidates(target)
+            if way.forwards and self.refusal(scope, way) is None
+        ]
+
+    def why_none(self, target: NodeId, scope: str, arrived_on: NodeId | None = None) -> Refusal:
+        """Why :meth:`best` finds nothing: the nearest way that exists says most."""
+        ways = [way for way in self._nib.candidates(target) if way.forwards]
+        for way in ways:
+            if not _leads_to(way, arrived_on):
+                refusal = self.refusal(scope, way)
+                if refusal is not None:
+                    return refusal
+        if ways:
+            return Refusal("", f"the only way to {target} leads back to {arrived_on}")
+        return Refusal("", f"no way to {target}")
+
+
+def _leads_to(way: Candidate, node: NodeId | None) -> bool:
+    """Whether data would pass that node: then it would come back to where it was."""
+    if node is None:
+        return False
+    return way.node == node or any(item.node_id == node for item in way.info.path)
