@@ -11,9 +11,8 @@ import typer
 from laps_relay.cli.common import one_line_errors
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.plans import PlanKeeper, PlanKeys, read_plan_keys
-from laps_relay.sim.plans.run import play_plan
+from laps_relay.sim.plans.run import PlanVerdict, play_plan
 from laps_relay.sim.plans.stage import Stage, made_up, read_stage, sampled
-from laps_relay.sim.plans.verdict import PlanVerdict
 from laps_wire.errors import LapsError
 from laps_wire.plan import PlanFormatError, SignedPlan, loads
 

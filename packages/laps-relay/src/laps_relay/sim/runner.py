@@ -12,13 +12,13 @@ from multiprocessing import get_context
 from typing import Final
 
 from laps_relay.sim import memory
-from laps_relay.sim.checks.churn_bound import Storms
+from laps_relay.sim.checks.churn_bound import ChurnBound
 from laps_relay.sim.checks.convergence import Convergence
 from laps_relay.sim.checks.invariants import Checks
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.messages import shared_messages
 from laps_relay.sim.scenarios.scenario import LARGE, Scenario, scenario
-from laps_relay.sim.world.actions import Deeds
+from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.world import Builder, World
 from laps_wire.errors import LapsError
@@ -75,7 +75,7 @@ class Outcome:
     bound: float = 0.0
     """The longest that any of them was granted (:mod:`laps_relay.sim.checks.convergence`)."""
     rest: float = 0.0
-    """How long after the last deed the network was at rest."""
+    """How long after the last action the network was at rest."""
     memory: float = 0.0
     """MiB that the process that played it has had at most, in this run and before."""
     program: float = 0.0
@@ -94,31 +94,31 @@ class Outcome:
 class Run:
     """One run, step by step."""
 
-    __slots__ = ("checks", "convergence", "deeds", "rest", "scenario", "storms", "world")
+    __slots__ = ("actions", "checks", "churn", "convergence", "rest", "scenario", "world")
 
     def __init__(self, made: Scenario, builder: Builder, *, tracing: bool = False) -> None:
         self.scenario = made
         self.world = World(made, builder, tracing=tracing)
-        self.deeds = Deeds(self.world)
-        self.checks = Checks(self.world, self.deeds)
+        self.actions = Actions(self.world)
+        self.checks = Checks(self.world, self.actions)
         self.rest = 0.0
         self.convergence = Convergence(self.world)
-        self.storms = Storms(self.world)
+        self.churn = ChurnBound(self.world)
 
     def play(self) -> None:
         """From boot to the empty tables; raises :class:`BreakError`."""
         world, made = self.world, self.scenario
         spares = {spare.name for spare in made.spares}
-        draw = world.dice.of("boot")
+        draw = world.rng.of("boot")
         spread = BOOT_SPREAD if len(world.processes) <= LARGE else 0.0
         for name, process in world.processes.items():
             if name not in spares:
                 world.clock.at(draw.uniform(0.0, spread), process.start)
-        self.deeds.plan()
+        self.actions.plan()
         self._run_to(made.healed + 0.01)
         self._come_to_rest()
         self.checks.at_rest()
-        self.deeds.bar()
+        self.actions.bar()
         # Proof: what is published now must reach everybody, and nothing excuses a gap any more.
         self._run_to(max(world.clock.now, world.ledger.mended + 0.01))
         proof, said = world.clock.now, world.control_messages
@@ -131,7 +131,7 @@ class Run:
         world.ending = True
         settings = made.settings
         waits = settings.unsubscribe_delay + settings.want_linger
-        self.deeds.unsubscribe_all()
+        self.actions.unsubscribe_all()
         if made.seed % 2:
             # Publishers stay a little, and find that nobody listens.
             stays = settings.unsubscribe_delay + settings.set_linger + made.flight
@@ -144,7 +144,7 @@ class Run:
             if asked:
                 self._run_to(world.clock.now + waits)
                 self.checks.nobody_listens()
-        self.deeds.unpublish_all()
+        self.actions.unpublish_all()
         if self.checks.stubs.stubs():
             waits *= 2  # a parent begins to wait when its Stub has waited
         # A relay remembers its own withdrawals the longest.
@@ -169,7 +169,7 @@ class Run:
             self.checks.loops()
             self.checks.stubs.unseen()
             self.checks.steering.look()
-            self.deeds.successions.look()
+            self.actions.restarts.look()
 
     def _come_to_rest(self) -> None:
         """Until all links are up and nothing has changed for a while."""
@@ -183,7 +183,7 @@ class Run:
                 break
         else:
             why = self.checks.links_up() or f"routes changed {world.quiet_since:.3f}"
-            raise BreakError("no rest", f"{PATIENCE:g} s after the last deed: {why}", clock.now)
+            raise BreakError("no rest", f"{PATIENCE:g} s after the last action: {why}", clock.now)
         self.rest = clock.now - made.healed
         self._run_to(clock.now + made.settle)
 
@@ -201,7 +201,7 @@ class Run:
             virtual=world.clock.now,
             cpu=cpu,
             events=world.clock.events,
-            deeds=self.deeds.done,
+            deeds=self.actions.done,
             faults=made.faults,
             published=world.ledger.published,
             deliveries=world.ledger.deliveries,

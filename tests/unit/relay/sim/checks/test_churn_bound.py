@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from laps_relay.network.events import SetChanged
-from laps_relay.sim.checks.churn_bound import FACTOR, WHILE, Storms
+from laps_relay.sim.checks.churn_bound import FACTOR, WHILE, ChurnBound
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.runner import simulate
 from laps_relay.sim.scenarios.scenario import scenario
@@ -45,7 +45,7 @@ class Little:
 
 def test_sets_are_counted_for_each_target() -> None:
     world = Little()
-    storms = Storms(cast("World", world))
+    storms = ChurnBound(cast("World", world))
     limit = FACTOR * 2 * 3
     for _ in range(limit):
         world.made(ONE, TWO)
@@ -57,7 +57,7 @@ def test_sets_are_counted_for_each_target() -> None:
 
 def test_what_comes_later_counts_anew() -> None:
     world = Little()
-    storms = Storms(cast("World", world))
+    storms = ChurnBound(cast("World", world))
     for _ in range(10):
         for _ in range(20):
             world.made(ONE)
@@ -68,4 +68,4 @@ def test_what_comes_later_counts_anew() -> None:
 def test_a_run_says_how_near_it_came() -> None:
     outcome, run = simulate(scenario(2, relays=4, topology="ring", kind="planned"), network_relay)
     assert outcome.ok, outcome.problem
-    assert 0 < run.storms.most < 1
+    assert 0 < run.churn.most < 1

@@ -4,22 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.sim.checks.filter_checks import check_borders, told
+from laps_relay.sim.checks.filter_checks import check_borders
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.rules import Border
 from laps_relay.sim.scenarios.scenario import Scenario, scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
+from laps_relay.sim.world.paths import told
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 EAST = frozenset({NodeId(3), NodeId(4)})
 
 
-def line(seed: int, *deeds: Deed) -> Scenario:
+def line(seed: int, *actions: Action) -> Scenario:
     """1 and 2 in the west, 3 and 4 in the east, in a line; 1 publishes, 2 and 4 want it."""
     relays = tuple(
         RelaySpec(
@@ -34,9 +35,9 @@ def line(seed: int, *deeds: Deed) -> Scenario:
         LinkSpec(a=f"r{number}", b=f"r{number + 1}", delay=0.01) for number in range(1, 4)
     )
     clients = (
-        Deed(0.5, "publish", ("r1",), text="t0"),
-        Deed(0.5, "subscribe", ("r2",), text="t0"),
-        Deed(0.5, "subscribe", ("r4",), text="t0"),
+        Action(0.5, "publish", ("r1",), text="t0"),
+        Action(0.5, "subscribe", ("r2",), text="t0"),
+        Action(0.5, "subscribe", ("r4",), text="t0"),
     )
     made = scenario(seed, relays=5, topology="ring", kind="planned")
     return replace(
@@ -44,7 +45,7 @@ def line(seed: int, *deeds: Deed) -> Scenario:
         topology=Topology(name="line", relays=relays, links=links),
         spares=(),
         spare_links=(),
-        deeds=(*clients, *deeds),
+        actions=(*clients, *actions),
         healed=8.0,
         policies=True,
         rule_engine=seed % 2 == 1,
@@ -84,13 +85,13 @@ def test_filters_hold_with_the_real_engine_and_without(
     seed: int, side: str, what: str, whose: str
 ) -> None:
     text = f"filter t0 {side} {what} {whose}"
-    outcome, run = simulate(line(seed, Deed(5.0, "policy", ("east",), text=text)), network_relay)
+    outcome, run = simulate(line(seed, Action(5.0, "policy", ("east",), text=text)), network_relay)
     assert outcome.ok, outcome.problem
     assert len(run.world.policy.borders) == 1
 
 
 def test_who_does_not_filter_is_seen() -> None:
-    made = line(1, Deed(5.0, "policy", ("east",), text="filter t0 import subscribe source"))
+    made = line(1, Action(5.0, "policy", ("east",), text="filter t0 import subscribe source"))
     with applied(MUTANTS["filters-skipped"]):
         assert simulate(made, network_relay)[0].rule == "filter"
 
@@ -99,13 +100,13 @@ def test_what_should_be_there_and_is_not_is_seen() -> None:
     run = Run(line(2), network_relay)
     for process in run.world.processes.values():
         process.start()
-    run.deeds.plan()
+    run.actions.plan()
     run.world.clock.run(4.0)
     border = Border("import", "announce", "t0", "source", "nowhere", frozenset())
     run.world.policy = replace(run.world.policy, borders=(border,))
     check_borders(run.world)
     run.world.processes["r4"].clients.publish(
-        run.deeds.publications["t0"][0][1]
+        run.actions.publications["t0"][0][1]
     )  # the others do not know it yet
     with pytest.raises(BreakError, match="lacks the announce of r4"):
         check_borders(run.world)
@@ -113,7 +114,7 @@ def test_what_should_be_there_and_is_not_is_seen() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_data_of_a_class_goes_over_a_link_with_its_country(seed: int) -> None:
-    square = line(seed, Deed(4.0, "policy", ("r2", "r3"), text="country t0"))
+    square = line(seed, Action(4.0, "policy", ("r2", "r3"), text="country t0"))
     links = (*square.topology.links, LinkSpec(a="r1", b="r4", delay=0.03))
     made = replace(square, topology=replace(square.topology, links=links))
     outcome, run = simulate(made, network_relay)
@@ -123,7 +124,7 @@ def test_no_data_of_a_class_goes_over_a_link_with_its_country(seed: int) -> None
 
 
 def test_who_ignores_the_countries_of_links_is_seen() -> None:
-    made = line(1, Deed(4.0, "policy", ("r1", "r2"), text="country t0"))
+    made = line(1, Action(4.0, "policy", ("r1", "r2"), text="country t0"))
     assert simulate(made, network_relay)[0].ok
     with applied(MUTANTS["countries-ignored"]):
         assert simulate(made, network_relay)[0].rule == "policy"

@@ -6,10 +6,9 @@ from typing import Any, cast
 import pytest
 
 from laps_relay.peer_forwarding.forwarding import Ingress
-from laps_relay.sim.clients.direct import NO_DATA, Clients
+from laps_relay.sim.clients.direct import NO_DATA, Clients, Left
 from laps_relay.sim.clients.ledger import BreakError, GivenUp, Group, Ledger, encode_object
 from laps_relay.sim.clients.publications import Publication, Style
-from laps_relay.sim.clients.receiving import Left
 from laps_relay.sim.clients.tracks import track
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.clock import Clock

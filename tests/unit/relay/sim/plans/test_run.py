@@ -12,9 +12,8 @@ from laps_relay.network.steering.steering import Steering
 from laps_relay.server.plans import PlanKeeper, read_plan_keys
 from laps_relay.sim.clients.direct import Clients
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.plans.run import play_plan
+from laps_relay.sim.plans.run import PlanVerdict, play_plan
 from laps_relay.sim.plans.stage import made_up, read_stage
-from laps_relay.sim.plans.verdict import PlanVerdict
 from laps_wire.plan import ClassRule, HardConstraints, Plan, PlanEntry, loads
 from testkit.plan_stage import NODES, stage_document
 from testkit.signed_plans import Signer

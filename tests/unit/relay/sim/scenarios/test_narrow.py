@@ -31,11 +31,11 @@ def test_every_tenth_seed_has_narrow_links_large_objects_and_small_queues() -> N
 
 def test_a_via_leaves_most_of_these_networks() -> None:
     made = [scenario(seed, kind=NARROW) for seed in range(1, 30)]
-    drains = [deed for each in made for deed in each.deeds if deed.verb == "drain"]
+    drains = [action for each in made for action in each.actions if action.verb == "drain"]
     assert len(made) / 3 < len(drains) < len(made)
-    assert {deed.value for deed in drains} == {2 * DRAIN}
+    assert {action.value for action in drains} == {2 * DRAIN}
     for each in made:
-        ends = [deed.when + deed.value for deed in each.deeds if deed.verb == "drain"]
+        ends = [action.when + action.value for action in each.actions if action.verb == "drain"]
         assert max(ends, default=0.0) <= each.healed
 
 
@@ -51,7 +51,7 @@ def test_some_links_are_wide_enough_for_everything() -> None:
 
 def test_slow_receivers_among_faults_have_something_to_be_slow_about() -> None:
     made = [scenario(seed, kind="faults") for seed in range(1, 30)]
-    slow = [each for each in made if any(deed.verb == "slow" for deed in each.deeds)]
+    slow = [each for each in made if any(action.verb == "slow" for action in each.actions)]
     assert slow
     for each in made:
         assert (each.style.padding > 0) is (each in slow)

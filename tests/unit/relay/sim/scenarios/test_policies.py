@@ -63,7 +63,7 @@ def scenarios(count: int = 60) -> list[Scenario]:
 
 
 def policies(made: Scenario) -> list[str]:
-    return [deed.text.partition(" ")[0] for deed in made.deeds if deed.verb == "policy"]
+    return [action.text.partition(" ")[0] for action in made.actions if action.verb == "policy"]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -168,12 +168,12 @@ def test_who_has_a_policy_has_regions_and_every_second_one_the_real_engine() -> 
         relays = made.topology.relays
         if not policies(made):
             # In networks of steering the Via in use is forbidden, whichever that is.
-            assert made.policies is any(deed.verb == "forbid_used" for deed in made.deeds)
+            assert made.policies is any(action.verb == "forbid_used" for action in made.actions)
             continue
         assert made.policies
         assert any(relay.region for relay in relays)
         assert made.rule_engine is (made.seed % 2 == 1)
-        last = max(deed.when for deed in made.deeds if deed.verb == "policy")
+        last = max(action.when for action in made.actions if action.verb == "policy")
         assert made.healed > last
 
 

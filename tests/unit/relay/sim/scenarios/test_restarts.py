@@ -8,7 +8,7 @@ from laps_relay.network.relay import NetworkRelay
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.scenario import Scenario, scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
@@ -16,7 +16,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 
-def ring(*deeds: Deed, healed: float) -> Scenario:
+def ring(*actions: Action, healed: float) -> Scenario:
     """A ring of five; 1 publishes and 3 wants it, both ways lead over one relay or two."""
     kinds = (RelayType.EDGE, RelayType.VIA, RelayType.EDGE, RelayType.VIA, RelayType.EDGE)
     relays = tuple(
@@ -27,8 +27,8 @@ def ring(*deeds: Deed, healed: float) -> Scenario:
         LinkSpec(a=f"r{number}", b=f"r{number % 5 + 1}", delay=0.01) for number in range(1, 6)
     )
     clients = (
-        Deed(0.5, "publish", ("r1",), text="t0"),
-        Deed(0.5, "subscribe", ("r3",), text="t0"),
+        Action(0.5, "publish", ("r1",), text="t0"),
+        Action(0.5, "subscribe", ("r3",), text="t0"),
     )
     made = scenario(1, relays=5, topology="ring", kind="planned")
     return replace(
@@ -36,7 +36,7 @@ def ring(*deeds: Deed, healed: float) -> Scenario:
         topology=Topology(name="five", relays=relays, links=links),
         spares=(),
         spare_links=(),
-        deeds=(*clients, *deeds),
+        actions=(*clients, *actions),
         healed=healed,
         policies=False,
     )
@@ -44,7 +44,7 @@ def ring(*deeds: Deed, healed: float) -> Scenario:
 
 @pytest.mark.parametrize(("who", "kind"), [("r2", RelayType.EDGE), ("r5", RelayType.VIA)])
 def test_a_relay_changes_its_type_and_nothing_is_lost(who: str, kind: RelayType) -> None:
-    outcome, run = simulate(ring(Deed(4.0, "retype", (who,), 4.0), healed=8.0), network_relay)
+    outcome, run = simulate(ring(Action(4.0, "retype", (who,), 4.0), healed=8.0), network_relay)
     assert (outcome.problem, outcome.lost) == ("", 0)
     process = run.world.processes[who]
     assert (process.spec.relay_type, process.life) == (kind, 2)
@@ -57,15 +57,15 @@ def test_a_relay_changes_its_type_and_nothing_is_lost(who: str, kind: RelayType)
 @pytest.mark.parametrize("who", ["r2", "r5"])
 def test_a_relay_begins_to_leave_and_stays_and_nothing_is_lost(who: str, after: float) -> None:
     """One that is in use, and one that is not."""
-    deed = Deed(4.0, "undrain", (who,), 4.0, str(after))
-    outcome, run = simulate(ring(deed, healed=8.0), network_relay)
+    action = Action(4.0, "undrain", (who,), 4.0, str(after))
+    outcome, run = simulate(ring(action, healed=8.0), network_relay)
     assert (outcome.problem, outcome.lost) == ("", 0)
     process = run.world.processes[who]
     # Who has left before that has another life.
-    assert (run.deeds.taken_back, process.life) in ((1, 1), (0, 2))
-    assert run.deeds.taken_back or after > 0.02
+    assert (run.actions.taken_back, process.life) in ((1, 1), (0, 2))
+    assert run.actions.taken_back or after > 0.02
     assert not process.draining
-    if run.deeds.taken_back:
+    if run.actions.taken_back:
         for other in run.world.running():
             assert isinstance(other.core, NetworkRelay)
             load = other.core.tables.nodes()
@@ -75,22 +75,22 @@ def test_a_relay_begins_to_leave_and_stays_and_nothing_is_lost(who: str, after: 
 def test_who_turns_round_halfway_is_not_lost() -> None:
     """Over bad links others heard of the drain and of its end at times that were far apart."""
     outcome, run = simulate(scenario(17, kind="busy"), network_relay)
-    assert (outcome.problem, run.deeds.taken_back) == ("", 1)
+    assert (outcome.problem, run.actions.taken_back) == ("", 1)
 
 
 def test_who_takes_a_relay_for_what_it_was_is_seen() -> None:
     run = Run(ring(healed=3.0), network_relay)
     run.play()
-    run.deeds.successions.at_rest()
+    run.actions.restarts.at_rest()
     process = run.world.processes["r2"]
     process.spec = replace(process.spec, relay_type=RelayType.EDGE)
     with pytest.raises(BreakError, match="for VIA, it is EDGE"):
-        run.deeds.successions.at_rest()
+        run.actions.restarts.at_rest()
 
 
 @pytest.mark.parametrize("who", ["r1", "r2", "r3"])
 def test_a_twin_is_the_node_and_its_former_life_is_sent_away(who: str) -> None:
-    made = ring(Deed(4.0, "twin", (who,), 5.0), healed=9.0)
+    made = ring(Action(4.0, "twin", (who,), 5.0), healed=9.0)
     assert made.faults == 1
     outcome, run = simulate(made, network_relay, tracing=True)
     assert outcome.ok, outcome.problem
@@ -104,8 +104,8 @@ def test_a_twin_is_the_node_and_its_former_life_is_sent_away(who: str) -> None:
 @pytest.mark.parametrize(("verb", "lasts"), [("twin", 5.0), ("crash", 0.1)])
 def test_what_a_life_wanted_is_remembered_in_the_next(verb: str, lasts: float) -> None:
     """It may still come: the o-relay has not heard of the new life yet."""
-    left = Deed(3.9, "unsubscribe", ("r3",), text="t0")
-    made = ring(left, Deed(4.0, verb, ("r3",), lasts), healed=9.0)
+    left = Action(3.9, "unsubscribe", ("r3",), text="t0")
+    made = ring(left, Action(4.0, verb, ("r3",), lasts), healed=9.0)
     outcome, run = simulate(made, network_relay)
     assert outcome.ok, outcome.problem
     key = run.world.track("t0")[0]
@@ -114,7 +114,7 @@ def test_what_a_life_wanted_is_remembered_in_the_next(verb: str, lasts: float) -
 
 def test_who_keeps_the_sessions_of_a_former_life_is_seen() -> None:
     with applied(MUTANTS["twin-ignored"]):
-        outcome, _ = simulate(ring(Deed(4.0, "twin", ("r2",), 5.0), healed=9.0), network_relay)
+        outcome, _ = simulate(ring(Action(4.0, "twin", ("r2",), 5.0), healed=9.0), network_relay)
     assert outcome.rule == "twin"
 
 
@@ -122,8 +122,8 @@ def test_some_seeds_have_one_and_others_none() -> None:
     planned = [scenario(seed, kind="planned") for seed in range(1, 40)]
     faults = [scenario(seed, kind="faults") for seed in range(1, 40)]
     for many, verb in ((planned, "retype"), (planned, "undrain"), (faults, "twin")):
-        having = [made for made in many if any(deed.verb == verb for deed in made.deeds)]
+        having = [made for made in many if any(action.verb == verb for action in made.actions)]
         assert len(many) / 10 < len(having) < len(many) * 2 / 3
     for made in planned:
-        clients = {deed.who for deed in made.deeds if deed.verb.startswith(("pub", "sub"))}
-        assert not clients & {deed.who for deed in made.deeds if deed.verb == "retype"}
+        clients = {action.who for action in made.actions if action.verb.startswith(("pub", "sub"))}
+        assert not clients & {action.who for action in made.actions if action.verb == "retype"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.steering.steering import Steering
-from laps_relay.sim.checks.steering import used_via
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
 from laps_relay.sim.scenarios.scenario import Scenario, scenario
 from laps_relay.sim.scenarios.steering import settling
 from laps_relay.sim.world.build import network_relay
+from laps_relay.sim.world.paths import used_via
 from laps_wire.peering.laps2 import RelayType
 
 SEEDS = range(1, 30)
@@ -33,14 +33,16 @@ def test_hub_and_spoke_would_be_too_many_copies(seed: int) -> None:
     regions = {relay.name: relay.region for relay in made.topology.relays}
     direct = {link.b for link in made.topology.links if link.a == "o"}
     wants = {
-        deed.who[0]
-        for deed in made.deeds
-        if deed.verb == "subscribe" and deed.text == "t0" and regions[deed.who[0]] != regions["o"]
+        action.who[0]
+        for action in made.actions
+        if action.verb == "subscribe"
+        and action.text == "t0"
+        and regions[action.who[0]] != regions["o"]
     }
     assert made.settings.max_fanout < len(wants) <= 5
     assert wants <= direct
     assert made.settings.dynamic_peering
-    verbs = [deed.verb for deed in made.deeds]
+    verbs = [action.verb for action in made.actions]
     assert {"unsubscribe", "drain_used", "overload_used"} <= set(verbs)
     assert not made.faults
     assert 12 <= len(made.topology.relays) <= 16
@@ -55,7 +57,10 @@ def test_the_kind_has_every_variety() -> None:
     assert dialled == {False, True}
     assert {each.parallel for each in made} == {1, 2}
     assert {each.on_bytes for each in made} == {False, True}
-    assert {"forbid_used" in [deed.verb for deed in each.deeds] for each in made} == {False, True}
+    assert {"forbid_used" in [action.verb for action in each.actions] for each in made} == {
+        False,
+        True,
+    }
 
 
 def test_a_via_is_dialled_and_used_before_anything_happens_to_it() -> None:
@@ -67,7 +72,7 @@ def test_a_via_is_dialled_and_used_before_anything_happens_to_it() -> None:
     run = Run(made, network_relay)
     for process in run.world.processes.values():
         process.start()
-    run.deeds.plan()
+    run.actions.plan()
     run.world.clock.run(3.0 + settling(made.settings) - 0.1)
     run.checks.steering.look()
     via = used_via(run.world, run.world.processes["o"], "t0")
@@ -113,7 +118,7 @@ LOSS = (True, False)
 @pytest.mark.parametrize("loss", LOSS)
 def test_a_link_that_loses_or_is_full_is_left(loss: bool) -> None:
     made = worsened(range(7, 30), loss=loss)
-    assert any(deed.verb == "worsen" for deed in made.deeds)
+    assert any(action.verb == "worsen" for action in made.actions)
     outcome, run = simulate(made, network_relay)
     assert outcome.ok, outcome.problem
     assert run.checks.steering.mended > 10

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from laps_relay.sim.clients.direct import RETRY
-from laps_relay.sim.clients.edge_host import SETTINGS
 from laps_relay.sim.clients.ledger import BreakError
+from laps_relay.sim.clients.moqt import SETTINGS
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.scenario import STEERED, STUBBED, Scenario, scenario
 from laps_relay.sim.world.build import network_relay
 from laps_sdk.upstream.interfaces import Answer
@@ -42,8 +42,8 @@ def test_the_story_of_the_others_stays(kind: str) -> None:
         assert more.topology.links[: len(plain.topology.links)] == plain.topology.links
         # Where Stubs are no relay follows another one, and no policy is about links or filters.
         others = ("policy", "retype", "undrain", "twin")
-        assert {deed for deed in plain.deeds if deed.verb not in others} < set(more.deeds)
-        assert not any(deed.verb in others[1:] for deed in more.deeds)
+        assert {action for action in plain.actions if action.verb not in others} < set(more.actions)
+        assert not any(action.verb in others[1:] for action in more.actions)
         assert more.style == plain.style
         types = {relay.name: relay.relay_type for relay in more.topology.relays}
         for link in more.topology.links:
@@ -56,15 +56,19 @@ def test_another_policy_comes_when_parents_have_gone_and_come_back() -> None:
     """Otherwise one that goes may take the last way that policy leaves."""
     made = scenario(15)
     plain = scenario(15, relays=19, topology="random")
-    (policy,) = (deed for deed in made.deeds if deed.verb == "policy")
+    (policy,) = (action for action in made.actions if action.verb == "policy")
     forms = ("relay", "region", "exclude")
     assert policy.who == next(
-        deed.who
-        for deed in plain.deeds
-        if deed.verb == "policy" and deed.text.partition(" ")[0] in forms
+        action.who
+        for action in plain.actions
+        if action.verb == "policy" and action.text.partition(" ")[0] in forms
     )
-    drains = [deed for deed in made.deeds if deed.verb == "drain" and deed.who[0] in ("e1", "e2")]
-    assert policy.when > max(deed.when + deed.value for deed in drains)
+    drains = [
+        action
+        for action in made.actions
+        if action.verb == "drain" and action.who[0] in ("e1", "e2")
+    ]
+    assert policy.when > max(action.when + action.value for action in drains)
     assert made.healed > policy.when
 
 
@@ -76,7 +80,7 @@ def test_objects_come_from_stubs_and_to_them_and_nothing_is_lost_when_parents_dr
     groups = [group for flow in ledger.flows.all.values() for group in flow.groups.values()]
     assert any(stubs & set(group.got) for group in groups)
     assert any(group.got for group in groups if group.flow.contact in stubs)
-    drained = [deed.who[0] for deed in run.scenario.deeds if deed.verb == "drain"]
+    drained = [action.who[0] for action in run.scenario.actions if action.verb == "drain"]
     assert set(drained) >= {"e1", "e2"}
     assert ledger.lost == 0
     # Two runs are the same run.
@@ -105,7 +109,7 @@ def begun(seconds: float = 4.0, made: Scenario | None = None) -> Run:
     run = Run(made or with_stubs(2), network_relay)
     for process in run.world.processes.values():
         process.start()
-    run.deeds.plan()
+    run.actions.plan()
     run.world.clock.run(seconds)
     run.checks.stubs.at_rest()
     assert run.checks.stubs.links_up() == ""
@@ -180,8 +184,8 @@ def test_sessions_that_are_missing_are_seen() -> None:
 def test_policy_holds_for_a_stub_whose_parent_has_the_publisher(*, rule_engine: bool) -> None:
     """The network is not asked there, whichever policy relays have."""
     made = with_stubs(79)
-    deeds = tuple(deed for deed in made.deeds if deed.when < 4.0)  # who comes stays
-    run = begun(4.0, replace(made, deeds=deeds, rule_engine=rule_engine))
+    actions = tuple(action for action in made.actions if action.when < 4.0)  # who comes stays
+    run = begun(4.0, replace(made, actions=actions, rule_engine=rule_engine))
     world = run.world
     stub, parent = world.processes["stub-3"], world.processes["r1"]
     key, name = world.track("t1")
@@ -194,10 +198,10 @@ def test_policy_holds_for_a_stub_whose_parent_has_the_publisher(*, rule_engine: 
         return stub.clients.wants[key].answer
 
     assert answer() is Answer.ACCEPTED
-    run.deeds.do(Deed(0.0, "policy", ("south",), text="exclude t1"))
+    run.actions.do(Action(0.0, "policy", ("south",), text="exclude t1"))
     world.clock.run(world.clock.now + 1.0)
     assert answer() is Answer.ACCEPTED
-    run.deeds.do(Deed(0.0, "policy", (parent.spec.region,), text="exclude t1"))
+    run.actions.do(Action(0.0, "policy", (parent.spec.region,), text="exclude t1"))
     world.clock.run(world.clock.now + SETTINGS.done_delay + 0.1)  # and not when it asks again
     assert answer() is Answer.ENDED
     world.clock.run(world.clock.now + RETRY)
@@ -206,6 +210,6 @@ def test_policy_holds_for_a_stub_whose_parent_has_the_publisher(*, rule_engine: 
 
 def test_a_parent_that_is_no_transit_still_serves_its_stubs() -> None:
     made = scenario(7, relays=8, topology="random+stubs")
-    assert any(deed.verb == "policy" for deed in made.deeds)
+    assert any(action.verb == "policy" for action in made.actions)
     outcome, _ = simulate(made, network_relay)
     assert outcome.ok, outcome.problem

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from laps_relay.sim.scenarios.scenario import Deed, Scenario
+from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.scenario import Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.fault_scope import CONVERGED, MENDING, exempt
@@ -18,14 +19,14 @@ def network() -> World:
         for number, name in enumerate(NAMES, 1)
     )
     links = tuple(LinkSpec(a=one, b=other, delay=0.005) for one, other in PAIRS)
-    deeds = (
-        Deed(1.0, "publish", ("a",), text="t0"),
-        *(Deed(1.0, "subscribe", (name,), text="t0") for name in NAMES[1:]),
+    actions = (
+        Action(1.0, "publish", ("a",), text="t0"),
+        *(Action(1.0, "subscribe", (name,), text="t0") for name in NAMES[1:]),
     )
     made = Scenario(
         seed=1,
         topology=Topology(name="ring and tail", relays=relays, links=links),
-        deeds=deeds,
+        actions=actions,
     )
     world = World(made, network_relay)
     for process in world.processes.values():

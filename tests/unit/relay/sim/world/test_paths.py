@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.selection import Candidate
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.sim.clients.ledger import BreakError, Group
 from laps_relay.sim.clients.tracks import track
-from laps_relay.sim.scenarios.scenario import Deed, Scenario
+from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.scenario import Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
-from laps_relay.sim.world.actions import Deeds
+from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.oracle import Oracle
 from laps_relay.sim.world.paths import connected_without, copies, served, without_way
@@ -18,7 +19,7 @@ from laps_wire.nodeid import NodeId
 KEY = track("t0")[0]
 
 
-def network() -> tuple[World, Deeds]:
+def network() -> tuple[World, Actions]:
     """Publishers at both ends of a row, and a subscriber that one of them reaches through b.
 
     ::
@@ -31,29 +32,29 @@ def network() -> tuple[World, Deeds]:
         for number, (name, region) in enumerate(regions.items(), 1)
     )
     links = tuple(LinkSpec(a=one, b=other, delay=0.005) for one, other in ("ab", "bc", "cd"))
-    deeds = (
-        *(Deed(0.5, "publish", (name,), text="t0") for name in "ad"),
-        Deed(0.5, "publish", ("a",), text="t1"),
-        *(Deed(1.0, "subscribe", (name,), text="t0") for name in "bc"),
-        Deed(1.0, "subscribe", ("c",), text="t1"),
+    actions = (
+        *(Action(0.5, "publish", (name,), text="t0") for name in "ad"),
+        Action(0.5, "publish", ("a",), text="t1"),
+        *(Action(1.0, "subscribe", (name,), text="t0") for name in "bc"),
+        Action(1.0, "subscribe", ("c",), text="t1"),
     )
     made = Scenario(
         seed=2,
         topology=Topology(name="row", relays=relays, links=links),
-        deeds=deeds,
+        actions=actions,
         policies=True,
     )
     world = World(made, network_relay)
     for process in world.processes.values():
         process.start()
-    done = Deeds(world)
+    done = Actions(world)
     done.plan()
     world.clock.run(5.07)  # in the middle of a group
     return world, done
 
 
-def load(world: World, deeds: Deeds, who: str, text: str) -> None:
-    deeds.do(Deed(world.clock.now, "policy", (who,), text=text))
+def load(world: World, actions: Actions, who: str, text: str) -> None:
+    actions.do(Action(world.clock.now, "policy", (who,), text=text))
 
 
 def test_without_policy_there_is_a_way_for_all() -> None:
@@ -62,8 +63,8 @@ def test_without_policy_there_is_a_way_for_all() -> None:
 
 
 def test_policy_may_leave_one_of_two_publishers_without_a_way() -> None:
-    world, deeds = network()
-    load(world, deeds, "b", "relay t0")
+    world, actions = network()
+    load(world, actions, "b", "relay t0")
     assert without_way(world) == {("a", "c", KEY)}
     oracle = Oracle(world.graph(), lambda _: True)
     process = world.processes
@@ -73,8 +74,8 @@ def test_policy_may_leave_one_of_two_publishers_without_a_way() -> None:
 
 
 def test_a_subscriber_of_both_is_asked_for_what_it_may_have_only() -> None:
-    world, deeds = network()
-    load(world, deeds, "b", "relay t0")
+    world, actions = network()
+    load(world, actions, "b", "relay t0")
     began = world.clock.now + 6.0
     world.clock.run(began + 6.0)
     ledger = world.ledger
@@ -93,29 +94,29 @@ def test_a_subscriber_of_both_is_asked_for_what_it_may_have_only() -> None:
 
 
 def test_regions_and_their_subscribers() -> None:
-    world, deeds = network()
-    load(world, deeds, "north", "region ")
+    world, actions = network()
+    load(world, actions, "north", "region ")
     assert without_way(world) == {("a", "c", KEY), ("a", "c", track("t1")[0])}
-    world, deeds = network()
-    load(world, deeds, "north", "exclude t0")
+    world, actions = network()
+    load(world, actions, "north", "exclude t0")
     assert without_way(world) == {("a", "b", KEY), ("d", "b", KEY)}
 
 
 def test_faults_bar_nobody() -> None:
-    world, deeds = network()
-    load(world, deeds, "b", "relay t0")
+    world, actions = network()
+    load(world, actions, "b", "relay t0")
     world.processes["c"].crash()
     world.network.block("d", "c")
     assert without_way(world) == {("a", "c", KEY)}
 
 
 def test_a_class_that_changes_excuses_its_own_publishers_and_subscribers_only() -> None:
-    world, deeds = network()
+    world, actions = network()
     now = world.clock.now
-    load(world, deeds, "b", "relay t1")
+    load(world, actions, "b", "relay t1")
     assert world.ledger.exempted(now, now, ("a", "c"))
     assert not world.ledger.exempted(now, now, ("d", "c"))
-    load(world, deeds, "d", "relay ")
+    load(world, actions, "d", "relay ")
     assert world.ledger.exempted(now, now, ("d", "c"))
 
 
@@ -126,18 +127,18 @@ def test_who_is_at_the_end_of_a_row_may_go_and_who_is_in_it_may_not() -> None:
 
 
 def test_a_filter_keeps_a_subscribe_from_those_behind_it() -> None:
-    world, deeds = network()
-    load(world, deeds, "north", "filter t0 import subscribe peer")  # nobody takes it from b
+    world, actions = network()
+    load(world, actions, "north", "filter t0 import subscribe peer")  # nobody takes it from b
     assert without_way(world) == {("a", "b", KEY), ("a", "c", KEY), ("d", "b", KEY)}
 
 
 def test_a_link_that_passes_a_country_is_no_way_for_its_class() -> None:
-    world, deeds = network()
-    deeds.do(Deed(0.0, "policy", ("b", "c"), text="country t0"))
+    world, actions = network()
+    actions.do(Action(0.0, "policy", ("b", "c"), text="country t0"))
     assert without_way(world) == {("a", "c", KEY), ("d", "b", KEY)}
 
 
-def meshed() -> tuple[World, Deeds]:
+def meshed() -> tuple[World, Actions]:
     """Two ways to d, and two to f, as ``copies`` draws it; y is on no way. e and f subscribe."""
     relays = tuple(
         RelaySpec(name=name, node_id=NodeId(0x64_0000_0000_0000 + number))
@@ -147,16 +148,16 @@ def meshed() -> tuple[World, Deeds]:
         LinkSpec(a=one, b=other, delay=0.005)
         for one, other in ("ob", "oc", "oy", "bd", "cd", "de", "ef", "bx", "xf")
     )
-    deeds = (
-        *(Deed(0.5, "publish", ("o",), text=text) for text in ("t0", "t1")),
-        *(Deed(1.0, "subscribe", (name,), text=text) for name in "ef" for text in ("t0", "t1")),
+    actions = (
+        *(Action(0.5, "publish", ("o",), text=text) for text in ("t0", "t1")),
+        *(Action(1.0, "subscribe", (name,), text=text) for name in "ef" for text in ("t0", "t1")),
     )
     topology = Topology(name="mesh", relays=relays, links=links)
-    made = Scenario(seed=2, topology=topology, deeds=deeds, policies=True)
+    made = Scenario(seed=2, topology=topology, actions=actions, policies=True)
     world = World(made, network_relay)
     for process in world.processes.values():
         process.start()
-    done = Deeds(world)
+    done = Actions(world)
     done.plan()
     world.clock.run(5.07)  # in the middle of a group
     return world, done
@@ -171,9 +172,9 @@ def group_of(world: World, text: str) -> Group:
 
 def test_copies_cross_a_link_side_by_side_only_where_ways_of_their_class_meet() -> None:
     """Seed 4639: one of two targets must go round a relay that is no transit for its class."""
-    world, deeds = meshed()
+    world, actions = meshed()
     assert copies(world, group_of(world, "t0"), "d", "e") == 1
-    load(world, deeds, "x", "relay t0")
+    load(world, actions, "x", "relay t0")
     world.clock.run(20.3)  # nothing is excused any more: the ledger would say so
     assert not world.ledger.exempted(15.0, 20.3)
     group = group_of(world, "t0")
@@ -187,9 +188,9 @@ def test_copies_cross_a_link_side_by_side_only_where_ways_of_their_class_meet() 
 
 
 def test_who_left_long_ago_has_no_copy_of_its_own() -> None:
-    world, deeds = meshed()
-    load(world, deeds, "x", "relay t0")
-    deeds.do(Deed(world.clock.now, "unsubscribe", ("e",), text="t0"))
+    world, actions = meshed()
+    load(world, actions, "x", "relay t0")
+    actions.do(Action(world.clock.now, "unsubscribe", ("e",), text="t0"))
     assert copies(world, group_of(world, "t0"), "d", "e") == 2
     world.clock.run(30.0)
     assert copies(world, group_of(world, "t0"), "d", "e") == 1
@@ -201,20 +202,20 @@ def test_copies_that_need_not_meet_are_seen_in_a_class_with_fewer_ways_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A deliberate break: the o-relay takes the worst way to f, and nothing forces it to."""
-    world, deeds = meshed()
-    load(world, deeds, "y", "relay t0")
+    world, actions = meshed()
+    load(world, actions, "y", "relay t0")
     world.clock.run(12.0)
-    best = Ways.best
+    best = PathFinder.best
 
     def worst(
-        self: Ways, target: NodeId, scope: str, arrived_on: NodeId | None = None
+        self: PathFinder, target: NodeId, scope: str, arrived_on: NodeId | None = None
     ) -> Candidate | None:
         if (self.self_of(target).node_id, arrived_on) == (world.node("f"), None):
             return self.allowed(target, scope)[-1]
         return best(self, target, scope, arrived_on)
 
-    monkeypatch.setattr(Ways, "best", worst)
-    deeds.do(Deed(world.clock.now, "subscribe", ("d",), text="t0"))
+    monkeypatch.setattr(PathFinder, "best", worst)
+    actions.do(Action(world.clock.now, "subscribe", ("d",), text="t0"))
     assert not world.ledger.exempted(12.0, 20.0)
     with pytest.raises(BreakError, match=r"link twice: .* crossed d -> e twice"):
         world.clock.run(20.0)

@@ -7,7 +7,7 @@ import pytest
 from laps_relay.sim.checks.invariants import Checks
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.runner import Run
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.scenario import Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
@@ -19,13 +19,13 @@ LINE = Topology(
     links=(LinkSpec(a="a", b="b", delay=0.01), LinkSpec(a="b", b="c", delay=0.01)),
 )
 CLIENTS = (
-    Deed(0.5, "publish", ("a",), text="t0"),
-    Deed(1.0, "subscribe", ("c",), text="t0"),
+    Action(0.5, "publish", ("a",), text="t0"),
+    Action(1.0, "subscribe", ("c",), text="t0"),
 )
 
 
 def line(seed: int = 1) -> Scenario:
-    return Scenario(seed=seed, topology=LINE, deeds=CLIENTS, healed=2.0, on_bytes=False)
+    return Scenario(seed=seed, topology=LINE, actions=CLIENTS, healed=2.0, on_bytes=False)
 
 
 def begun(seed: int = 1) -> Run:
@@ -33,7 +33,7 @@ def begun(seed: int = 1) -> Run:
     run = Run(line(seed), network_relay)
     for process in run.world.processes.values():
         process.start()
-    run.deeds.plan()
+    run.actions.plan()
     run.world.clock.run(4.3)
     return run
 
@@ -50,9 +50,9 @@ def test_what_flows_is_seen_in_all_tables() -> None:
     assert last["discovered announces"] == 1
     assert last["responders"] == 1
     with pytest.raises(BreakError, match="left over"):
-        Checks(run.world, run.deeds).empty()
+        Checks(run.world, run.actions).empty()
     with pytest.raises(BreakError, match="still sends what nobody wants"):
-        Checks(run.world, run.deeds).nobody_listens()
+        Checks(run.world, run.actions).nobody_listens()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -64,7 +64,7 @@ def test_nothing_is_left_whether_publishers_stay_or_not(seed: int) -> None:
 
 
 def test_nodes_are_looked_at_after_withdrawal_too() -> None:
-    run = Run(replace(line(), deeds=()), network_relay)
+    run = Run(replace(line(), actions=()), network_relay)
     run.play()
     run.world.processes["c"].running = False
     with pytest.raises(BreakError, match="knows too much"):

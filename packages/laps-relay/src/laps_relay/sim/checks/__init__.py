@@ -5,7 +5,7 @@
     World --+--> Checks (after each action and at the end) --> BreakError
             |      routes, filters, steering, Stubs
             +--> Convergence (the time after which all relays agree)
-            '--> Storms (how often a subscriber-node set may change)
+            '--> ChurnBound (how often a subscriber-node set may change)
 
 Checks read relays through ``Tables`` and compare with the ``Oracle``. The list of invariants is in
 docs/explanation/simulator.md.

@@ -16,11 +16,10 @@ from typing import Final
 
 from laps_relay.network.events import SetChanged
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 
-__all__ = ["Storms"]
+__all__ = ["ChurnBound"]
 
 WHILE: Final = 0.5
 """Virtual seconds within which sets are counted."""
@@ -28,7 +27,7 @@ FACTOR: Final = 4
 """How often each link may get a set of each track with the same target in that time."""
 
 
-class Storms:
+class ChurnBound:
     """Counts the sets that relays make and enlarge, for each target."""
 
     __slots__ = ("_began", "_limit", "_made", "_world", "most")

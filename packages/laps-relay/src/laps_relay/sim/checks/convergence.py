@@ -35,8 +35,7 @@ from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.queues import PACKET
 from laps_relay.sim.net.wires import RETRANSMIT, Wire
 from laps_relay.sim.world.oracle import Graph, Oracle
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS

@@ -11,31 +11,14 @@ from typing import TYPE_CHECKING
 
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.world.paths import told
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 
 if TYPE_CHECKING:
-    from laps_relay.sim.world.process import RelayProcess
-    from laps_relay.sim.world.world import World
+    from laps_relay.sim.world.world import RelayProcess, World
 
-__all__ = ["check_borders", "told"]
-
-
-def told(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
-    """Who hears of an announce or subscribe of a class, in the network without its faults."""
-    graph, policy = world.graph(mended=True), world.policy
-    heard = {source}
-    todo = [source]
-    while todo:
-        node = todo.pop()
-        for peer in graph.get(node, {}):
-            if peer not in heard and not (
-                policy.stops("export", what, scope, source, peer)
-                or policy.stops("import", what, scope, source, node)
-            ):
-                heard.add(peer)
-                todo.append(peer)
-    return heard
+__all__ = ["check_borders"]
 
 
 def check_borders(world: World) -> None:

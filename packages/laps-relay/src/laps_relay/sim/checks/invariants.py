@@ -24,18 +24,17 @@ from typing import Final
 
 from laps_relay.network.events import SetGone, SubscribeGone
 from laps_relay.network.nodes.probing import MAX_PROBES
-from laps_relay.sim.checks.filter_checks import check_borders, told
+from laps_relay.sim.checks.filter_checks import check_borders
 from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.checks.steering import SteeringChecks
 from laps_relay.sim.checks.stubs import StubChecks
+from laps_relay.sim.clients.direct import Want
 from laps_relay.sim.clients.ledger import FLIGHT, BreakError
-from laps_relay.sim.clients.receiving import Want
 from laps_relay.sim.core import SetOut
-from laps_relay.sim.world.actions import Deeds
+from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.paths import served
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.paths import served, told
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode
@@ -50,7 +49,7 @@ class Checks:
     """Looks at a world; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
 
     __slots__ = (
-        "_deeds",
+        "_actions",
         "_ended",
         "_loops",
         "_walked",
@@ -60,15 +59,15 @@ class Checks:
         "stubs",
     )
 
-    def __init__(self, world: World, deeds: Deeds) -> None:
+    def __init__(self, world: World, actions: Actions) -> None:
         self._world = world
-        self._deeds = deeds
+        self._actions = actions
         self._loops: dict[tuple[NodeId, NodeId], float] = {}
         """(node, target) on a loop, and since when."""
         self._walked: set[NodeId] = set()
         """Who ran when loops were last looked for."""
         self.stubs = StubChecks(world)
-        self.steering = SteeringChecks(world, deeds)
+        self.steering = SteeringChecks(world, actions)
         self.made = 0
         self._ended: dict[tuple[str, int, int], float] = {}
         """When sets of relays on connections were withdrawn."""
@@ -189,7 +188,7 @@ class Checks:
         policy = world.policy
         oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
         self.stubs.at_rest()
-        self._deeds.successions.at_rest()
+        self._actions.restarts.at_rest()
         for process in world.running():
             self._nodes(process, oracle)
         self._hostiles()
@@ -231,7 +230,7 @@ class Checks:
 
     def _hostiles(self) -> None:
         """Who came with another's node id, or sent garbage for control, was sent away."""
-        for hostile in self._deeds.hostiles:
+        for hostile in self._actions.hostiles:
             refused = hostile.refused is not None or hostile.excused
             if hostile.met and hostile.must_be_refused and not refused:
                 raise self._fail(
@@ -243,7 +242,7 @@ class Checks:
 
     def _publishers(self, track: str) -> list[RelayProcess]:
         found = []
-        for contact, publication in self._deeds.publications.get(track, ()):
+        for contact, publication in self._actions.publications.get(track, ()):
             process = self._world.processes[contact]
             if process.running and publication in process.clients.publications:
                 found.append(process)
@@ -251,7 +250,7 @@ class Checks:
 
     def _wants(self, oracle: Oracle) -> None:
         """Who wants a track that somebody publishes has it, and nobody else."""
-        for contact, track in self._deeds.interests:
+        for contact, track in self._actions.interests:
             process = self._world.processes[contact]
             if not process.running:
                 continue
@@ -322,11 +321,11 @@ class Checks:
 
     def _feeds(self, oracle: Oracle) -> None:
         """At the o-relay: exactly the subscribers."""
-        for track in self._deeds.publications:
+        for track in self._actions.publications:
             key = self._world.track(track)[0]
             expected = [
                 (contact, place.spec.node_id)
-                for contact, wanted in self._deeds.interests
+                for contact, wanted in self._actions.interests
                 if wanted == track
                 and self._world.processes[contact].running
                 and (place := self._world.place(self._world.processes[contact])) is not None

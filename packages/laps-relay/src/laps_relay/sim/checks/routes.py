@@ -9,8 +9,7 @@ from __future__ import annotations
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.core import Flow
 from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 
 __all__ = ["Routes"]

@@ -1,7 +1,7 @@
 """What must hold where Vias are injected, judged by the map and by what o-relays really send.
 
 ===========================  ===================================================================
-a while after the last deed  at most the maximum of copies goes towards another region, if a Via
+after the last action        at most the maximum of copies goes towards another region, if a Via
                              could be had that makes it so
                              where hub-and-spoke is enough, nothing goes through a Via
 while a Via drains           no track is sent through it, from a moment later on
@@ -19,48 +19,28 @@ from typing import TYPE_CHECKING, Final
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.scenarios.steering import settling
 from laps_relay.sim.world.oracle import Oracle
+from laps_relay.sim.world.paths import sent_to
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
-    from laps_relay.sim.world.actions import Deeds
-    from laps_relay.sim.world.process import RelayProcess
-    from laps_relay.sim.world.world import World
+    from laps_relay.sim.world.actions import Actions
+    from laps_relay.sim.world.world import RelayProcess, World
 
-__all__ = ["SteeringChecks", "sent_to", "used_via"]
+__all__ = ["SteeringChecks"]
 
 NOTICED: Final = 1.0
 """So long after a relay has said that it drains, everybody knows it and has acted on it."""
 
 
-def sent_to(world: World, origin: RelayProcess, track: str) -> dict[NodeId, NodeId]:
-    """Where an o-relay really sends a track: the next hop of each target."""
-    key = world.track(track)[0]
-    return {
-        node: out.peer
-        for flow in origin.tables.flows()
-        if flow.key == key
-        for out in flow.egress
-        for node in out.targets
-    }
-
-
-def used_via(world: World, origin: RelayProcess, track: str) -> RelayProcess | None:
-    """The Via through which an o-relay sends a track, the one with most targets first."""
-    nodes = world.by_node()
-    hops = list(sent_to(world, origin, track).values())
-    vias = [hop for hop in hops if nodes[hop].spec.relay_type is RelayType.VIA]
-    return nodes[max(vias, key=lambda via: (hops.count(via), -via))] if vias else None
-
-
 class SteeringChecks:
     """Looks at a world in which Vias are injected; raises ``BreakError``."""
 
-    __slots__ = ("_bad", "_burdened", "_deeds", "_world", "mended", "needed", "spared")
+    __slots__ = ("_actions", "_bad", "_burdened", "_world", "mended", "needed", "spared")
 
-    def __init__(self, world: World, deeds: Deeds) -> None:
+    def __init__(self, world: World, actions: Actions) -> None:
         self._world = world
-        self._deeds = deeds
+        self._actions = actions
         self.needed = not world.scenario.exact
         self._burdened: dict[str, float] = {}
         """Relays that drain or are overloaded, and since when."""
@@ -86,10 +66,10 @@ class SteeringChecks:
             if process.avoided
         }
         oracle: Oracle | None = None
-        if now - self._deeds.last > settling(world.scenario.settings):
+        if now - self._actions.last > settling(world.scenario.settings):
             policy = world.policy
             oracle = Oracle(world.graph(), lambda node: policy.transit("", node))
-        for track, places in self._deeds.publications.items():
+        for track, places in self._actions.publications.items():
             for contact, publication in places:
                 origin = world.processes[contact]
                 if origin.running and publication in origin.clients.publications:
@@ -123,7 +103,7 @@ class SteeringChecks:
         world = self._world
         most = world.scenario.settings.max_fanout
         regions: dict[str, list[NodeId]] = {}
-        for contact, wanted in self._deeds.interests:
+        for contact, wanted in self._actions.interests:
             spec = world.processes[contact].spec
             if wanted == track and spec.region != origin.spec.region and spec.node_id in hops:
                 regions.setdefault(spec.region, []).append(spec.node_id)

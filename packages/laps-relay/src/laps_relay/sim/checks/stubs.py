@@ -3,7 +3,7 @@
 ===================  ==========================================================================
 while it runs        no relay has a Stub's node id (0), its type or its contact in any table, and
                      no control message between others carries its contact
-                     a parent asks a Stub only for what that announced (in ``edge_host``)
+                     a parent asks a Stub only for what that announced (in ``moqt``)
 at rest              a Stub has a session with each parent, and knows no node
 after withdrawal     the Edge of a Stub and of its parents is empty; when the Stub is gone, its
                      parents have nothing left of it
@@ -18,8 +18,7 @@ from typing import Final
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.network import End
 from laps_relay.sim.net.wires import Chunk
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 

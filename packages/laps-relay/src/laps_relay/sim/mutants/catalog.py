@@ -14,42 +14,41 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from laps_relay.sim.mutants.core_mutants import (
+from laps_relay.sim.mutants.faults import (
     adj_in_kept,
     answers_lost,
     best_not_told,
     break_before_make,
+    continuations_off,
+    countries_ignored,
+    drain_ends_early,
+    drain_ignored,
     early_data_dropped,
     epoch_ignored,
+    filters_skipped,
     ghosts_chased,
     newcomers_not_told,
     no_split_horizon,
     no_withdrawals,
     not_resteered,
     or_compare,
+    overload_ignored,
     policy_skipped,
+    priority_ignored,
     sequence_ignored,
     set_updates_lost,
     sets_end_early,
     sets_kept,
+    stubs_asked,
+    stubs_leave_early,
+    stubs_told,
     told_late,
-    unsubscribed_at_once,
-)
-from laps_relay.sim.mutants.deed_mutants import (
-    countries_ignored,
-    drain_ends_early,
-    filters_skipped,
+    ttl_ignored,
     twin_ignored,
-)
-from laps_relay.sim.mutants.narrow_mutants import priority_ignored, ttl_ignored
-from laps_relay.sim.mutants.steering_mutants import (
-    drain_ignored,
-    overload_ignored,
+    unsubscribed_at_once,
     vias_never_left,
     vias_not_dialled,
 )
-from laps_relay.sim.mutants.stream_mutants import continuations_off
-from laps_relay.sim.mutants.stub_mutants import stubs_asked, stubs_leave_early, stubs_told
 from laps_relay.sim.runner import Outcome, simulate, simulate_seed, uncollected
 from laps_relay.sim.scenarios.narrow import NARROW
 from laps_relay.sim.scenarios.scenario import scenario

@@ -2,7 +2,7 @@
 
 ::
 
-    Clock (events in virtual time, Dice for chance)
+    Clock (events in virtual time, Rng for chance)
       |
     Network -- dial, close, cut --> Wire (one link) --> Pipe (one direction of a connection)
                                                           |-- Backlog: what waits for bandwidth

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
-__all__ = ["Clock", "Dice", "Entry"]
+__all__ = ["Clock", "Entry", "Rng"]
 
 Entry: TypeAlias = "list[Any]"
 """``[when, serial, action, arguments]``; without an action it was taken back."""
@@ -60,7 +60,7 @@ class Clock:
         self.now = max(self.now, until)
 
 
-class Dice:
+class Rng:
     """Generators by purpose, all from one seed."""
 
     __slots__ = ("_seed",)

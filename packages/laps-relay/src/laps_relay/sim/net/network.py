@@ -169,9 +169,9 @@ class Network:
 
     __slots__ = (
         "_clock",
-        "_dice",
         "_hosts",
         "_number",
+        "_rng",
         "_watch",
         "_wires",
         "default",
@@ -185,13 +185,13 @@ class Network:
     def __init__(
         self,
         clock: Clock,
-        dice: random.Random,
+        rng: random.Random,
         *,
         idle: float,
         watch: Callable[[End, SimOutStream | None, Chunk], None],
     ) -> None:
         self._clock = clock
-        self._dice = dice
+        self._rng = rng
         self._watch = watch
         self.idle = idle
         self.queue = QUEUE_BYTES
@@ -264,7 +264,7 @@ class Network:
         for end, other in ((near, far), (far, near)):
             end.pipe = Pipe(
                 self._clock,
-                self._dice,
+                self._rng,
                 wire,
                 end.host.contact,
                 partial(self._arrive, other),

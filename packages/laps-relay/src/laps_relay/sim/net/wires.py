@@ -191,11 +191,11 @@ class Pipe:
 
     __slots__ = (
         "_arrive",
-        "_dice",
         "_gone",
         "_last",
         "_overtaken",
         "_record",
+        "_rng",
         "_stalled",
         "_watch",
         "backlog",
@@ -211,7 +211,7 @@ class Pipe:
     def __init__(
         self,
         clock: Clock,
-        dice: random.Random,
+        rng: random.Random,
         wire: Wire,
         sender: str,
         arrive: Arrive,
@@ -230,7 +230,7 @@ class Pipe:
         self.judge = judge
         self.closed = False
         self.backlog = Backlog(limit)
-        self._dice = dice
+        self._rng = rng
         self._arrive = arrive
         self._gone = gone
         self._watch = watch
@@ -368,11 +368,11 @@ class Pipe:
         self._record.sent(self.clock.now, kind, chunk.stream_id, chunk.data, chunk.fin, chunk.code)
         if stream is not None or kind == "datagram":  # not control
             self._watch(stream, chunk)
-        dice = self._dice
+        rng = self._rng
         when = self.clock.now + wire.delay
         if wire.jitter:
-            when += dice.random() * wire.jitter
-        if wire.loss and dice.random() < wire.loss:
+            when += rng.random() * wire.jitter
+        if wire.loss and rng.random() < wire.loss:
             if kind == "datagram":
                 return
             when += wire.delay * RETRANSMIT

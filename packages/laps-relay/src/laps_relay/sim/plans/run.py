@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
@@ -28,18 +28,72 @@ from laps_relay.sim.clients.publications import Publication, Style
 from laps_relay.sim.net.messages import shared_messages
 from laps_relay.sim.plans.rules import PlanPolicy, may_pass
 from laps_relay.sim.plans.stage import Demand, PlanHasher, Stage, entry_for
-from laps_relay.sim.plans.verdict import Fault, PlanVerdict
 from laps_relay.sim.scenarios.scenario import SETTINGS, Scenario
 from laps_relay.sim.scenarios.steering import settling
-from laps_relay.sim.world.actions import Deeds
+from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind
 from laps_wire.plan import ClassRule, PlanEntry, SignedPlan, dumps
 
-__all__ = ["Keeper", "KeeperMaker", "play_plan"]
+__all__ = ["Fault", "Keeper", "KeeperMaker", "PlanVerdict", "play_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is wrong with a plan."""
+
+    check: str
+    """refused, way, copies, country, fallback, lost; or a rule of the simulator, as doubled."""
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanVerdict:
+    """What became of a plan."""
+
+    plan: str
+    version: int
+    seed: int
+    relays: int
+    links: int
+    demands: int
+    subscribers: int
+    entries: int
+    """Entries of the plan that what was played asks about."""
+    accepted: int
+    """Relays that took the plan."""
+    ways: int
+    """Ways from an origin to a subscriber's relay for which the plan names a Via, ..."""
+    planned_ways: int
+    """... and those that went over it."""
+    fallbacks: int
+    """Ways with a second Via whose first one drained, ..."""
+    taken_fallbacks: int
+    """... and those that went over the second."""
+    copies_before: int
+    """Copies that origins sent towards the regions of entries, before the plan and with it."""
+    copies_with: int
+    most_copies: int
+    """Of one track towards one region, with the plan."""
+    published: int
+    delivered: int
+    lost: int
+    virtual_s: float
+    cpu_s: float
+    faults: tuple[Fault, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {"ok": self.ok, **asdict(self)}
+
 
 STEP: Final = 0.5
 PATIENCE: Final = 60.0
@@ -108,7 +162,7 @@ class _Play:
             self.world.policy = PlanPolicy.of(plan.constraints, stage.topology)
         else:
             self.world.policy = PlanPolicy(max_fanout=plan.constraints.max_fanout)
-        self.checks = Checks(self.world, Deeds(self.world))
+        self.checks = Checks(self.world, Actions(self.world))
         self.settled = settling(settings)
         self.keepers: dict[str, Keeper] = {}
         self.wall_us = plan.made_us
@@ -155,7 +209,7 @@ class _Play:
 
     def _boot(self) -> None:
         world = self.world
-        draw = world.dice.of("boot")
+        draw = world.rng.of("boot")
         for process in world.processes.values():
             world.clock.at(draw.uniform(0.0, 0.3), process.start)
         quiet = 1.0 + SETTINGS.metric_interval + 2 * SETTINGS.batch
@@ -169,7 +223,7 @@ class _Play:
         """Publishers first, then subscribers, until everybody has what he wants."""
         world = self.world
         now = world.clock.now
-        draw = world.dice.of("clients")
+        draw = world.rng.of("clients")
         for demand in self.stage.demands:
             publication = Publication(AnnounceKind.TRACK, demand.name, demand.scope, _STYLE)
             clients = world.processes[demand.origin].clients
@@ -196,7 +250,7 @@ class _Play:
     def _offer(self) -> None:
         """Relays get the plan one after the other, as a fleet does."""
         world = self.world
-        draw = world.dice.of("plan")
+        draw = world.rng.of("plan")
         for process in world.processes.values():
             world.clock.after(draw.uniform(0.0, 1.0), self._offer_to, process)
         self._run_to(world.clock.now + 1.0)
@@ -247,7 +301,7 @@ class _Play:
         )
         if self.faults or not going:
             return
-        via = self.world.processes[self.world.dice.of("drain").choice(going)]
+        via = self.world.processes[self.world.rng.of("drain").choice(going)]
         via.draining = True
         self.world.disturbed()
         via.call(lambda core, now: core.drain(now, LASTING))

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from laps_relay.sim.net.clock import Dice
+from laps_relay.sim.net.clock import Rng
 from laps_relay.sim.plans.rules import class_field
 from laps_relay.sim.scenarios.topology import (
     LinkSpec,
@@ -109,7 +109,7 @@ def sampled(stage: Stage, groups: int, seed: int) -> Stage:
     """The same with at most so many demands, drawn from a seed."""
     if len(stage.demands) <= groups:
         return stage
-    chosen = Dice(seed).of("demands").sample(range(len(stage.demands)), groups)
+    chosen = Rng(seed).of("demands").sample(range(len(stage.demands)), groups)
     return Stage(
         topology=stage.topology,
         demands=tuple(stage.demands[number] for number in sorted(chosen)),
@@ -166,7 +166,7 @@ def made_up(plan: Plan, groups: int, seed: int) -> Stage:
     """A stage for some of a plan's entries, drawn from a seed."""
     chosen = plan.entries
     if len(chosen) > groups:
-        numbers = Dice(seed).of("entries").sample(range(len(chosen)), groups)
+        numbers = Rng(seed).of("entries").sample(range(len(chosen)), groups)
         chosen = tuple(chosen[number] for number in sorted(numbers))
     if not chosen:
         raise TopologyError("the plan has no entries: there is nothing to play")

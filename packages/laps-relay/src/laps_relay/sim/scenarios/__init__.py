@@ -3,7 +3,7 @@
 ::
 
     seed --> scenario() --> Topology (shapes, backbones or a TOML file)
-                       '--> Deed, Deed, ... (the time, the kind and the operands of each action)
+                       '--> Action, Action, ... (the time, the kind and the operands of each action)
                             added by narrow, steering, stubs, policies and restarts
 
 ``scenario`` is the entrance: ``scenario(seed)`` returns a ``Scenario``, which is plain data.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Deed"]
+__all__ = ["Action"]
 
 
-class Deed(NamedTuple):
+class Action(NamedTuple):
     """Something that is done to the network."""
 
     when: float

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from laps_relay.sim.clients.ledger import OBJECT
 from laps_relay.sim.clients.publications import Style
-from laps_relay.sim.net.clock import Dice
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.net.clock import Rng
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.topology import LinkSpec
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
@@ -46,7 +46,7 @@ def with_narrow(made: Scenario, draw: random.Random) -> Scenario:
     """The same with narrow links and much to send."""
     style = made.style._replace(padding=draw.choice((1000, 2000, 4000)))
     one = offered_by(style)
-    publishers = sum(deed.verb.startswith("publish") for deed in made.deeds)
+    publishers = sum(action.verb.startswith("publish") for action in made.actions)
 
     def rate() -> float:
         if draw.random() < 0.25:
@@ -61,7 +61,7 @@ def with_narrow(made: Scenario, draw: random.Random) -> Scenario:
     ttls = draw.choice(((0, 300), (300, 0), (300, 300)))
     priorities = draw.sample((16, 96, 128, 200), 3)
     return replace(
-        _with_drain(made, Dice(made.seed).of("drain")),
+        _with_drain(made, Rng(made.seed).of("drain")),
         topology=replace(made.topology, links=tuple(map(narrowed, made.topology.links))),
         on_bytes=False,  # how many bytes of news come at once is not the question here
         style=style,
@@ -78,16 +78,16 @@ def _with_drain(made: Scenario, draw: random.Random) -> Scenario:
     when = round(draw.uniform(6.0, max(7.0, made.healed)), 3)
     if not vias or draw.random() < 0.3:
         return made
-    deed = Deed(when, "drain", (draw.choice(vias),), 2 * DRAIN)
+    action = Action(when, "drain", (draw.choice(vias),), 2 * DRAIN)
     return replace(
         made,
-        deeds=tuple(sorted((*made.deeds, deed), key=lambda each: each.when)),
-        healed=max(made.healed, when + deed.value),
+        actions=tuple(sorted((*made.actions, action), key=lambda each: each.when)),
+        healed=max(made.healed, when + action.value),
     )
 
 
 def with_teeth(made: Scenario, draw: random.Random) -> Scenario:
     """Where receivers are slow among other faults: so much is sent that they notice."""
-    if not any(deed.verb == "slow" for deed in made.deeds):
+    if not any(action.verb == "slow" for action in made.actions):
         return made
     return replace(made, style=made.style._replace(padding=draw.choice((1000, 2000))), queue=8192)

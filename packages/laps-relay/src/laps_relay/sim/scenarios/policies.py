@@ -15,12 +15,12 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.policy.interface import ClassLimits, Policy
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_relay.sim.clients.tracks import HASHER
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.rules import Border, SimPolicy
 from laps_relay.sim.scenarios.topology import RelaySpec
 from laps_wire.names import Namespace
@@ -28,13 +28,10 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
-    from laps_relay.sim.core import RelayCore
-    from laps_relay.sim.net.clock import Dice
+    from laps_relay.sim.net.clock import Rng
     from laps_relay.sim.scenarios.scenario import Scenario
-    from laps_relay.sim.world.process import RelayProcess
-    from laps_relay.sim.world.world import World
 
-__all__ = ["loaded", "rule_policy", "take", "with_borders", "with_policies"]
+__all__ = ["rule_policy", "with_borders", "with_policies"]
 
 SHARE: Final = 0.3
 """Of the seeds, in which a policy is loaded where nobody has planned one."""
@@ -48,9 +45,9 @@ What a filter stops is told to fewer relays, so one of them that goes may take i
 _PARTS: Final = ("north", "south", "west")
 
 
-def with_borders(made: Scenario, dice: Dice, kind: str) -> Scenario:
+def with_borders(made: Scenario, rng: Rng, kind: str) -> Scenario:
     """In some seeds links pass a country that a class must not, or a filter comes at the end."""
-    draw = dice.of("countries")
+    draw = rng.of("countries")
     when = draw.uniform(6.0, max(7.0, made.healed))
     if draw.random() < COUNTRIES:
         link, scope = draw.choice(made.topology.links), draw.choice(("t0", "t1", "t2"))
@@ -58,9 +55,9 @@ def with_borders(made: Scenario, dice: Dice, kind: str) -> Scenario:
         if RelayType.CONTROL not in kinds:
             made = _with_regions(made, draw)
             made = _and_policy(
-                made, Deed(when, "policy", (link.a, link.b), text=f"country {scope}")
+                made, Action(when, "policy", (link.a, link.b), text=f"country {scope}")
             )
-    draw = dice.of("filters")
+    draw = rng.of("filters")
     if any(relay.relay_type is RelayType.CONTROL for relay in made.topology.relays):
         return made  # who hears of what is theirs to decide
     if kind != "faults" and draw.random() < FILTERS:
@@ -72,15 +69,15 @@ def with_borders(made: Scenario, dice: Dice, kind: str) -> Scenario:
             # Where some peers refuse what others take, a subscriber hears of both, in turn.
             whose = "source"
         text = f"filter {scope} {side} {what} {whose}"
-        made = _and_policy(made, Deed(made.healed + 3.0, "policy", (region,), text=text))
+        made = _and_policy(made, Action(made.healed + 3.0, "policy", (region,), text=text))
     return made
 
 
-def _and_policy(made: Scenario, deed: Deed) -> Scenario:
+def _and_policy(made: Scenario, action: Action) -> Scenario:
     return replace(
         made,
-        deeds=tuple(sorted((*made.deeds, deed), key=lambda each: each.when)),
-        healed=max(made.healed, deed.when + 1.0),
+        actions=tuple(sorted((*made.actions, action), key=lambda each: each.when)),
+        healed=max(made.healed, action.when + 1.0),
         rule_engine=made.seed % 2 == 1,
         policies=True,
     )
@@ -88,20 +85,20 @@ def _and_policy(made: Scenario, deed: Deed) -> Scenario:
 
 def with_policies(made: Scenario, draw: random.Random, start: float, end: float) -> Scenario:
     """Let the planned policies differ, and plan one more in some seeds."""
-    planned = [deed for deed in made.deeds if deed.verb == "policy"]
-    deeds = [deed for deed in made.deeds if deed.verb != "policy"]
+    planned = [action for action in made.actions if action.verb == "policy"]
+    actions = [action for action in made.actions if action.verb != "policy"]
     extra = draw.random() < SHARE
     when = draw.uniform(start, max(start + 1.0, end))
     if not extra and not planned:
         return made
     made = _with_regions(made, draw)
     if extra:
-        planned.append(Deed(when, "policy"))
-    deeds += [_vary(made, draw, deed) for deed in planned]
+        planned.append(Action(when, "policy"))
+    actions += [_vary(made, draw, action) for action in planned]
     return replace(
         made,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.when)),
-        healed=max(made.healed, *(deed.when + 1.0 for deed in planned)),
+        actions=tuple(sorted(actions, key=lambda action: action.when)),
+        healed=max(made.healed, *(action.when + 1.0 for action in planned)),
         rule_engine=made.seed % 2 == 1,
         policies=True,
     )
@@ -120,51 +117,18 @@ def _with_regions(made: Scenario, draw: random.Random) -> Scenario:
     return replace(made, topology=replace(made.topology, relays=relays), spares=spares)
 
 
-def _vary(made: Scenario, draw: random.Random, deed: Deed) -> Deed:
+def _vary(made: Scenario, draw: random.Random, action: Action) -> Action:
     relays = made.topology.relays
     vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
     regions = sorted({relay.region for relay in relays if relay.region})
-    scope = deed.text or draw.choice(("", "t0", "t1", "t2"))
+    scope = action.text or draw.choice(("", "t0", "t1", "t2"))
     form = draw.choice(("via", "vias", "region", "exclude", "exclude"))
     if form == "region" and len(regions) > 1:
-        return deed._replace(who=(draw.choice(regions),), text=f"region {scope}")
+        return action._replace(who=(draw.choice(regions),), text=f"region {scope}")
     if form == "exclude" and regions:
-        return deed._replace(who=(draw.choice(regions),), text=f"exclude {scope or 't1'}")
+        return action._replace(who=(draw.choice(regions),), text=f"exclude {scope or 't1'}")
     who = draw.sample(vias, min(len(vias), 2 if form == "vias" else 1))
-    return deed._replace(who=tuple(who), text=f"relay {scope}")
-
-
-def loaded(world: World, deed: Deed) -> tuple[SimPolicy, str]:
-    """The policy of a run with one more rule, and the class that it is for."""
-    form, _, rest = deed.text.partition(" ")
-    scope, *words = rest.split() or [""]
-    policy = world.policy
-    if form == "relay":
-        nodes = frozenset(map(world.node, deed.who))
-        return policy.more(scope, nodes=nodes, named=nodes), scope
-    if form == "country":
-        return policy.more(scope, link=frozenset(map(world.node, deed.who))), scope
-    (region,) = deed.who
-    nodes = frozenset(
-        process.spec.node_id
-        for process in world.processes.values()
-        if process.spec.region == region
-    )
-    if form == "region":
-        return policy.more(scope, nodes=nodes, region=region), scope
-    if form == "filter":
-        side, what, whose = words
-        border = Border(side, what, scope, whose, region, nodes)
-        return replace(policy, borders=(*policy.borders, border)), scope
-    return policy.more(scope, excluded=region), scope
-
-
-def take(process: RelayProcess, policy: Policy, core: RelayCore, now: float) -> None:
-    """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
-    core.set_policy(now, policy)
-    if process.edge is not None:
-        # Who is at the same Edge as the publisher hears of it from nobody else.
-        process.edge.relay.reauthorize(now)
+    return action._replace(who=tuple(who), text=f"relay {scope}")
 
 
 def _country(scope: str) -> str:

@@ -1,4 +1,4 @@
-"""What happens in a run: a list of deeds with their times, drawn from a seed.
+"""What happens in a run: a list of actions with their times, drawn from a seed.
 
 ::
 
@@ -21,13 +21,13 @@ from typing import Final
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.sim.clients.ledger import FLIGHT
 from laps_relay.sim.clients.publications import Style
-from laps_relay.sim.net.clock import Dice
+from laps_relay.sim.net.clock import Rng
 from laps_relay.sim.net.queues import QUEUE_BYTES
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.backbones import backbone
 from laps_relay.sim.scenarios.narrow import NARROW, with_narrow, with_teeth
 from laps_relay.sim.scenarios.policies import with_borders, with_policies
-from laps_relay.sim.scenarios.restarts import with_successions
+from laps_relay.sim.scenarios.restarts import with_restarts
 from laps_relay.sim.scenarios.shapes import generate, with_control_servers
 from laps_relay.sim.scenarios.steering import STEERING, with_steering
 from laps_relay.sim.scenarios.stubs import MOST_STUBS, STUBS, with_stubs
@@ -41,7 +41,7 @@ from laps_relay.sim.scenarios.topology import (
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["FAULTS", "KINDS", "LARGE", "PLANNED", "Deed", "Scenario", "scenario"]
+__all__ = ["FAULTS", "KINDS", "LARGE", "PLANNED", "Scenario", "scenario"]
 
 KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy")
 """What a run can be told to have."""
@@ -99,12 +99,12 @@ class Scenario:
     seed: int
     topology: Topology
     settings: NetworkSettings = SETTINGS
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[Action, ...] = ()
     spares: tuple[RelaySpec, ...] = ()
     """Relays that are started during the run."""
     spare_links: tuple[LinkSpec, ...] = ()
     healed: float = 6.0
-    """When the last deed is over."""
+    """When the last action is over."""
     idle: float = 1.0
     """After how long a dead connection is noticed."""
     exact: bool = True
@@ -131,12 +131,12 @@ class Scenario:
     flight: float = FLIGHT
     """The longest an object may be under way through all relays."""
     settle: float = 8.0
-    """After the last deed, until everything must be at rest."""
+    """After the last action, until everything must be at rest."""
 
     @property
     def faults(self) -> int:
-        """How many deeds are unplanned."""
-        return sum(deed.verb in (*FAULTS, "twin") for deed in self.deeds)
+        """How many actions are unplanned."""
+        return sum(action.verb in (*FAULTS, "twin") for action in self.actions)
 
 
 def scenario(
@@ -158,12 +158,12 @@ def scenario(
     has_stubs = topology is not None and topology.endswith(STUBS)
     if topology is not None:
         topology = topology.removesuffix(STUBS)
-    dice = Dice(seed)
+    rng = Rng(seed)
     free = relays is None and topology is None and kind is None
     if kind == STEERING or (free and seed % STEERED == STEERED - 2):
         bare = Scenario(seed=seed, topology=Topology(name=STEERING, relays=(), links=()))
-        return with_steering(bare, dice)
-    draw = dice.of("scenario")
+        return with_steering(bare, rng)
+    draw = rng.of("scenario")
     size = round(draw.triangular(12, 30, 12))  # 12 to 30, the smaller ones more often
     shape = draw.choice(("ring", "chord", "tree", "random", "random", "regions"))
     drawn = draw.choice(("planned", "faults", "faults"))
@@ -180,32 +180,32 @@ def scenario(
         size = min(size, most - servers)
     if free and seed % NARROWED == NARROWED - 3:
         drawn = NARROW
-    made = _topology(topology or shape, size, dice)
+    made = _topology(topology or shape, size, rng)
     if servers and relays is None:
         made = with_control_servers(made, servers)
     populated = populate(seed, made, draw, kind or drawn, most)
     if stubbed:
-        return with_stubs(populated, dice, kind or drawn)
+        return with_stubs(populated, rng, kind or drawn)
     if len(made.relays) > LARGE:
         return populated
-    return with_borders(with_successions(populated, dice, kind or drawn), dice, kind or drawn)
+    return with_borders(with_restarts(populated, rng, kind or drawn), rng, kind or drawn)
 
 
-def _topology(name: str, size: int, dice: Dice) -> Topology:
+def _topology(name: str, size: int, rng: Rng) -> Topology:
     if name.endswith(".toml"):
         return read_topology(Path(name))
     if "/" in name:
         return backbone(name)
-    return generate(name, size, dice)
+    return generate(name, size, rng)
 
 
 def populate(
     seed: int, topology: Topology, draw: random.Random, kind: str, most: int = MOST
 ) -> Scenario:
-    """Clients and deeds for a topology; no relay comes to ``most`` that are there."""
+    """Clients and actions for a topology; no relay comes to ``most`` that are there."""
     edges = [relay.name for relay in topology.relays if relay.relay_type is RelayType.EDGE]
     servers = any(relay.relay_type is RelayType.CONTROL for relay in topology.relays)
-    deeds = _clients(draw, edges)
+    actions = _clients(draw, edges)
     made = Scenario(
         seed=seed,
         topology=topology,
@@ -231,7 +231,7 @@ def populate(
             style=Style(period=0.1, objects=3, gap=0.03),
         )
     when = 6.0
-    changes: list[Deed] = []
+    changes: list[Action] = []
     count = draw.randint(3, 5) if len(topology.relays) <= LARGE else 2
     verbs = {"faults": FAULTS, NARROW: NARROWING}.get(kind, PLANNED)
     for number in range(count):
@@ -244,111 +244,115 @@ def populate(
             # It is the last one: a class that may not pass a relay may have no way that
             # neighbours tell, when the next change comes.
             verb = "slower"
-        made, deed, lasts = _change(made, draw, verb, when, number)
-        changes.append(deed)
+        made, action, lasts = _change(made, draw, verb, when, number)
+        changes.append(action)
         when += lasts if kind != "faults" else draw.choice((0.3, lasts, lasts + 2.0))
     churn = _churn(draw, edges, 5.0, when)
-    churn += _behind_backs(draw, deeds, changes)
-    healed = max([when, *(deed.when + deed.value for deed in changes)])
+    churn += _behind_backs(draw, actions, changes)
+    healed = max([when, *(action.when + action.value for action in changes)])
     made = replace(
         made,
-        deeds=tuple(sorted((*deeds, *changes, *churn), key=lambda deed: deed.when)),
+        actions=tuple(sorted((*actions, *changes, *churn), key=lambda action: action.when)),
         healed=healed,
     )
     if kind == NARROW:
-        made = with_narrow(made, Dice(seed).of(NARROW))
+        made = with_narrow(made, Rng(seed).of(NARROW))
     elif kind == "faults":
-        made = with_teeth(made, Dice(seed).of(NARROW))
-    return with_policies(made, Dice(seed).of("policies"), 6.0, when)
+        made = with_teeth(made, Rng(seed).of(NARROW))
+    return with_policies(made, Rng(seed).of("policies"), 6.0, when)
 
 
-def _clients(draw: random.Random, edges: list[str]) -> list[Deed]:
+def _clients(draw: random.Random, edges: list[str]) -> list[Action]:
     """Publishers and subscribers at the beginning."""
-    deeds = []
+    actions = []
     tracks = draw.randint(2, 4)
     for track in range(tracks):
         places = draw.sample(edges, 2 if draw.random() < 0.2 and len(edges) > 3 else 1)
         for place in places:
             verb = draw.choice(("publish", "publish", "publish_namespace", "publish_datagrams"))
-            deeds.append(Deed(draw.uniform(0.5, 3.0), verb, (place,), text=f"t{track}"))
+            actions.append(Action(draw.uniform(0.5, 3.0), verb, (place,), text=f"t{track}"))
         others = [edge for edge in edges if edge not in places]
-        deeds += [
-            Deed(draw.uniform(0.5, 4.0), "subscribe", (place,), text=f"t{track}")
+        actions += [
+            Action(draw.uniform(0.5, 4.0), "subscribe", (place,), text=f"t{track}")
             for place in draw.sample(others, min(len(others), draw.randint(2, 5)))
         ]
-    return deeds
+    return actions
 
 
-def _churn(draw: random.Random, edges: list[str], start: float, end: float) -> list[Deed]:
+def _churn(draw: random.Random, edges: list[str], start: float, end: float) -> list[Action]:
     """Clients that come and go meanwhile."""
-    deeds = []
+    actions = []
     for _ in range(draw.randint(3, 8)):
         place = draw.choice(edges)
         track = f"t{draw.randrange(4)}"
         when = draw.uniform(start, max(start + 1, end))
-        deeds.append(Deed(when, "subscribe", (place,), text=track))
+        actions.append(Action(when, "subscribe", (place,), text=track))
         if draw.random() < 0.8:
             gone = when + draw.choice((0.2, 0.8, 2.0, 4.0))
-            deeds.append(Deed(gone, "unsubscribe", (place,), text=track))
+            actions.append(Action(gone, "unsubscribe", (place,), text=track))
             if draw.random() < 0.4:
                 back = gone + draw.choice((0.1, 0.9, 1.5))
-                deeds.append(Deed(back, "subscribe", (place,), text=track))
+                actions.append(Action(back, "subscribe", (place,), text=track))
     if draw.random() < 0.5:
         when = draw.uniform(start, end)
-        deeds.append(Deed(when, "unpublish", (), text="t0"))
-        deeds.append(Deed(when + draw.choice((0.1, 2.5)), "republish", (), text="t0"))
-    return deeds
+        actions.append(Action(when, "unpublish", (), text="t0"))
+        actions.append(Action(when + draw.choice((0.1, 2.5)), "republish", (), text="t0"))
+    return actions
 
 
-def _behind_backs(draw: random.Random, clients: list[Deed], changes: list[Deed]) -> list[Deed]:
+def _behind_backs(
+    draw: random.Random, clients: list[Action], changes: list[Action]
+) -> list[Action]:
     """Who stands still or is cut off misses that somebody leaves, and comes back with old news."""
-    subscribes = [deed for deed in clients if deed.verb == "subscribe"]
-    deeds = []
+    subscribes = [action for action in clients if action.verb == "subscribe"]
+    actions = []
     for change in changes:
         if change.verb in ("pause", "cut") and change.value >= 1.5:
-            others = [deed for deed in subscribes if deed.who[0] not in change.who]
+            others = [action for action in subscribes if action.who[0] not in change.who]
             if others:
                 leaves = draw.choice(others)
-                deeds.append(leaves._replace(when=change.when + 0.2, verb="unsubscribe"))
-    return deeds
+                actions.append(leaves._replace(when=change.when + 0.2, verb="unsubscribe"))
+    return actions
 
 
 def _change(
     made: Scenario, draw: random.Random, verb: str, when: float, number: int
-) -> tuple[Scenario, Deed, float]:
+) -> tuple[Scenario, Action, float]:
     """One planned change or fault, with the time that it lasts."""
     relays, links = made.topology.relays, made.topology.links
     if verb in ("cut", "half", "slow"):
         link = draw.choice(links)
         ends = (link.a, link.b) if draw.random() < 0.5 else (link.b, link.a)
         lasts = draw.choice((0.4, 1.5, 3.0))
-        return made, Deed(when, verb, ends, lasts), lasts + 1.0
+        return made, Action(when, verb, ends, lasts), lasts + 1.0
     if verb == "slower":
         link = draw.choice(links)
         factor = draw.choice((0.4, 2.5))
         if made.topology.relay(link.a).location is not None:
             factor = 2.5  # nobody believes in what is faster than light
-        return made, Deed(when, verb, (link.a, link.b), 0.0, str(factor)), 3.0
+        return made, Action(when, verb, (link.a, link.b), 0.0, str(factor)), 3.0
     if verb == "insert":
         return (*_insert(made, draw, when, number), 4.0)
     if verb == "drain":
         vias = [relay.name for relay in relays if relay.relay_type is RelayType.VIA]
         if not vias:
             return (*_insert(made, draw, when, number), 4.0)
-        return made, Deed(when, verb, (draw.choice(vias),), 4.0), 5.0
+        return made, Action(when, verb, (draw.choice(vias),), 4.0), 5.0
     if verb == "policy":
         scope = draw.choice(("", "t1"))
-        return made, Deed(when, verb, text=scope), 3.0  # the rest of it: ``with_policies``
+        return made, Action(when, verb, text=scope), 3.0  # the rest of it: ``with_policies``
     if verb in ("double", "liar", "garbage", "reflector", "flood"):
         victim = draw.choice(relays).name
         other = draw.choice([relay.name for relay in relays if relay.name != victim])
-        return made, Deed(when, verb, (victim, other), 2.0), 3.0
+        return made, Action(when, verb, (victim, other), 2.0), 3.0
     who = draw.choice(relays).name
     lasts = draw.choice((0.3, 0.7, 2.0)) if verb == "pause" else draw.choice((0.2, 1.5, 3.0))
-    return made, Deed(when, verb, (who,), lasts), lasts + 1.0
+    return made, Action(when, verb, (who,), lasts), lasts + 1.0
 
 
-def _insert(made: Scenario, draw: random.Random, when: float, number: int) -> tuple[Scenario, Deed]:
+def _insert(
+    made: Scenario, draw: random.Random, when: float, number: int
+) -> tuple[Scenario, Action]:
     """A Via that makes ways shorter."""
     relays = made.topology.relays
     near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
@@ -374,4 +378,4 @@ def _insert(made: Scenario, draw: random.Random, when: float, number: int) -> tu
         for other in near
     )
     changed = replace(made, spares=(*made.spares, spare), spare_links=(*made.spare_links, *links))
-    return changed, Deed(when, "insert", (spare.name,))
+    return changed, Action(when, "insert", (spare.name,))

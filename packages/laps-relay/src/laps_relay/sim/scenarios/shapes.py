@@ -1,7 +1,7 @@
 """Generated topologies: rings, chords, trees, random graphs, regions.
 
 All are connected and small in diameter (a path has at most 16 relays), and come from a
-:class:`~laps_relay.sim.net.clock.Dice`, so a seed gives one topology for ever.
+:class:`~laps_relay.sim.net.clock.Rng`, so a seed gives one topology for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from laps_relay.sim.net.clock import Dice
+from laps_relay.sim.net.clock import Rng
 from laps_relay.sim.scenarios.topology import (
     LinkSpec,
     RelaySpec,
@@ -39,32 +39,32 @@ def _ring(size: int, _: random.Random) -> Pairs:
     return [(at, (at + 1) % size) for at in range(size)]
 
 
-def _chord(size: int, dice: random.Random) -> Pairs:
-    pairs = _ring(size, dice)
+def _chord(size: int, rng: random.Random) -> Pairs:
+    pairs = _ring(size, rng)
     step = max(2, size // 3)
     chords = max(1, size // 5)
-    pairs += [(at, (at + step) % size) for at in sorted(dice.sample(range(size), chords))]
+    pairs += [(at, (at + step) % size) for at in sorted(rng.sample(range(size), chords))]
     return pairs
 
 
-def _tree(size: int, dice: random.Random) -> Pairs:
-    return [(at, dice.randrange(max(0, (at - 1) // 3), at)) for at in range(1, size)]
+def _tree(size: int, rng: random.Random) -> Pairs:
+    return [(at, rng.randrange(max(0, (at - 1) // 3), at)) for at in range(1, size)]
 
 
-def _random(size: int, dice: random.Random) -> Pairs:
+def _random(size: int, rng: random.Random) -> Pairs:
     """Every relay dials an earlier one, and half as many links again."""
-    pairs = [(at, dice.randrange(at)) for at in range(1, size)]
-    return pairs + [_pair(dice, size) for _ in range(size // 2 + size // 4)]
+    pairs = [(at, rng.randrange(at)) for at in range(1, size)]
+    return pairs + [_pair(rng, size) for _ in range(size // 2 + size // 4)]
 
 
-def _dense(size: int, dice: random.Random) -> Pairs:
+def _dense(size: int, rng: random.Random) -> Pairs:
     """Degree four, as the figures of large networks have it."""
-    pairs = [(at, dice.randrange(max(0, at - 40), at)) for at in range(1, size)]
-    return pairs + [_pair(dice, size) for _ in range(size)]
+    pairs = [(at, rng.randrange(max(0, at - 40), at)) for at in range(1, size)]
+    return pairs + [_pair(rng, size) for _ in range(size)]
 
 
-def _pair(dice: random.Random, size: int) -> tuple[int, int]:
-    one, other = dice.sample(range(size), 2)
+def _pair(rng: random.Random, size: int) -> tuple[int, int]:
+    one, other = rng.sample(range(size), 2)
     return one, other
 
 
@@ -78,9 +78,9 @@ _PLAIN: Final[Mapping[str, Callable[[int, random.Random], Pairs]]] = {
 SHAPES: Final = (*_PLAIN, "regions")
 
 
-def generate(shape: str, size: int, dice: Dice, *, vias: float = 0.3) -> Topology:
+def generate(shape: str, size: int, rng: Rng, *, vias: float = 0.3) -> Topology:
     """A topology of this shape; ``vias`` is the share of relays that are Vias."""
-    draw = dice.of("topology")
+    draw = rng.of("topology")
     if shape == "regions":
         return _regions(size, draw, vias)
     if shape not in _PLAIN:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.sim.clients.publications import Style
-from laps_relay.sim.net.clock import Dice
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.net.clock import Rng
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.narrow import offered_by
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology, light_delay
 from laps_wire.nodeid import NodeId
@@ -47,7 +47,7 @@ _DRAIN: Final = 6.0
 
 
 def settling(settings: NetworkSettings) -> float:
-    """So long after the last deed everything that steering wants is done.
+    """So long after the last action everything that steering wants is done.
 
     A subscriber leaves after a delay, a Via is dialled, and then it must pay for a while; one that
     could not be dialled gives others their turn.
@@ -55,9 +55,9 @@ def settling(settings: NetworkSettings) -> float:
     return settings.unsubscribe_delay + 3 * settings.via_hold + settings.dynamic_idle + 1.0
 
 
-def with_steering(made: Scenario, dice: Dice) -> Scenario:
+def with_steering(made: Scenario, rng: Rng) -> Scenario:
     """The same seed with a network in which Vias are injected."""
-    draw = dice.of(STEERING)
+    draw = rng.of(STEERING)
     topology, edges, vias = _network(draw)
     settings = replace(
         made.settings,
@@ -68,11 +68,11 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
         probe_interval=draw.choice((3.0, 8.0)),
     )
     clients = _clients(draw, edges)
-    topology, more = _with_bystanders(topology, edges, dice.of("bystanders"))
+    topology, more = _with_bystanders(topology, edges, rng.of("bystanders"))
     clients += more
     changes, healed = _changes(draw, edges, 3.0 + settling(settings), settling(settings))
-    policies = any(deed.verb == "forbid_used" for deed in changes)
-    made, worse, healed = _with_causes(made, dice.of("causes"), healed, settling(settings))
+    policies = any(action.verb == "forbid_used" for action in changes)
+    made, worse, healed = _with_causes(made, rng.of("causes"), healed, settling(settings))
     changes += worse
     on_bytes, parallel = draw.random() < 0.2, draw.choice((1, 2))
     style = Style(
@@ -85,7 +85,7 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
         made,
         topology=replace(topology, name=f"steering-{len(topology.relays) - len(vias)}+{len(vias)}"),
         settings=settings,
-        deeds=tuple(sorted((*clients, *changes), key=lambda deed: deed.when)),
+        actions=tuple(sorted((*clients, *changes), key=lambda action: action.when)),
         healed=healed,
         exact=False,
         policies=policies,
@@ -99,18 +99,18 @@ def with_steering(made: Scenario, dice: Dice) -> Scenario:
 
 def _with_causes(
     made: Scenario, draw: random.Random, start: float, settled: float
-) -> tuple[Scenario, list[Deed], float]:
+) -> tuple[Scenario, list[Action], float]:
     """In some networks the link in use gets worse: what it loses, or what it takes."""
     cause = draw.choice(("", "loss", "queue"))
     if not cause:
         return made, [], start
     lasts = 2 * settled
-    deed = Deed(start, "worsen", ("o",), lasts, "t0")
+    action = Action(start, "worsen", ("o",), lasts, "t0")
     if cause == "loss":
         made = replace(made, gauged=True, max_loss=MAX_LOSS)
     else:
         made = replace(made, gauged=True, queue=16 * 1024, flight=8.0)
-    return made, [deed], start + lasts + settled + 1.0
+    return made, [action], start + lasts + settled + 1.0
 
 
 def _network(draw: random.Random) -> tuple[Topology, list[str], list[str]]:
@@ -153,9 +153,9 @@ def _network(draw: random.Random) -> tuple[Topology, list[str], list[str]]:
 
 def _with_bystanders(
     topology: Topology, edges: list[str], draw: random.Random
-) -> tuple[Topology, list[Deed]]:
+) -> tuple[Topology, list[Action]]:
     """More Edges, behind those that are there; what some of them want."""
-    relays, links, deeds = list(topology.relays), list(topology.links), []
+    relays, links, actions = list(topology.relays), list(topology.links), []
     behind = {"us": ["o2"], "eu": edges}
     numbers = list(range(1, 20))
     draw.shuffle(numbers)
@@ -177,32 +177,32 @@ def _with_bystanders(
                 LinkSpec(a=made.name, b=near.name, delay=light_delay(place, near.location))
             )
         if draw.random() < 0.5:
-            deeds.append(Deed(draw.uniform(1.0, 3.0), "subscribe", (made.name,), text="t2"))
-    return replace(topology, relays=tuple(relays), links=tuple(links)), deeds
+            actions.append(Action(draw.uniform(1.0, 3.0), "subscribe", (made.name,), text="t2"))
+    return replace(topology, relays=tuple(relays), links=tuple(links)), actions
 
 
-def _clients(draw: random.Random, edges: list[str]) -> list[Deed]:
+def _clients(draw: random.Random, edges: list[str]) -> list[Action]:
     """Everybody in the other region wants the track of one; others come with less."""
     verbs = ("publish", "publish_namespace", "publish_datagrams")
-    deeds = [
-        Deed(0.5, draw.choice(verbs[:2]), ("o",), text="t0"),
-        Deed(0.6, draw.choice(verbs), ("o",), text="t1"),
-        Deed(0.7, draw.choice(verbs), ("o2",), text="t2"),
+    actions = [
+        Action(0.5, draw.choice(verbs[:2]), ("o",), text="t0"),
+        Action(0.6, draw.choice(verbs), ("o",), text="t1"),
+        Action(0.7, draw.choice(verbs), ("o2",), text="t2"),
     ]
     wanted = {"t0": edges, "t1": draw.sample(edges, 3), "t2": draw.sample(edges, 2)}
     for track, places in wanted.items():
-        deeds += [
-            Deed(draw.uniform(1.0, 3.0), "subscribe", (place,), text=track)
+        actions += [
+            Action(draw.uniform(1.0, 3.0), "subscribe", (place,), text=track)
             for place in (*places, *(("o2",) if track == "t0" else ()))
         ]
-    return deeds
+    return actions
 
 
 def _changes(
     draw: random.Random, edges: list[str], start: float, settled: float
-) -> tuple[list[Deed], float]:
+) -> tuple[list[Action], float]:
     """What happens to the Via in use, each time until everything has settled; and the end."""
-    deeds: list[Deed] = []
+    actions: list[Action] = []
     when = start
     phases = ["leave", "drain_used", "overload_used"]
     draw.shuffle(phases)
@@ -213,17 +213,18 @@ def _changes(
             stay = draw.randint(0, 2)
             gone = draw.sample(edges, len(edges) - stay)
             for verb in ("unsubscribe", "subscribe"):
-                deeds += [
-                    Deed(when + draw.uniform(0.0, 0.5), verb, (place,), text="t0") for place in gone
+                actions += [
+                    Action(when + draw.uniform(0.0, 0.5), verb, (place,), text="t0")
+                    for place in gone
                 ]
                 when += settled + 1.0
             continue
         lasts = {"drain_used": _DRAIN, "overload_used": settled + 1.0}.get(phase, 0.0)
-        deeds.append(Deed(when, phase, ("o",), lasts, "t0"))
+        actions.append(Action(when, phase, ("o",), lasts, "t0"))
         if draw.random() < 0.5:
             place = draw.choice(edges)
             back = draw.choice((0.2, 1.3))
-            deeds.append(Deed(when + 0.3, "unsubscribe", (place,), text="t0"))
-            deeds.append(Deed(when + 0.3 + back, "subscribe", (place,), text="t0"))
+            actions.append(Action(when + 0.3, "unsubscribe", (place,), text="t0"))
+            actions.append(Action(when + 0.3 + back, "subscribe", (place,), text="t0"))
         when += lasts + settled + 1.0
-    return deeds, when
+    return actions, when

@@ -15,8 +15,8 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.sim.net.clock import Dice
-from laps_relay.sim.scenarios.action import Deed
+from laps_relay.sim.net.clock import Rng
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -37,9 +37,9 @@ _POLICY: Final = 3.0
 """How long another policy takes."""
 
 
-def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
+def with_stubs(made: Scenario, rng: Rng, kind: str) -> Scenario:
     """The same with one to three Stubs, two Edges for them, and what happens to them."""
-    draw = dice.of("stubs")
+    draw = rng.of("stubs")
     relays = [relay for relay in made.topology.relays if relay.relay_type is not RelayType.CONTROL]
     servers = [relay for relay in made.topology.relays if relay.relay_type is RelayType.CONTROL]
     edges = [relay.name for relay in relays if relay.relay_type is RelayType.EDGE]
@@ -61,13 +61,13 @@ def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
         # The last one of three has a parent with clients, and no other.
         links += [_link(stub, other, draw) for other in ([alone] if number == 2 else parents)]
     names = [stub.name for stub in stubs]
-    deeds, healed = _changes(draw, names, made.healed + 1.0, kind)
+    actions, healed = _changes(draw, names, made.healed + 1.0, kind)
     # Another policy comes last: a class that may not pass a relay may have no other way, or none
     # that neighbours tell, when a parent goes.
-    last = [deed for deed in made.deeds if deed.verb == "policy"]
-    before = [deed for deed in made.deeds if deed.verb != "policy"]
+    last = [action for action in made.actions if action.verb == "policy"]
+    before = [action for action in made.actions if action.verb != "policy"]
     if last:
-        deeds += [deed._replace(when=healed) for deed in last]
+        actions += [action._replace(when=healed) for action in last]
         healed += _POLICY
     return replace(
         made,
@@ -77,8 +77,10 @@ def with_stubs(made: Scenario, dice: Dice, kind: str) -> Scenario:
             relays=(*made.topology.relays, *parents, *stubs),
             links=(*made.topology.links, *links),
         ),
-        deeds=tuple(
-            sorted((*before, *_clients(draw, names, edges), *deeds), key=lambda deed: deed.when)
+        actions=tuple(
+            sorted(
+                (*before, *_clients(draw, names, edges), *actions), key=lambda action: action.when
+            )
         ),
         healed=healed,
         # What is said to others is looked through for Stubs.
@@ -105,40 +107,40 @@ def _link(one: RelaySpec, other: RelaySpec, draw: random.Random) -> LinkSpec:
     return LinkSpec(a=one.name, b=other.name, delay=delay)
 
 
-def _clients(draw: random.Random, stubs: list[str], edges: list[str]) -> list[Deed]:
+def _clients(draw: random.Random, stubs: list[str], edges: list[str]) -> list[Action]:
     """Publishers and subscribers at the Stubs, and others of what they publish."""
-    deeds = []
+    actions = []
     for number, stub in enumerate(stubs):
         track = f"s{number}"
         verb = draw.choice(("publish", "publish_namespace", "publish_datagrams"))
-        deeds.append(Deed(draw.uniform(0.5, 3.0), verb, (stub,), text=track))
+        actions.append(Action(draw.uniform(0.5, 3.0), verb, (stub,), text=track))
         others = [*draw.sample(edges, min(2, len(edges))), *stubs, "e1"]
-        deeds += [
-            Deed(draw.uniform(1.0, 4.0), "subscribe", (place,), text=track)
+        actions += [
+            Action(draw.uniform(1.0, 4.0), "subscribe", (place,), text=track)
             for place in others
             if place != stub and (place != "e1" or draw.random() < 0.3)
         ]
-        deeds.append(Deed(draw.uniform(0.5, 4.0), "subscribe", (stub,), text="t0"))
+        actions.append(Action(draw.uniform(0.5, 4.0), "subscribe", (stub,), text="t0"))
         gone = draw.uniform(4.0, 6.0)
-        deeds.append(Deed(draw.uniform(1.0, 3.0), "subscribe", (stub,), text="t1"))
-        deeds.append(Deed(gone, "unsubscribe", (stub,), text="t1"))
+        actions.append(Action(draw.uniform(1.0, 3.0), "subscribe", (stub,), text="t1"))
+        actions.append(Action(gone, "unsubscribe", (stub,), text="t1"))
         if draw.random() < 0.5:
-            deeds.append(Deed(gone + 1.0, "subscribe", (stub,), text="t1"))
+            actions.append(Action(gone + 1.0, "subscribe", (stub,), text="t1"))
     # Nobody is a client of what may go away.
-    return [deed for deed in deeds if deed.who != ("e1",)]
+    return [action for action in actions if action.who != ("e1",)]
 
 
 def _changes(
     draw: random.Random, stubs: list[str], start: float, kind: str
-) -> tuple[list[Deed], float]:
+) -> tuple[list[Action], float]:
     """What happens to Stubs and their parents, one after the other; and when it is over."""
-    deeds: list[Deed] = []
+    actions: list[Action] = []
     when = start
     if kind != "faults":
         for parent in draw.sample(("e1", "e2"), 2):
-            deeds.append(Deed(when, "drain", (parent,), _DRAIN))
+            actions.append(Action(when, "drain", (parent,), _DRAIN))
             when += _DRAIN + 4.0
-        return deeds, when
+        return actions, when
     for _ in range(2):
         verb = draw.choice(("crash", "cut", "pause", "half"))
         parent = draw.choice(("e1", "e2"))
@@ -148,6 +150,6 @@ def _changes(
             who: tuple[str, ...] = (stub, parent) if draw.random() < 0.5 else (parent, stub)
         else:
             who = (draw.choice((parent, parent, stub)),)
-        deeds.append(Deed(when, verb, who, lasts))
+        actions.append(Action(when, verb, who, lasts))
         when += lasts + 1.0
-    return deeds, when
+    return actions, when

@@ -4,7 +4,7 @@
 
     Scenario --> World --builds--> RelayProcess (core, clients, connections)
                    ^                    |
-    Deeds ---------'                    '--> RelayTables: what checks read of a core
+    Actions -------'                    '--> RelayTables: what checks read of a core
     (execute the actions of a scenario)
 
 ``Oracle`` computes routes by itself; ``fault_scope`` and ``paths`` decide who may notice a fault.

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Final
 
-from laps_relay.sim.checks.steering import sent_to, used_via
+from laps_relay.policy.interface import Policy
 from laps_relay.sim.clients.publications import Publication, Style
+from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.wires import Wire
+from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.narrow import offered_by
-from laps_relay.sim.scenarios.policies import loaded, take
-from laps_relay.sim.scenarios.restarts import Successions
-from laps_relay.sim.scenarios.scenario import PLANNED, Deed
+from laps_relay.sim.scenarios.rules import Border, SimPolicy
+from laps_relay.sim.scenarios.scenario import PLANNED
 from laps_relay.sim.world.fault_scope import CONVERGED, exempt
 from laps_relay.sim.world.hostile import Hostile
-from laps_relay.sim.world.paths import connected_without, copies, without_way
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.paths import connected_without, copies, sent_to, used_via, without_way
+from laps_relay.sim.world.restarts import Restarts
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass
 
-__all__ = ["Deeds"]
+__all__ = ["Actions", "loaded", "take"]
 
 DATAGRAM_PADDING: Final = 1000
 SLOW: Final = 0.1
@@ -38,7 +40,7 @@ WORSE_RATE: Final = 0.6
 """The same, of a link that becomes too narrow."""
 
 
-class Deeds:
+class Actions:
     """What can be done to a world."""
 
     __slots__ = (
@@ -49,14 +51,14 @@ class Deeds:
         "done",
         "hostiles",
         "last",
-        "successions",
+        "restarts",
         "taken_back",
     )
 
     def __init__(self, world: World) -> None:
         self._world = world
         world.ledger.copies = partial(copies, world)
-        self._lengths = world.dice.of("endless streams")
+        self._lengths = world.rng.of("endless streams")
         self._publications: dict[str, list[tuple[str, Publication]]] = {}
         """By track: where, and what."""
         self._interests: dict[tuple[str, str], None] = {}
@@ -67,21 +69,21 @@ class Deeds:
         self.taken_back = 0
         """Relays that began to drain and stay."""
         self.hostiles: list[Hostile] = []
-        self.successions = Successions(world)
+        self.restarts = Restarts(world)
 
     def plan(self) -> None:
-        """Put all deeds of the scenario on the clock."""
-        for deed in self._world.scenario.deeds:
-            self._world.clock.at(deed.when, self.do, deed)
+        """Put all actions of the scenario on the clock."""
+        for action in self._world.scenario.actions:
+            self._world.clock.at(action.when, self.do, action)
 
-    def do(self, deed: Deed) -> None:
+    def do(self, action: Action) -> None:
         """Do it."""
         self.done += 1
         self.last = self._world.clock.now
-        self._world.note("deed:", deed.verb, *deed.who, deed.text, f"{deed.value:g}")
-        action: Callable[[Deed], None] = getattr(self, f"_{deed.verb}")
-        action(deed)
-        if deed.verb in (*PLANNED, "retype", "undrain", "forbid_used"):
+        self._world.note("action:", action.verb, *action.who, action.text, f"{action.value:g}")
+        perform: Callable[[Action], None] = getattr(self, f"_{action.verb}")
+        perform(action)
+        if action.verb in (*PLANNED, "retype", "undrain", "forbid_used"):
             self.bar()
 
     def bar(self) -> None:
@@ -101,29 +103,29 @@ class Deeds:
 
     # Clients
 
-    def _publish(self, deed: Deed) -> None:
-        self._publish_as(deed, AnnounceKind.TRACK, self._world.scenario.style)
+    def _publish(self, action: Action) -> None:
+        self._publish_as(action, AnnounceKind.TRACK, self._world.scenario.style)
 
-    def _publish_namespace(self, deed: Deed) -> None:
-        self._publish_as(deed, AnnounceKind.NAMESPACE, self._world.scenario.style)
+    def _publish_namespace(self, action: Action) -> None:
+        self._publish_as(action, AnnounceKind.NAMESPACE, self._world.scenario.style)
 
-    def _publish_datagrams(self, deed: Deed) -> None:
+    def _publish_datagrams(self, action: Action) -> None:
         style = self._world.scenario.style
         style = style._replace(datagrams=True, padding=min(style.padding, DATAGRAM_PADDING))
-        self._publish_as(deed, AnnounceKind.TRACK, style)
+        self._publish_as(action, AnnounceKind.TRACK, style)
 
-    def _publish_as(self, deed: Deed, kind: AnnounceKind, style: Style) -> None:
-        contact = deed.who[0]
-        _, name = self._world.track(deed.text)
+    def _publish_as(self, action: Action, kind: AnnounceKind, style: Style) -> None:
+        contact = action.who[0]
+        _, name = self._world.track(action.text)
         if kind is AnnounceKind.NAMESPACE:
             name = FullTrackName(name.namespace, b"")
-        others = self._publications.setdefault(deed.text, [])
+        others = self._publications.setdefault(action.text, [])
         manners = self._world.scenario.manners
-        priority, ttl_ms = manners[list(self._publications).index(deed.text) % len(manners)]
+        priority, ttl_ms = manners[list(self._publications).index(action.text) % len(manners)]
         style = style._replace(priority=priority, ttl_ms=ttl_ms)
-        if self._lengths.random() < ENDLESS and self._may_be_endless(deed.text, style):
+        if self._lengths.random() < ENDLESS and self._may_be_endless(action.text, style):
             style = style._replace(endless=True, period=TALK)
-        publication = Publication(kind, name, deed.text, style, len(others))
+        publication = Publication(kind, name, action.text, style, len(others))
         others.append((contact, publication))
         process = self._world.processes[contact]
         if process.running:
@@ -135,92 +137,92 @@ class Deeds:
         Who joins a track gets nothing that is behind its largest group.
         """
         publishers = [
-            deed
-            for deed in self._world.scenario.deeds
-            if deed.verb.startswith("publish") and deed.text == track
+            action
+            for action in self._world.scenario.actions
+            if action.verb.startswith("publish") and action.text == track
         ]
         return len(publishers) < 2 and not (style.datagrams or style.padding)
 
-    def _unpublish(self, deed: Deed) -> None:
-        for contact, publication in self._publications.get(deed.text, ()):
+    def _unpublish(self, action: Action) -> None:
+        for contact, publication in self._publications.get(action.text, ()):
             process = self._world.processes[contact]
             if process.running:
                 process.clients.unpublish(publication)
 
-    def _republish(self, deed: Deed) -> None:
-        for contact, publication in self._publications.get(deed.text, ()):
+    def _republish(self, action: Action) -> None:
+        for contact, publication in self._publications.get(action.text, ()):
             process = self._world.processes[contact]
             if process.running and publication not in process.clients.publications:
                 process.clients.publish(publication)
 
-    def _subscribe(self, deed: Deed) -> None:
-        contact = deed.who[0]
-        if any(contact == place for place, _ in self._publications.get(deed.text, ())):
+    def _subscribe(self, action: Action) -> None:
+        contact = action.who[0]
+        if any(contact == place for place, _ in self._publications.get(action.text, ())):
             return  # a relay's own clients need no network
-        self._interests[contact, deed.text] = None
+        self._interests[contact, action.text] = None
         process = self._world.processes[contact]
         if process.running:
-            process.clients.subscribe(*self._world.track(deed.text))
+            process.clients.subscribe(*self._world.track(action.text))
 
-    def _unsubscribe(self, deed: Deed) -> None:
-        contact = deed.who[0]
-        if self._interests.pop((contact, deed.text), self) is self:
+    def _unsubscribe(self, action: Action) -> None:
+        contact = action.who[0]
+        if self._interests.pop((contact, action.text), self) is self:
             return
         process = self._world.processes[contact]
         if process.running:
-            process.clients.unsubscribe(self._world.track(deed.text)[0])
+            process.clients.unsubscribe(self._world.track(action.text)[0])
 
     def unsubscribe_all(self) -> None:
         """All subscribers go."""
         for contact, track in list(self._interests):
-            self._unsubscribe(Deed(0.0, "unsubscribe", (contact,), text=track))
+            self._unsubscribe(Action(0.0, "unsubscribe", (contact,), text=track))
 
     def unpublish_all(self) -> None:
         """All publishers go."""
         for track in self._publications:
-            self._unpublish(Deed(0.0, "unpublish", (), text=track))
+            self._unpublish(Action(0.0, "unpublish", (), text=track))
 
     # Planned changes
 
-    def _insert(self, deed: Deed) -> None:
+    def _insert(self, action: Action) -> None:
         self._narrowed(2.0)
-        self._world.processes[deed.who[0]].start()
+        self._world.processes[action.who[0]].start()
 
-    def _drain(self, deed: Deed) -> None:
+    def _drain(self, action: Action) -> None:
         """Leave in good order, and come back with the next life."""
-        process = self._world.processes[deed.who[0]]
+        process = self._world.processes[action.who[0]]
         if not process.running or process.draining:
             return
-        self._narrowed(deed.value + 4.0)
+        self._narrowed(action.value + 4.0)
         self._world.disturbed()
         if not connected_without(self._world, process):
             # Nobody else leads there: what is lost is lost.
-            self._exempt(deed)
+            self._exempt(action)
         life = process.life
-        away = min(deed.value / 2, AWAY)
+        away = min(action.value / 2, AWAY)
         process.leave(
-            deed.value / 2, lambda: self._world.clock.after(away, self._drained, deed, life)
+            action.value / 2, lambda: self._world.clock.after(away, self._drained, action, life)
         )
 
     _retype = _drain
 
-    def _undrain(self, deed: Deed) -> None:
+    def _undrain(self, action: Action) -> None:
         """Begin to leave, and think better of it: nothing may be lost, if it is still there."""
-        process = self._world.processes[deed.who[0]]
+        process = self._world.processes[action.who[0]]
         if not process.running or process.draining:
             return
-        self._narrowed(deed.value + 4.0)
+        self._narrowed(action.value + 4.0)
         self._world.disturbed()
-        process.leave(deed.value, lambda: self._gone_after_all(deed, process.life))
-        self._world.clock.after(float(deed.text), self._take_back, process, process.life)
+        process.leave(action.value, lambda: self._gone_after_all(action, process.life))
+        self._world.clock.after(float(action.text), self._take_back, process, process.life)
 
-    def _gone_after_all(self, deed: Deed, life: int) -> None:
+    def _gone_after_all(self, action: Action, life: int) -> None:
         """It was not needed any more before that: it comes back as from a drain."""
-        process = self._world.processes[deed.who[0]]
+        process = self._world.processes[action.who[0]]
         self._world.disturbed()
         if not connected_without(self._world, process):
-            self._exempt(deed)
-        self._world.clock.after(AWAY, self._drained, deed, life)
+            self._exempt(action)
+        self._world.clock.after(AWAY, self._drained, action, life)
 
     def _take_back(self, process: RelayProcess, life: int) -> None:
         if process.running and process.life == life and process.leaving:
@@ -230,26 +232,26 @@ class Deeds:
             self._world.disturbed()
             self.bar()
 
-    def _drained(self, deed: Deed, life: int) -> None:
-        process = self._world.processes[deed.who[0]]
+    def _drained(self, action: Action, life: int) -> None:
+        process = self._world.processes[action.who[0]]
         if process.running and process.life == life:
-            if deed.verb == "retype":
-                self.successions.change_type(process)
+            if action.verb == "retype":
+                self.restarts.change_type(process)
             else:
                 process.crash()
                 process.start()
             self.last = self._world.clock.now
 
-    def _slower(self, deed: Deed) -> None:
+    def _slower(self, action: Action) -> None:
         """A link's delay changes, and both ends measure it."""
-        wire = self._world.network.wire(*deed.who)
+        wire = self._world.network.wire(*action.who)
         if wire is None:
             return
         self._narrowed(3.0)
-        wire.delay = round(wire.delay * float(deed.text), 6)
+        wire.delay = round(wire.delay * float(action.text), 6)
         self._world.measured_again = True
         self._world.disturbed()
-        for ends in self._world.network.between(*deed.who):
+        for ends in self._world.network.between(*action.who):
             for end in ends:
                 process = self._world.processes[end.host.contact]
                 if process.running and end.session in process.ends:
@@ -259,17 +261,17 @@ class Deeds:
                         )
                     )
 
-    def _policy(self, deed: Deed) -> None:
+    def _policy(self, action: Action) -> None:
         """Another policy is loaded, everywhere at once."""
         world = self._world
-        if not deed.who:
+        if not action.who:
             return
-        world.policy, scope = loaded(world, deed)
+        world.policy, scope = loaded(world, action)
         world.policy_since = world.clock.now
         world.disturbed()
         # Policy goes before delivery: until others have found ways around it, data waits.
         self._narrowed(1.0, (scope,))
-        for process in (*world.running(), *self.successions.ghosts):
+        for process in (*world.running(), *self.restarts.ghosts):
             process.call(partial(take, process, world.policy_of(process)))
 
     def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
@@ -293,24 +295,24 @@ class Deeds:
 
     # Planned changes of the Via in use
 
-    def _used(self, deed: Deed) -> RelayProcess | None:
+    def _used(self, action: Action) -> RelayProcess | None:
         """The Via through which an o-relay sends a track now."""
-        via = used_via(self._world, self._world.processes[deed.who[0]], deed.text)
+        via = used_via(self._world, self._world.processes[action.who[0]], action.text)
         self._world.note("in use:", "no Via" if via is None else via.contact)
         return via
 
-    def _drain_used(self, deed: Deed) -> None:
-        via = self._used(deed)
+    def _drain_used(self, action: Action) -> None:
+        via = self._used(action)
         if via is not None:
-            self._drain(deed._replace(who=(via.contact,)))
+            self._drain(action._replace(who=(via.contact,)))
 
-    def _overload_used(self, deed: Deed) -> None:
-        via = self._used(deed)
+    def _overload_used(self, action: Action) -> None:
+        via = self._used(action)
         if via is not None and not via.avoided:
             via.overloaded = True
             self._world.disturbed()
             via.call(lambda core, now: core.set_load(now, Load(LoadClass.OVERLOADED, 990)))
-            self._world.clock.after(deed.value, self._relieve, via, via.life)
+            self._world.clock.after(action.value, self._relieve, via, via.life)
 
     def _relieve(self, via: RelayProcess, life: int) -> None:
         if via.running and via.life == life:
@@ -319,11 +321,11 @@ class Deeds:
             self._world.disturbed()
             via.call(lambda core, now: core.set_load(now, Load()))
 
-    def _worsen(self, deed: Deed) -> None:
+    def _worsen(self, action: Action) -> None:
         """The link over which most is sent loses packets, or takes less than that, for a while."""
         world = self._world
-        origin = world.processes[deed.who[0]]
-        hops = list(sent_to(world, origin, deed.text).values())
+        origin = world.processes[action.who[0]]
+        hops = list(sent_to(world, origin, action.text).values())
         if not hops:
             return
         peer = world.by_node()[max(hops, key=lambda hop: (hops.count(hop), -hop))]
@@ -332,7 +334,7 @@ class Deeds:
             return
         world.note("worse:", origin.contact, peer.contact)
         world.disturbed()
-        world.clock.after(deed.value, self._better, wire, wire.loss)
+        world.clock.after(action.value, self._better, wire, wire.loss)
         if world.scenario.max_loss is not None:
             world.ledger.lossy = True
             wire.loss = WORSE_LOSS
@@ -345,44 +347,44 @@ class Deeds:
         self.last = self._world.clock.now
         self._world.disturbed()
 
-    def _forbid_used(self, deed: Deed) -> None:
-        via = self._used(deed)
+    def _forbid_used(self, action: Action) -> None:
+        via = self._used(action)
         if via is not None:
-            self._policy(deed._replace(who=(via.contact,), text=f"relay {deed.text}"))
+            self._policy(action._replace(who=(via.contact,), text=f"relay {action.text}"))
 
     # Faults
 
-    def _exempt(self, deed: Deed) -> None:
-        exempt(self._world, deed.who, deed.value)
+    def _exempt(self, action: Action) -> None:
+        exempt(self._world, action.who, action.value)
 
-    def _cut(self, deed: Deed) -> None:
-        one, other = deed.who
-        self._exempt(deed)
+    def _cut(self, action: Action) -> None:
+        one, other = action.who
+        self._exempt(action)
         self._world.network.block(one, other)
         self._world.network.block(other, one)
-        self._world.clock.after(deed.value, self._heal, one, other)
-        self._world.clock.after(deed.value, self._heal, other, one)
+        self._world.clock.after(action.value, self._heal, one, other)
+        self._world.clock.after(action.value, self._heal, other, one)
 
-    def _half(self, deed: Deed) -> None:
-        one, other = deed.who
-        self._exempt(deed)
+    def _half(self, action: Action) -> None:
+        one, other = action.who
+        self._exempt(action)
         self._world.network.block(one, other)
-        self._world.clock.after(deed.value, self._heal, one, other)
+        self._world.clock.after(action.value, self._heal, one, other)
 
     def _heal(self, sender: str, receiver: str) -> None:
         self._world.note("healed:", sender, "->", receiver)
         self._world.network.unblock(sender, receiver)
 
-    def _crash(self, deed: Deed) -> None:
-        process = self._world.processes[deed.who[0]]
-        self._exempt(deed)
+    def _crash(self, action: Action) -> None:
+        process = self._world.processes[action.who[0]]
+        self._exempt(action)
         if process.running:
             process.crash()
-            self._world.clock.after(deed.value, self._restart, deed)
+            self._world.clock.after(action.value, self._restart, action)
 
-    def _restart(self, deed: Deed) -> None:
+    def _restart(self, action: Action) -> None:
         """The next life: its clients come back."""
-        contact = deed.who[0]
+        contact = action.who[0]
         process = self._world.processes[contact]
         if not process.running:
             self._come(process)
@@ -400,50 +402,83 @@ class Deeds:
             if place == contact and track not in self._publications:
                 process.clients.subscribe(*self._world.track(track))
 
-    def _twin(self, deed: Deed) -> None:
+    def _twin(self, action: Action) -> None:
         """The same relay once more: the new process is the node, the old one does not know."""
-        process = self._world.processes[deed.who[0]]
-        self._exempt(deed)
+        process = self._world.processes[action.who[0]]
+        self._exempt(action)
         if process.running and not process.paused:
-            self.successions.twin(process, deed.value, self._come)
+            self.restarts.twin(process, action.value, self._come)
 
-    def _pause(self, deed: Deed) -> None:
-        process = self._world.processes[deed.who[0]]
-        self._exempt(deed)
+    def _pause(self, action: Action) -> None:
+        process = self._world.processes[action.who[0]]
+        self._exempt(action)
         if process.running and not process.paused:
             process.pause()
-            self._world.clock.after(deed.value, process.resume)
+            self._world.clock.after(action.value, process.resume)
 
-    def _slow(self, deed: Deed) -> None:
+    def _slow(self, action: Action) -> None:
         """A receiver takes a tenth of what one publisher sends, for a while."""
-        one, other = deed.who
+        one, other = action.who
         world = self._world
         wire = world.network.wire(one, other)
         if not world.scenario.offered:
-            self._exempt(deed)
+            self._exempt(action)
         if wire is not None:
             wire.slow[one] = SLOW * offered_by(world.scenario.style)
             world.disturbed()
-            world.clock.after(deed.value, wire.slow.pop, one, None)
+            world.clock.after(action.value, wire.slow.pop, one, None)
 
-    def _hostile(self, deed: Deed) -> None:
-        victim, other = deed.who
+    def _hostile(self, action: Action) -> None:
+        victim, other = action.who
         near = self._world.neighbours(other)
-        if deed.verb == "double" and not self._world.holders and victim not in near:
+        if action.verb == "double" and not self._world.holders and victim not in near:
             # Where credentials cover no node ids, only who has met a node knows its key.
             victim = near[0]
-        if deed.verb == "liar":
+        if action.verb == "liar":
             # Whoever believes it sends data nowhere. The others do harm to nobody.
             now = self._world.clock.now
             self._world.ledger.exempt(
-                now, now + deed.value + 2 * self._world.scenario.idle + CONVERGED
+                now, now + action.value + 2 * self._world.scenario.idle + CONVERGED
             )
-        hostile = Hostile(self._world, deed.verb, len(self.hostiles) + 1, victim, other)
+        hostile = Hostile(self._world, action.verb, len(self.hostiles) + 1, victim, other)
         self.hostiles.append(hostile)
-        self._world.clock.after(deed.value, hostile.go)
+        self._world.clock.after(action.value, hostile.go)
 
     _double = _hostile
     _liar = _hostile
     _garbage = _hostile
     _reflector = _hostile
     _flood = _hostile
+
+
+def loaded(world: World, action: Action) -> tuple[SimPolicy, str]:
+    """The policy of a run with one more rule, and the class that it is for."""
+    form, _, rest = action.text.partition(" ")
+    scope, *words = rest.split() or [""]
+    policy = world.policy
+    if form == "relay":
+        nodes = frozenset(map(world.node, action.who))
+        return policy.more(scope, nodes=nodes, named=nodes), scope
+    if form == "country":
+        return policy.more(scope, link=frozenset(map(world.node, action.who))), scope
+    (region,) = action.who
+    nodes = frozenset(
+        process.spec.node_id
+        for process in world.processes.values()
+        if process.spec.region == region
+    )
+    if form == "region":
+        return policy.more(scope, nodes=nodes, region=region), scope
+    if form == "filter":
+        side, what, whose = words
+        border = Border(side, what, scope, whose, region, nodes)
+        return replace(policy, borders=(*policy.borders, border)), scope
+    return policy.more(scope, excluded=region), scope
+
+
+def take(process: RelayProcess, policy: Policy, core: RelayCore, now: float) -> None:
+    """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
+    core.set_policy(now, policy)
+    if process.edge is not None:
+        # Who is at the same Edge as the publisher hears of it from nobody else.
+        process.edge.relay.reauthorize(now)

@@ -16,8 +16,7 @@ from laps_wire.hashing import KeyedHasher
 from laps_wire.peering.laps2 import Mode, RelayType
 
 if TYPE_CHECKING:
-    from laps_relay.sim.world.process import RelayProcess
-    from laps_relay.sim.world.world import World
+    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["network_relay"]
 
@@ -27,7 +26,7 @@ def network_relay(
 ) -> tuple[RelayCore, Tables]:
     """A ``NetworkRelay`` for the next life of a process (a ``Builder``)."""
     spec = process.spec
-    dice = world.dice.of(f"core of {spec.name}, life {process.life}")
+    rng = world.rng.of(f"core of {spec.name}, life {process.life}")
     fingerprint = fingerprint_of(spec.name)
     identity = Identity(
         node_id=spec.node_id,
@@ -45,9 +44,9 @@ def network_relay(
         replace(settings, relay_type=spec.relay_type, reflect=reflect),
         hasher=hasher,
         authenticator=SimAuthenticator(fingerprint, world.holders),
-        challenge=lambda: dice.randbytes(32),
-        contexts=lambda: dice.randrange(1, 1 << 32),
-        random=dice,
+        challenge=lambda: rng.randbytes(32),
+        contexts=lambda: rng.randrange(1, 1 << 32),
+        random=rng,
         policy=world.policy_of(process),
         implementation="simulation",
         # Where credentials cover node ids nothing is kept, as by a relay with certificates.
@@ -56,7 +55,7 @@ def network_relay(
     if process.edge is None:
         relay.attach(process.clients, process.clients)
     else:
-        process.edge.attach(relay, dice)
+        process.edge.attach(relay, rng)
     relay.set_contacts(
         world.clock.now,
         [

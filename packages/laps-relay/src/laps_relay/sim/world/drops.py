@@ -33,8 +33,7 @@ from laps_wire.peering.laps2.data import decode_data_header
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
 
 if TYPE_CHECKING:
-    from laps_relay.sim.world.process import RelayProcess
-    from laps_relay.sim.world.world import World
+    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["AMPLE", "Drops", "Seen", "identify"]
 

@@ -70,7 +70,7 @@ class Hostile:
         self.established = False
         self.must_be_refused = habit == "double"
         """Whether it has done what ends a session, or should have been kept from having one."""
-        self._dice: random.Random = world.dice.of(f"hostile {number}")
+        self._rng: random.Random = world.rng.of(f"hostile {number}")
         self._keys = SimAuthenticator(fingerprint_of(self.contact))
         self.met = False
         """Whether the victim was there."""
@@ -114,7 +114,7 @@ class Hostile:
         config = SessionConfig(
             role=Role.DIALLER,
             node_info=info,
-            challenge=bytes(self._dice.randrange(256) for _ in range(32)),
+            challenge=bytes(self._rng.randrange(256) for _ in range(32)),
             schemes=self._keys.schemes,
             spki_hash=end.other.host.spki_hash,
         )
@@ -212,14 +212,14 @@ class Hostile:
         end = self._end
         if end is None:
             return
-        noise = bytes(self._dice.randrange(256) for _ in range(200))
-        where = self._dice.choice((0, 2, 0))
+        noise = bytes(self._rng.randrange(256) for _ in range(200))
+        where = self._rng.choice((0, 2, 0))
         if where:
             end.open_unidirectional().write(noise)
             end.send_datagram(noise[:50])
         else:
             # Noise may look like the beginning of something long, for which a relay has to wait.
-            self.must_be_refused = self._dice.random() < 0.5
+            self.must_be_refused = self._rng.random() < 0.5
             end.pipe.send(None, Chunk("data", 0, _UNKNOWN * self.must_be_refused + noise))
 
     def _reflect(self) -> None:

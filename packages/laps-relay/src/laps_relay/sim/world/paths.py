@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from laps_relay.sim.checks.filter_checks import told
 from laps_relay.sim.clients.ledger import Delivery, Group
 from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.process import RelayProcess
-from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["connected_without", "copies", "served", "without_way"]
+__all__ = ["connected_without", "copies", "sent_to", "served", "told", "used_via", "without_way"]
 
 
 def served(
@@ -46,7 +45,9 @@ def without_way(world: World) -> frozenset[Delivery]:
     if not policy.narrowed and not policy.excluded and not policy.borders:
         return frozenset()
     oracle = Oracle(world.graph(mended=True), lambda node: policy.transit("", node))
-    tracks = sorted({deed.text for deed in world.scenario.deeds if deed.verb == "subscribe"})
+    tracks = sorted(
+        {action.text for action in world.scenario.actions if action.verb == "subscribe"}
+    )
     return frozenset(
         (origin, end, world.track(track)[0])
         for track in tracks
@@ -106,3 +107,40 @@ def connected_without(world: World, missing: RelayProcess) -> bool:
         for other in graph
         for node in graph
     )
+
+
+def told(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
+    """Who hears of an announce or subscribe of a class, in the network without its faults."""
+    graph, policy = world.graph(mended=True), world.policy
+    heard = {source}
+    todo = [source]
+    while todo:
+        node = todo.pop()
+        for peer in graph.get(node, {}):
+            if peer not in heard and not (
+                policy.stops("export", what, scope, source, peer)
+                or policy.stops("import", what, scope, source, node)
+            ):
+                heard.add(peer)
+                todo.append(peer)
+    return heard
+
+
+def sent_to(world: World, origin: RelayProcess, track: str) -> dict[NodeId, NodeId]:
+    """Where an o-relay really sends a track: the next hop of each target."""
+    key = world.track(track)[0]
+    return {
+        node: out.peer
+        for flow in origin.tables.flows()
+        if flow.key == key
+        for out in flow.egress
+        for node in out.targets
+    }
+
+
+def used_via(world: World, origin: RelayProcess, track: str) -> RelayProcess | None:
+    """The Via through which an o-relay sends a track, the one with most targets first."""
+    nodes = world.by_node()
+    hops = list(sent_to(world, origin, track).values())
+    vias = [hop for hop in hops if nodes[hop].spec.relay_type is RelayType.VIA]
+    return nodes[max(vias, key=lambda via: (hops.count(via), -via))] if vias else None

@@ -20,7 +20,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType
 
 if TYPE_CHECKING:
-    from laps_relay.sim.world.process import RelayProcess
+    from laps_relay.sim.world.world import RelayProcess
 
 __all__ = ["RelayTables"]
 

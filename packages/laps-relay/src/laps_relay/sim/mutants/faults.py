@@ -1,30 +1,42 @@
-"""Deliberate breaks of tables, sets and policy of the core (see ``mutants``)."""
+"""Deliberate faults, one function each: it replaces a method of the core (see ``catalog``)."""
 
 # ruff: noqa: SLF001 - what is broken here is inside
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, Protocol
 
 from laps_relay.network.advertisements import AdvertisementSchedule
+from laps_relay.network.departure import Departure, Standing
 from laps_relay.network.flood.flood_telling import Telling
 from laps_relay.network.flood.floods import FloodTable
-from laps_relay.network.nodes.adj_out import Exports
+from laps_relay.network.nodes.adj_out import AdjRibOut
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.sets import set_plan, set_switch
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
+from laps_relay.network.steering import steering
+from laps_relay.network.steering.steering import Steering
+from laps_relay.network.steering.via_choice import prefer
 from laps_relay.network.subscriptions.wants import Wants
 from laps_relay.network.timers import Due
+from laps_relay.peer_forwarding import flow
+from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.peer_forwarding.forwarding import SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.sim.mutants.stub_mutants import Patching
-from laps_wire.peering.laps2 import Stamp
+from laps_relay.policy.judges import HashedFilter, LinkTable
+from laps_relay.stubs.stub_parent import StubParent
+from laps_sdk.forwarding.priority import PRIORITIES
+from laps_sdk.peering.admission import Admission
+from laps_sdk.stub.stub_leaving import Leaving
+from laps_wire.names import FullTrackName, Namespace
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import AnnounceKind, RelayType, Stamp
 from laps_wire.peering.session import SnsStanding
 
 __all__ = [
@@ -32,22 +44,84 @@ __all__ = [
     "answers_lost",
     "best_not_told",
     "break_before_make",
+    "continuations_off",
+    "countries_ignored",
+    "drain_ends_early",
+    "drain_ignored",
     "early_data_dropped",
     "epoch_ignored",
+    "filters_skipped",
     "ghosts_chased",
     "newcomers_not_told",
     "no_split_horizon",
     "no_withdrawals",
     "not_resteered",
     "or_compare",
+    "overload_ignored",
     "policy_skipped",
+    "priority_ignored",
     "sequence_ignored",
     "set_updates_lost",
     "sets_end_early",
     "sets_kept",
+    "stubs_asked",
+    "stubs_leave_early",
+    "stubs_told",
     "told_late",
+    "ttl_ignored",
+    "twin_ignored",
     "unsubscribed_at_once",
+    "vias_never_left",
+    "vias_not_dialled",
 ]
+
+_ANYBODY: Final = NodeId(0x64_0005_0000_FFFF)
+"""The NIB takes no node 0."""
+
+
+class Patching(Protocol):
+    """Replaces attributes for a while."""
+
+    def set(self, owner: Any, name: str, value: object) -> None:
+        """Replace one."""
+
+
+def stubs_told(patch: Patching) -> None:
+    """A parent takes its Stub for a relay."""
+    up = NetworkRelay._session_up
+
+    def naive(self: Any, now: float, session: int, event: Any) -> None:
+        up(self, now, session, event)
+        if event.node.node.relay_type is RelayType.STUB:
+            # It stands for any way in which a parent could take a Stub for a relay.
+            info = replace(event.node, node=replace(event.node.node, relay_type=RelayType.VIA))
+            info = replace(info, node=replace(info.node, node_id=_ANYBODY))
+            self.nib.add_peer(now, _ANYBODY, info, srtt_us=10_000, forwards=True)
+
+    patch.set(NetworkRelay, "_session_up", naive)
+
+
+def stubs_asked(patch: Patching) -> None:
+    """A parent asks its Stub for everything."""
+    opened = StubParent.open
+
+    def generous(self: StubParent, now: float, address: str = "stub") -> None:
+        opened(self, now, address)
+        for number in range(4):
+            name = FullTrackName(Namespace.of(b"t%d" % number), b"")
+            self.client.offer(now, AnnounceKind.NAMESPACE, name)
+
+    patch.set(StubParent, "open", generous)
+
+
+def stubs_leave_early(patch: Patching) -> None:
+    """A Stub leaves its old parent as soon as the new one accepts."""
+
+    def hasty(self: Leaving[Any], now: float, parent: Any, key: int) -> None:
+        self._unwant(now, parent, key)
+
+    patch.set(Leaving, "begin", hasty)
+
 
 # Nodes
 
@@ -71,20 +145,20 @@ def or_compare(patch: Patching) -> None:
 
 def no_withdrawals(patch: Patching) -> None:
     """Nodes that are out of reach are not withdrawn."""
-    flush = Exports.flush
-    patch.set(Exports, "flush", lambda self, peer: (flush(self, peer)[0], ()))
+    flush = AdjRibOut.flush
+    patch.set(AdjRibOut, "flush", lambda self, peer: (flush(self, peer)[0], ()))
 
 
 def no_split_horizon(patch: Patching) -> None:
     """A peer is told of nodes that are reached through it."""
 
-    def wanted(self: Exports, peer: Any, node: Any) -> Any:
+    def wanted(self: AdjRibOut, peer: Any, node: Any) -> Any:
         if node == self._node:
             return self._own
         record = self._table.records.get(node)
         return None if record is None or node == peer.node else record.export
 
-    patch.set(Exports, "_wanted", wanted)
+    patch.set(AdjRibOut, "_wanted", wanted)
 
 
 def adj_in_kept(patch: Patching) -> None:
@@ -101,14 +175,14 @@ def adj_in_kept(patch: Patching) -> None:
 
 def best_not_told(patch: Patching) -> None:
     """A new best way is not advertised in place of the old one."""
-    renew = Exports._renew
+    renew = AdjRibOut._renew
 
-    def stubborn(self: Exports, now: float, node: Any) -> None:
+    def stubborn(self: AdjRibOut, now: float, node: Any) -> None:
         record = self._table.records.get(node)
         if record is None or record.export is None or record.best is None:
             renew(self, now, node)
 
-    patch.set(Exports, "_renew", stubborn)
+    patch.set(AdjRibOut, "_renew", stubborn)
 
 
 def not_resteered(patch: Patching) -> None:
@@ -226,7 +300,7 @@ def ghosts_chased(patch: Patching) -> None:
 
 def policy_skipped(patch: Patching) -> None:
     """The class of a track does not narrow its ways."""
-    patch.set(Ways, "refusal", lambda self, scope, way: None)  # noqa: ARG005
+    patch.set(PathFinder, "refusal", lambda self, scope, way: None)  # noqa: ARG005
 
 
 def early_data_dropped(patch: Patching) -> None:
@@ -236,3 +310,81 @@ def early_data_dropped(patch: Patching) -> None:
         return lambda now, sns_id, item, size: SnsStanding.GONE  # noqa: ARG005
 
     patch.set(NetworkRelay, "_holder", holder)
+
+
+def drain_ends_early(patch: Patching) -> None:
+    """A relay that drains does not wait for what it took."""
+
+    def hasty(self: Departure, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
+        return Standing.DONE
+
+    patch.set(Departure, "look", hasty)
+
+
+def filters_skipped(patch: Patching) -> None:
+    """Filters of announces and subscribes let everything pass."""
+    patch.set(HashedFilter, "refusal", lambda self, peer, source, elements=None: None)  # noqa: ARG005
+
+
+def countries_ignored(patch: Patching) -> None:
+    """Nobody looks which countries a link passes."""
+    patch.set(LinkTable, "between", lambda self, one, other: ())  # noqa: ARG005
+
+
+def twin_ignored(patch: Patching) -> None:
+    """Connections with the former life of a node stay."""
+    judge = Admission.judge
+
+    def lenient(self: Admission, session: int, local: Any, role: Any, question: Any) -> Any:
+        return judge(self, session, local, role, question)._replace(superseded=())
+
+    patch.set(Admission, "judge", lenient)
+
+
+def ttl_ignored(patch: Patching) -> None:
+    """Nothing has a deadline, and nobody looks how long something waits."""
+    start = Fan.open
+
+    def patient(self: Fan, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
+        start(self, now, priority, None, expires=expires)
+
+    patch.set(Fan, "open", patient)
+    patch.set(Flow, "renew", lambda self, now: None)  # noqa: ARG005
+
+
+def priority_ignored(patch: Patching) -> None:
+    """All streams are as urgent as each other."""
+    patch.set(flow, "PRIORITIES", (PRIORITIES[128],) * 256)
+
+
+def drain_ignored(patch: Patching) -> None:
+    """Nobody looks again at a track when a way changes that is not the best one."""
+    patch.set(Steering, "ways_changed", lambda self, nodes: None)  # noqa: ARG005
+
+
+def overload_ignored(patch: Patching) -> None:
+    """What is overloaded may get more."""
+    patch.set(
+        steering,
+        "prefer",
+        lambda situation, current: prefer(situation._replace(burdened=frozenset()), current),
+    )
+
+
+def vias_never_left(patch: Patching) -> None:
+    """What was chosen once stays chosen."""
+
+    def faithful(situation: Any, current: Any) -> Any:
+        return current or prefer(situation, current)
+
+    patch.set(steering, "prefer", faithful)
+
+
+def vias_not_dialled(patch: Patching) -> None:
+    """Nobody dials the Via that would help."""
+    patch.set(Steering, "wishes", lambda self, now: [])  # noqa: ARG005
+
+
+def continuations_off(patch: Patching) -> None:
+    """Streams go on to where they went when they began, for ever."""
+    patch.set(PeerPlane, "outdate", lambda self, now, ingress, *, in_place=False: None)  # noqa: ARG005
