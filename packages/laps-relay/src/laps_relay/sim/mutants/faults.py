@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from laps_relay.network.advertisements import AdvertisementSchedule
-from laps_relay.network.departure import Departure, Standing
+from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.flood.flood_telling import Telling
 from laps_relay.network.flood.floods import FloodTable
-from laps_relay.network.nodes.adj_out import Exports
+from laps_relay.network.nodes.adj_out import AdjRibOut
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.sets import set_plan, set_switch
+from laps_relay.network.sets import set_switch
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
@@ -145,20 +145,20 @@ def or_compare(patch: Patching) -> None:
 
 def no_withdrawals(patch: Patching) -> None:
     """Nodes that are out of reach are not withdrawn."""
-    flush = Exports.flush
-    patch.set(Exports, "flush", lambda self, peer: (flush(self, peer)[0], ()))
+    flush = AdjRibOut.flush
+    patch.set(AdjRibOut, "flush", lambda self, peer: (flush(self, peer)[0], ()))
 
 
 def no_split_horizon(patch: Patching) -> None:
     """A peer is told of nodes that are reached through it."""
 
-    def wanted(self: Exports, peer: Any, node: Any) -> Any:
+    def wanted(self: AdjRibOut, peer: Any, node: Any) -> Any:
         if node == self._node:
             return self._own
         record = self._table.records.get(node)
         return None if record is None or node == peer.node else record.export
 
-    patch.set(Exports, "_wanted", wanted)
+    patch.set(AdjRibOut, "_wanted", wanted)
 
 
 def adj_in_kept(patch: Patching) -> None:
@@ -175,14 +175,14 @@ def adj_in_kept(patch: Patching) -> None:
 
 def best_not_told(patch: Patching) -> None:
     """A new best way is not advertised in place of the old one."""
-    renew = Exports._renew
+    renew = AdjRibOut._renew
 
-    def stubborn(self: Exports, now: float, node: Any) -> None:
+    def stubborn(self: AdjRibOut, now: float, node: Any) -> None:
         record = self._table.records.get(node)
         if record is None or record.export is None or record.best is None:
             renew(self, now, node)
 
-    patch.set(Exports, "_renew", stubborn)
+    patch.set(AdjRibOut, "_renew", stubborn)
 
 
 def not_resteered(patch: Patching) -> None:
@@ -271,7 +271,7 @@ def set_updates_lost(patch: Patching) -> None:
 
 def break_before_make(patch: Patching) -> None:
     """Targets that move take their open streams with them."""
-    plan = set_plan.plan
+    plan = set_switch.plan
 
     def in_place(before: Any, after: Any, **_: Any) -> Any:
         return plan(before, after, wanted=frozenset(), moved=frozenset())
@@ -300,7 +300,7 @@ def ghosts_chased(patch: Patching) -> None:
 
 def policy_skipped(patch: Patching) -> None:
     """The class of a track does not narrow its ways."""
-    patch.set(Ways, "refusal", lambda self, scope, way: None)  # noqa: ARG005
+    patch.set(PathFinder, "refusal", lambda self, scope, way: None)  # noqa: ARG005
 
 
 def early_data_dropped(patch: Patching) -> None:
@@ -315,10 +315,10 @@ def early_data_dropped(patch: Patching) -> None:
 def drain_ends_early(patch: Patching) -> None:
     """A relay that drains does not wait for what it took."""
 
-    def hasty(self: Departure, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
+    def hasty(self: DrainMonitor, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
         return Standing.DONE
 
-    patch.set(Departure, "look", hasty)
+    patch.set(DrainMonitor, "look", hasty)
 
 
 def filters_skipped(patch: Patching) -> None:
