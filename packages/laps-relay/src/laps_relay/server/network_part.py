@@ -25,7 +25,7 @@ from laps_relay.admin.network_api import PlanState
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.control_server.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
-from laps_relay.network.events import NetworkEvent, PeerAdded
+from laps_relay.network.events import NetworkEvent
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.relay import NetworkRelay
@@ -45,6 +45,7 @@ from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.keys import PeerKeyRing
+from laps_sdk.peering.reports import PeerAdded
 from laps_sdk.peering.server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_sdk.peering.settings import Identity
 from laps_sdk.quic.engine import EngineOptions
