@@ -305,7 +305,7 @@ class StubRelay:
             self._say(replace(node, load=load))
             self._settle(now)
 
-    def set_policy(self, now: float, may_peer: PeerFilter) -> None:
+    def set_peer_filter(self, now: float, may_peer: PeerFilter) -> None:
         """Set another filter for peers; sessions that it forbids end."""
         self.peers.set_policy(now, may_peer, lambda _node: None)
         self._settle(now)
