@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from laps_relay.network.nodes.selection import ORDERS
+from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.network.steering.dial_wishes import WishBook
-from laps_relay.network.steering.steering import NO_PLAN, Plan
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.reports import Dialled

@@ -56,8 +56,8 @@ from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.steering import Plan, Steering
+from laps_relay.network.settings import NetworkSettings, Plan
+from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.responses import ResponseLoopFilter
 from laps_relay.network.tables import RelayTables

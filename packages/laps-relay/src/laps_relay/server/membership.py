@@ -12,10 +12,13 @@ from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.interface import Policy
 from laps_relay.server.parts import StartError
 from laps_sdk.peering.keys import PeerKeyError, PeerKeyRing, open_key_ring
+from laps_sdk.peering.settings import Identity
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 
 __all__ = [
+    "fresh_context",
+    "identity_of",
     "key_ring",
     "name_hasher",
     "node_id_of",
@@ -70,6 +73,31 @@ def node_id_of(config: RelayConfig, keys: PeerKeyRing) -> NodeId:
         return NodeId(secrets.randbits(63) | 1)
     seed = keys.fingerprint + config.network.port.to_bytes(2, "big")
     return NodeId(int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") | 1)
+
+
+def identity_of(config: RelayConfig, keys: PeerKeyRing, node_id: NodeId, epoch: int) -> Identity:
+    """Who the relay is among its peers."""
+    network = config.network
+    return Identity(
+        node_id=node_id,
+        epoch=epoch,
+        contacts=tuple(network.contacts),
+        region=network.region,
+        longitude=network.longitude,
+        latitude=network.latitude,
+        labels=tuple(_label(text) for text in network.labels),
+        fingerprint=keys.fingerprint,
+    )
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def fresh_context() -> int:
+    """A data context: 32 random bits that are not 0."""
+    return secrets.randbelow((1 << 32) - 1) + 1
 
 
 def policy_of(file: Path | None, hasher: KeyedHasher, local: NodeId) -> Policy:
