@@ -62,14 +62,14 @@ class RunningRelay:
 
     def next_hop(self, other: RunningRelay) -> str | None:
         """Through whom data goes to another relay."""
-        for row in self.network.relay.tables.nodes():
+        for row in self.network.nodes():
             if str(row.node) == other.node and row.next_hop is not None:
                 return str(row.next_hop)
         return None
 
     def sends_to(self) -> set[str]:
         """The peers to which this relay sends data of its own publishers now."""
-        peers = {row.session: str(row.node) for row in self.network.relay.tables.peers()}
+        peers = {row.session: str(row.node) for row in self.network.peers()}
         return {
             peers[row.session]
             for row in self.network.relay.tables.sets()

@@ -388,7 +388,7 @@ def test_clients_are_sent_away_when_control_servers_have_had_time(
         async with network(tmp_path) as net:
             server = await net.relay("control")
             leaving = await net.relay("edge", server, listen={"drain_timeout": "3h"})
-            await until(lambda: any(row.control for row in leaving.network.relay.tables.peers()))
+            await until(lambda: any(row.control for row in leaving.network.peers()))
             async with leaving.connect(reconnect=False) as client:
                 await client.publish("a", "b")
                 assert leaving.network.patience == 0.0
