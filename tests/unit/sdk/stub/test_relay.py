@@ -40,6 +40,16 @@ class Egress:
         raise AssertionError(name)
 
 
+def active(relay: StubRelay) -> NodeId | None:
+    """The parent to which everything goes."""
+    parent = relay.uplink.active
+    return None if parent is None else parent.node
+
+
+def load_class(relay: StubRelay) -> LoadClass:
+    return relay.info.node.load.load_class
+
+
 class Half:
     def random(self) -> float:
         return 0.5
@@ -64,7 +74,7 @@ def dialled(relay: StubRelay) -> Dial:
     relay.connection_opened(
         NOW,
         SESSION,
-        Egress(),  # type: ignore[arg-type]
+        Egress(),
         role=Role.DIALLER,
         alpn=LAPS2.alpn,
         spki_hash=bytes(32),
@@ -121,12 +131,11 @@ def test_a_parent_is_dialled_and_joined_to_the_uplink() -> None:
     (up,) = (event for event in seen if isinstance(event, PeerUp))
     assert up.node.node.node_id == STUB_NODE
     assert up.node.node.relay_type is RelayType.STUB
-    assert relay.uplink.active is not None
-    assert relay.uplink.active.node == PARENT
+    assert active(relay) == PARENT
     kinds = [type(event) for event in relay.poll_events()]
     assert kinds == [Dialled, PeerAdded]
     relay.connection_closed(NOW, SESSION)
-    assert relay.uplink.active is None
+    assert active(relay) is None
     assert PeerGone in [type(event) for event in relay.poll_events()]
     assert not relay.links.by_session
 
@@ -149,7 +158,7 @@ def test_policy_keeps_a_parent_out() -> None:
     relay = stub_relay(may_peer=lambda _node: Refusal("not this one", "rule"))
     dialled(relay)
     Parent(relay).run()
-    assert relay.uplink.active is None
+    assert active(relay) is None
     (refused,) = (event for event in relay.poll_events() if isinstance(event, PeerTurnedDown))
     assert (refused.node, refused.contact) == (PARENT, "parent:1")
 
@@ -159,7 +168,7 @@ def test_another_filter_ends_a_session() -> None:
     dialled(relay)
     Parent(relay).run()
     relay.set_peer_filter(NOW, lambda _node: Refusal("not this one", "rule"))
-    assert relay.uplink.active is None
+    assert active(relay) is None
 
 
 def test_a_parent_that_is_not_configured_any_more_is_left() -> None:
@@ -167,7 +176,7 @@ def test_a_parent_that_is_not_configured_any_more_is_left() -> None:
     dialled(relay)
     Parent(relay).run()
     relay.set_contacts(NOW, [])
-    assert relay.uplink.active is None
+    assert active(relay) is None
     assert any(isinstance(item, ConnectionClose) for item in relay.poll_transmit(SESSION))
 
 
@@ -176,14 +185,14 @@ def test_a_drain_and_its_end_are_said_with_new_stamps() -> None:
     relay.set_load(NOW, Load(LoadClass.BUSY, 800))
     assert relay.info.node.stamp == Stamp(3, 2)
     relay.drain(NOW, 5.0)
-    assert relay.info.node.load.load_class is LoadClass.DRAINING
+    assert load_class(relay) is LoadClass.DRAINING
     relay.set_load(NOW, Load(LoadClass.NORMAL, 1))  # who drains does so to the end
     assert relay.info.node.stamp == Stamp(3, 3)
     relay.stay(NOW)
     due = relay.poll_timeout()
     assert due == NOW + 2.0
     relay.handle_timeout(due)
-    assert relay.info.node.load.load_class is LoadClass.NORMAL
+    assert load_class(relay) is LoadClass.NORMAL
     assert relay.info.node.stamp == Stamp(3, 4)
 
 
@@ -192,7 +201,7 @@ def test_a_stub_takes_no_connections() -> None:
     relay.connection_opened(
         NOW,
         SESSION,
-        Egress(),  # type: ignore[arg-type]
+        Egress(),
         role=Role.LISTENER,
         alpn=LAPS2.alpn,
         spki_hash=bytes(32),
