@@ -16,7 +16,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import laps_sdk
 from laps_relay.config import Loaded, RelayConfig
@@ -45,8 +45,9 @@ class RunningRelay:
 
     @property
     def network(self) -> NetworkPart:
+        """The part in the network; of a Stub tests read only what both parts have."""
         assert self.app.network is not None
-        return self.app.network
+        return cast("NetworkPart", self.app.network)
 
     @property
     def node(self) -> str:

@@ -514,7 +514,7 @@ def test_a_reload_dials_new_peers_and_leaves_those_that_are_not_named_any_more(
             assert [row.contact for row in two.network.contacts()] == ["127.0.0.1:1"]
             two.network.set_peers(config(tmp_path / "two", **shared))
             assert two.network.sample().unreached == 0
-            peers, there = one.network.relay.tables.peers, two.network.node_id
+            peers, there = one.network.peers, two.network.node_id
             given[0] = config(tmp_path / "one", peers=[two.network.contact], **shared)
             assert one.reload()
             await until(lambda: [row.node for row in peers()] == [there])
