@@ -55,7 +55,7 @@ def network_relay(
     if process.edge is None:
         relay.attach(process.clients, process.clients)
     else:
-        process.edge.attach(relay, rng)
+        process.edge.attach(relay, rng, process.life)
     relay.set_contacts(
         world.clock.now,
         [

@@ -546,7 +546,11 @@ class World:
     def edge_host(self, process: RelayProcess) -> EdgeHost | None:
         """The MoQT side of a process's next life; None if clients without MoQT do."""
         has_clients = process.spec.relay_type in (RelayType.EDGE, RelayType.STUB)
-        return EdgeHost(self, process) if self.moqt and has_clients else None
+        if not self.moqt or not has_clients:
+            return None
+        return EdgeHost(
+            self.clock, self.ledger, process.contact, process.call, stub=process.is_stub
+        )
 
     def place(self, process: RelayProcess) -> RelayProcess | None:
         """Where the network sees a relay's clients: those of a Stub are its parent's."""
