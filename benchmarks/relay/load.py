@@ -22,15 +22,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from laps_sdk.quic.base import (
-    Connection,
-    ConnectionLimits,
-    EgressLimits,
-    Endpoint,
-    Handler,
-    OutStream,
-)
-from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler, OutStream
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_sdk.quic.events import (
     Closed,

@@ -15,7 +15,6 @@ import laps_sdk
 from laps_relay.server.edge_server import EdgeServerConfig
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.quic.admission import AdmissionLimits
-from laps_sdk.quic.endpoint import QuicEndpoint
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
 from laps_wire.moqt.messages import (
@@ -44,12 +43,6 @@ def admitting(**limits: float) -> EdgeServerConfig:
     return EdgeServerConfig(admission=replace(AdmissionLimits(), **limits))  # type: ignore[arg-type] # as varied as their names
 
 
-def door(edge: Edge) -> QuicEndpoint:
-    endpoint = edge.server.endpoint
-    assert isinstance(endpoint, QuicEndpoint)
-    return endpoint
-
-
 @contextmanager
 def strangers(edge: Edge) -> Iterator[Callable[[bytes], None]]:
     """A socket beside QUIC; gives what sends a datagram."""
@@ -75,7 +68,7 @@ async def flood(edge: Edge, reason: str, count: int) -> None:
     numbers = itertools.count(1)
     with strangers(edge) as send:
         async with asyncio.timeout(30):
-            while door(edge).refused.get(reason, 0) < count:
+            while edge.server.endpoint.refused.get(reason, 0) < count:
                 for number in itertools.islice(numbers, 10):
                     send(initial(number))
                 await asyncio.sleep(0.001)
@@ -86,35 +79,35 @@ async def test_half_open_handshakes_are_few_and_clients_get_in_all_the_same() ->
     config = admitting(retry_above=8, max_half_open=16)
     async with edge_relay(config=config) as edge:
         await flood(edge, "retry", 200)
-        assert door(edge).half_open <= 8
+        assert edge.server.endpoint.half_open <= 8
         # Who comes back from the Retry gets in.
         async with client(edge, timeout=30) as alice, client(edge, "https", timeout=30) as bob:
             track = await soon(alice.publish("demo", "video"))
             async with bob.subscribe("demo", "video") as heard:
                 await soon(track.write(b"x"))
                 assert (await soon(anext(heard))).payload == b"x"
-        assert door(edge).half_open <= 8
+        assert edge.server.endpoint.half_open <= 8
 
 
 async def test_those_who_stand_do_not_notice_half_open_handshakes() -> None:
     async with edge_relay(config=admitting(retry_above=4, max_half_open=4)) as edge, witness(edge):
         await flood(edge, "half-open", 200)
-        assert door(edge).half_open <= 4
+        assert edge.server.endpoint.half_open <= 4
 
 
 async def test_handshakes_that_do_not_go_on_are_given_up() -> None:
     config = admitting(max_half_open=8, retry_above=8, handshake_timeout=0.3)
     async with edge_relay(config=config) as edge:
         await flood(edge, "half-open", 20)
-        await eventually(lambda: door(edge).half_open == 0)
-        await eventually(lambda: door(edge).connections == 0)  # they say goodbye first
+        await eventually(lambda: edge.server.endpoint.half_open == 0)
+        await eventually(lambda: edge.server.endpoint.connections == 0)  # they say goodbye first
 
 
 async def test_noise_costs_no_connection() -> None:
     async with edge_relay() as edge, witness(edge):
         with strangers(edge) as send:
             async with asyncio.timeout(30):
-                while sum(door(edge).refused.values()) < 300:
+                while sum(edge.server.endpoint.refused.values()) < 300:
                     for data in (
                         b"",
                         b"\x00",
@@ -125,7 +118,7 @@ async def test_noise_costs_no_connection() -> None:
                     ):
                         send(data)
                     await asyncio.sleep(0.001)
-        assert door(edge).half_open == 0
+        assert edge.server.endpoint.half_open == 0
 
 
 async def test_more_connections_than_there_is_room_for() -> None:
@@ -138,9 +131,9 @@ async def test_more_connections_than_there_is_room_for() -> None:
         with pytest.raises(laps_sdk.ConnectError):
             async with client(edge, timeout=0.5):
                 pytest.fail("there was room")
-        assert door(edge).refused["connections"] > 0
+        assert edge.server.endpoint.refused["connections"] > 0
         await last.close()
-        await eventually(lambda: door(edge).connections < 3)
+        await eventually(lambda: edge.server.endpoint.connections < 3)
         async with client(edge, timeout=30) as late:
             await soon(late.publish("demo", "video"))
 
@@ -153,7 +146,7 @@ async def test_more_connections_of_one_network_than_its_rate() -> None:
         with pytest.raises(laps_sdk.ConnectError):
             async with client(edge, timeout=0.5):
                 pytest.fail("the rate was used up")
-        assert door(edge).refused["rate"] > 0
+        assert edge.server.endpoint.refused["rate"] > 0
 
 
 @BOTH

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from laps_relay.network.nodes.suspicions import MAX_LIES
+from laps_relay.network.nodes.misbehaviour import MAX_VIOLATIONS
 from laps_relay.network.views import FibRow
 from laps_relay.server.known_keys import KeyMemory
 from laps_relay.server.network_part import NetworkPart
@@ -315,12 +315,12 @@ async def test_paths_that_cannot_be_again_and_again(tmp_path: Path) -> None:
     async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
         lie = NodeSelf(NodeId.parse(show.right.node), RelayType.EDGE, Stamp(1 << 50, 1))
         bad = NodeInfo(lie, path=(NodePathItem(NOBODY, 10),))
-        mallory.say(*[NodeAdvertise((bad,))] * MAX_LIES)
+        mallory.say(*[NodeAdvertise((bad,))] * MAX_VIOLATIONS)
         await mallory.echo()
         assert mallory.raw.closed is None
         mallory.say(NodeAdvertise((bad,)))
         assert "not with who sent it" in await dropped(show.via, mallory, CloseCode.BAD_NODE)
-        assert count(show.via, "laps_nodes_suspected") == MAX_LIES + 1
+        assert count(show.via, "laps_nodes_suspected") == MAX_VIOLATIONS + 1
 
 
 async def test_a_path_with_us_on_it_is_nobodys_way(tmp_path: Path) -> None:
@@ -546,11 +546,13 @@ async def test_targets_that_it_was_never_told_of_again_and_again(tmp_path: Path)
     async with scene(tmp_path) as show, hostile_peer(show.net, show.via) as mallory:
         await mallory.knows(show.left, show.right)
         good = NodeId.parse(show.right.node)
-        sets = [SnsAdvertise(number, 1, 0, (good, NOBODY)) for number in range(1, MAX_LIES + 2)]
-        mallory.say(*sets[:MAX_LIES])
+        sets = [
+            SnsAdvertise(number, 1, 0, (good, NOBODY)) for number in range(1, MAX_VIOLATIONS + 2)
+        ]
+        mallory.say(*sets[:MAX_VIOLATIONS])
         await mallory.echo()
         assert mallory.raw.closed is None
-        mallory.say(sets[MAX_LIES])
+        mallory.say(sets[MAX_VIOLATIONS])
         reason = await dropped(show.via, mallory, CloseCode.SNS_VIOLATION)
         assert str(NOBODY) in reason
 

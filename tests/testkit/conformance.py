@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import Address, Connection, ConnectionLimits, EgressLimits, Listener
-from laps_sdk.quic.endpoint import Backend, QuicEndpoint, open_endpoint
+from laps_sdk.quic.endpoint import Backend, Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_sdk.quic.events import Closed, Event, StreamData
 from laps_sdk.quic.memory.network import MemoryNetwork
@@ -182,8 +182,8 @@ class Pair:
         backends: Backends,
         server: Side,
         client: Side,
-        server_endpoint: QuicEndpoint,
-        client_endpoint: QuicEndpoint,
+        server_endpoint: Endpoint,
+        client_endpoint: Endpoint,
         target: Address,
         link: Link | None,
     ) -> None:
@@ -206,12 +206,6 @@ class Pair:
         return await self.client_endpoint.connect(self.target, handler=side, **options)
 
 
-async def _open(backend: Backend, **options: Any) -> QuicEndpoint:
-    endpoint = await open_endpoint(backend=backend, **options)
-    assert isinstance(endpoint, QuicEndpoint)
-    return endpoint
-
-
 @asynccontextmanager
 async def open_pair(
     backends: Backends,
@@ -232,8 +226,8 @@ async def open_pair(
     network = MemoryNetwork(seed=1)
     server, client = Side(), Side()
     async with AsyncExitStack() as stack:
-        server_endpoint = await _open(
-            backends.server,
+        server_endpoint = await open_endpoint(
+            backend=backends.server,
             options=EngineOptions(
                 alpn=(ALPN,),
                 tls=certificates().server,
@@ -245,8 +239,8 @@ async def open_pair(
             network=network,
         )
         stack.push_async_callback(server_endpoint.close)
-        client_endpoint = await _open(
-            backends.client,
+        client_endpoint = await open_endpoint(
+            backend=backends.client,
             options=EngineOptions(tls=client_tls or certificates().insecure),
             egress=egress,
             network=network,

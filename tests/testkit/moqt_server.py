@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import laps_sdk
-from laps_sdk.quic.base import Connection, Endpoint, Handler, Listener, OutStream
-from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.base import Connection, Handler, Listener, OutStream
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.events import Closed, StopSending, StreamDropped
 from laps_sdk.quic.memory.network import MemoryNetwork

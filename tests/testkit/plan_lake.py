@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from laps_analytics.gold.build import gold_name
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake
-from laps_analytics.lake.rows import write_rows
+from laps_analytics.lake.frames import write_rows
 from laps_analytics.plan.observation import HopRow, NodeRow, Observed
 from laps_analytics.schema import silver_type
 from laps_analytics.synth.backbone import Backbone

@@ -88,7 +88,7 @@ class Directory(Nib):
         found = self.selves.get(node)
         return None if found is None else NodeInfo(found)
 
-    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+    def advertised_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
         return next((way for way in self.candidates(node) if way.peer == peer), None)
 
     def candidates(self, node: NodeId) -> Sequence[Candidate]:

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from laps_analytics.gold.build import build
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
-from laps_analytics.gold.gate import Gate
 from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled
@@ -25,7 +24,7 @@ from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.demand import Track, aggregate, cells
 from laps_analytics.plan.core.evaluate import figures
 from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.observation import Observed, gate_of, observe
+from laps_analytics.plan.observation import Gate, Observed, gate_of, observe
 from laps_analytics.synth.conditions import Weather
 from laps_analytics.synth.config import END_US, Setting, Size, make_setting
 from laps_analytics.synth.dataset import Star

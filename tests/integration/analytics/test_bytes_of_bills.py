@@ -68,6 +68,7 @@ def test_a_bill_is_what_clients_counted(
         assert billed["link_bytes"][name] > 2 * sold.received[name] / TENANTS[name]
 
 
+@pytest.mark.long
 def test_what_a_dead_via_cuts_off_is_all_that_a_bill_has_beside(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

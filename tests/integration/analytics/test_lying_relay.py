@@ -71,6 +71,7 @@ class Judge:
         return self.ratio(case, found)
 
 
+@pytest.mark.long
 def test_a_lying_via_in_raw_lines(spark: SparkSession, tmp_path: Path) -> None:
     case = Case(7, "via", VIA)
     judge = Judge(make_worlds(spark, tmp_path, [Case(7), case]))

@@ -40,6 +40,7 @@ def test_a_plan_of_a_lake_holds_in_the_simulator(tmp_path: Path) -> None:
     assert (tmp_path / "plan.json").exists()
 
 
+@pytest.mark.long
 def test_a_wrong_plan_does_not_hold(tmp_path: Path) -> None:
     """Its Vias are relays that nobody has heard of."""
     world = make_world(4, edges=12, vias=5)

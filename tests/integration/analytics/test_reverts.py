@@ -45,7 +45,7 @@ def run(*words: object) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("restore", [True, False])
+@pytest.mark.parametrize("restore", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_relays_follow_the_plan_that_goes_back(tmp_path: Path, restore: bool) -> None:
     world = make_world(4, edges=12, vias=5)
     demand = make_demand(world, tracks=3)

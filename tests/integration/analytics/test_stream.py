@@ -53,20 +53,12 @@ def ids(lake: Lake) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("rounds", "step", "more"),
-    [(6, 5, 1.5), pytest.param(60, 10, 1.1, marks=pytest.mark.long)],
-    ids=["short", "long"],
-)
+@pytest.mark.long
 def test_what_a_stream_keeps_stays_flat(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    rounds: int,
-    step: int,
-    more: float,
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hours close, relays start again, files come and go: what is kept is that of a few rounds."""
+    rounds, step, more = 60, 10, 1.1
     monkeypatch.setattr(table_module, "_SUM_EVERY", 2)
     monkeypatch.setattr(append_module, "FORGET_US", 2 * step * MINUTE_US)
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
@@ -155,6 +147,7 @@ def test_each_event_is_there_once_also_of_boots_that_are_forgotten(
     assert seen[3] == wanted(7, 6, 2)
 
 
+@pytest.mark.long
 def test_hours_that_were_to_be_merged_when_a_stream_was_killed_are_merged_later(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -189,6 +182,7 @@ def test_hours_that_were_to_be_merged_when_a_stream_was_killed_are_merged_later(
     assert Journal(lake).state.get("closed") is None
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_stream_after_the_batch_under_way(tmp_path: Path) -> None:
     """The command as a user has it: the signal goes to all processes of the terminal."""
     place, lake = tmp_path / "in", tmp_path / "lake"

@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 from typer.testing import CliRunner
 
+from laps_analytics import cli
 from laps_analytics.cli import app
 from laps_wire.telemetry.schema import VERSION
 
@@ -19,6 +20,6 @@ def test_versions_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("laps_analytics.cli.version.version", missing)
+    monkeypatch.setattr(cli, "version", missing)
     told = CliRunner().invoke(app, ["version"], catch_exceptions=False)
     assert "pyspark          not installed" in told.stdout.splitlines()

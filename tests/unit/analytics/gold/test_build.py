@@ -18,10 +18,10 @@ from laps_analytics.cli import app
 from laps_analytics.errors import GateError, UsageError
 from laps_analytics.gold.build import build, read_gold
 from laps_analytics.gold.builders.blame import blame
-from laps_analytics.gold.builders.churn import churn
 from laps_analytics.gold.builders.common import finish
 from laps_analytics.gold.builders.fanout import track_fanout
 from laps_analytics.gold.builders.links import link_quality
+from laps_analytics.gold.builders.stability import churn
 from laps_analytics.gold.builders.topology import topology_snapshot
 from laps_analytics.gold.builders.traffic import traffic_1m, traffic_longer
 from laps_analytics.gold.kept import kept
@@ -145,6 +145,7 @@ def test_dimensions_stay_in_the_lake_until_others_are_given(
     assert (changed.days, again.days) == ((DAYS[0],), ())
 
 
+@pytest.mark.long
 def test_shuffled_input_gives_the_same(
     usual_spark: SparkSession, scene: Scene, tmp_path: Path
 ) -> None:

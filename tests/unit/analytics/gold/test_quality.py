@@ -8,12 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from laps_analytics.errors import GateError
-from laps_analytics.gold.build import read_gold
 from laps_analytics.gold.builders.quality import quality
-from laps_analytics.gold.gate import Gate, gate
 from laps_analytics.gold.silver import Silver
+from laps_analytics.plan.observation import Gate, gate_of
 from laps_analytics.schema import QUARANTINE
-from testkit.gold_world import DAYS
+from testkit.gold_world import DAYS, micros
 from unit.analytics.gold.lakes import Rows, Scene
 
 pytestmark = pytest.mark.spark
@@ -23,8 +22,8 @@ def _is_red(row: dict[str, Any], check: str) -> bool:
     return row["check"] == check and not row["ok"]
 
 
-def test_what_was_spoilt_is_red(spark: SparkSession, scene: Scene, rows: Rows) -> None:
-    found = gate(read_gold(spark, scene.lake, "quality_1h"))
+def test_what_was_spoilt_is_red(scene: Scene, rows: Rows) -> None:
+    found = gate_of(scene.lake, at_us=micros(f"{DAYS[1]}T23:00:00"), hours=48)
     assert not found.open
     red = {(row["check"], row["subject"]) for row in rows("quality_1h") if not row["ok"]}
     assert ("telemetry_gap", "e3:1") in red
@@ -41,13 +40,12 @@ def test_what_was_spoilt_is_red(spark: SparkSession, scene: Scene, rows: Rows) -
     assert caught.value.exit_code == 3
 
 
-def test_a_green_gate_is_open_and_no_data_is_none(spark: SparkSession, scene: Scene) -> None:
-    good = read_gold(spark, scene.lake, "quality_1h").where("ok")
-    found = gate(good)
+def test_a_green_gate_is_open_and_no_data_is_none() -> None:
+    found = Gate(1, [])
     assert found.open
     found.require()
     with pytest.raises(GateError, match="never checked"):
-        gate(good.where("false")).require()
+        Gate(0, []).require()
 
 
 def test_reasons_are_cut() -> None:

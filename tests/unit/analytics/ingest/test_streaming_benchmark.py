@@ -16,6 +16,7 @@ from laps_wire.telemetry import load_line
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_a_small_stream_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(tmp_path, 40, 2)
     figures = bench.run(spark, 0.5, warm=1)

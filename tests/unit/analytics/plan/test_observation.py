@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from laps_analytics.errors import GateError, PlanError
-from laps_analytics.gold.gate import Gate
 from laps_analytics.plan import observation
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.predict import DAY
-from laps_analytics.plan.observation import Observed, doubted, gate_of, observe, require_fresh
+from laps_analytics.plan.observation import Gate, Observed, doubted, gate_of, observe, require_fresh
 from laps_analytics.synth.backbone import make_world
 from laps_analytics.synth.demand import make_demand
 from testkit.plan_lake import END_US, make_lake, observed_world

@@ -20,12 +20,11 @@ from laps_analytics.report.build import Report, export_csv, export_json, make_re
 from laps_analytics.report.capacity import capacity
 from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold, read_gold
-from laps_analytics.report.incidents import anomalies
+from laps_analytics.report.incidents import anomalies, convergence
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.operations import cache, quality, usage
 from laps_analytics.report.people import blame, churn
 from laps_analytics.report.section import Context
-from laps_analytics.report.settling import convergence
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 from testkit.gold_frames import lake_of, sample

@@ -16,11 +16,10 @@ from laps_analytics.gold.tables import GOLD
 from laps_analytics.report.build import make_report
 from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold, read_gold
-from laps_analytics.report.incidents import anomalies
+from laps_analytics.report.incidents import anomalies, convergence, loops
 from laps_analytics.report.network import links
 from laps_analytics.report.people import blame
 from laps_analytics.report.section import Context
-from laps_analytics.report.settling import convergence, loops
 from testkit.gold_frames import lake_of, sample
 
 TIMES = ("window_start", "at", "first", "last")

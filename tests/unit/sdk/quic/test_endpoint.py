@@ -8,7 +8,7 @@ import pytest
 from laps_sdk.errors import ConnectError
 from laps_sdk.quic.base import Connection, Handler
 from laps_sdk.quic.dialing import show
-from laps_sdk.quic.endpoint import QuicEndpoint, open_endpoint
+from laps_sdk.quic.endpoint import open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.events import Closed, DropReason, StreamData, StreamDropped
 from laps_sdk.quic.memory.engine import MemoryEngine
@@ -70,7 +70,6 @@ async def test_certificates_are_reloaded_by_the_engine() -> None:
         backend="memory", network=MemoryNetwork(), options=EngineOptions()
     )
     endpoint.reload_certificate()
-    assert isinstance(endpoint, QuicEndpoint)
     assert isinstance(endpoint._engine, MemoryEngine)
     assert endpoint._engine.reloads == 1
     assert endpoint.connections == endpoint.half_open == 0

@@ -1,10 +1,13 @@
-"""The ``laps-analytics`` command. Each module of this package adds its own commands to the list."""
+"""The ``laps-analytics`` command: the list of its commands, and ``laps-analytics version``."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
 
 import typer
 from py4j.protocol import Py4JJavaError
@@ -13,16 +16,36 @@ from pyspark.errors import PySparkException
 from laps_analytics.cli.bill import show_bill
 from laps_analytics.cli.build import build_gold
 from laps_analytics.cli.demo import demo
-from laps_analytics.cli.ingest import ingest_files
+from laps_analytics.cli.ingest import ingest_files, retain_days
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
-from laps_analytics.cli.retain import retain_days
 from laps_analytics.cli.sql import ask
-from laps_analytics.cli.version import show_version
 from laps_analytics.errors import AnalyticsError
-from laps_analytics.spark.faults import fault_of_workers
+from laps_analytics.spark.launch import fault_of_workers
+from laps_wire.telemetry.schema import VERSION
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "show_version"]
+
+
+def show_version(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show the versions of this package, of Spark, and of the telemetry that it reads."""
+    rows = {name: _of(name) for name in ("laps-analytics", "laps-wire", "pyspark")}
+    rows["telemetry"] = VERSION
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    for name, found in rows.items():
+        typer.echo(f"{name:16} {found}")
+
+
+def _of(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
 
 app = typer.Typer(
     name="laps-analytics",

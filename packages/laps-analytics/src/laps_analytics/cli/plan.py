@@ -28,11 +28,10 @@ from laps_analytics.cli.plan_output import tell_again, tell_entries, tell_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
 from laps_analytics.plan.core.compose import make, place, snapshot_hash
-from laps_analytics.plan.core.explain import diff, explain, said_of, unwatched
+from laps_analytics.plan.core.explain import Scenario, diff, explain, said_of, unwatched, what_if
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
-from laps_analytics.plan.core.whatif import Scenario, what_if
 from laps_analytics.plan.signing import (
     check_signature,
     make_key,

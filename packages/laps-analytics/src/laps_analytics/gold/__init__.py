@@ -10,6 +10,6 @@
 :mod:`.tables` and :mod:`.families` state the columns of each table. :mod:`.recipes` names the
 inputs and the builder of each table. :mod:`.build` builds the days whose inputs changed.
 
-Other rooms may import ``build``, ``dimensions``, ``gate``, ``kept``, ``inputs``, ``silver``,
+Other rooms may import ``build``, ``dimensions``, ``kept``, ``inputs``, ``silver``,
 ``tables`` and ``builders.usage``. The tables are specified in ``docs/reference/gold-tables.md``.
 """

@@ -19,7 +19,6 @@ from pathlib import Path
 from laps_analytics.errors import LakeError
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.lake import Lake
-from laps_analytics.lake.notes import note, notes, put
 
 __all__ = ["dimensions_for", "keep", "kept"]
 
@@ -30,11 +29,11 @@ def keep(lake: Lake, dimensions: Dimensions) -> None:
     """Let these be the dimensions of a lake; nothing is written if they are already."""
     text = json.dumps(dimensions.as_dict(), sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    before = notes(lake).get(_KEY)
+    before = lake.notes().get(_KEY)
     if before == {"sha256": digest} and (lake.root / _name(digest)).exists():
         return
-    put(lake, _name(digest), text)
-    note(lake, _KEY, {"sha256": digest})
+    lake.put(_name(digest), text)
+    lake.note(_KEY, {"sha256": digest})
     # The one that was replaced stays for who is about to read it.
     stay = {_name(digest), "" if before is None else _name(before["sha256"])}
     for path in lake.root.glob(_name("*")):
@@ -44,7 +43,7 @@ def keep(lake: Lake, dimensions: Dimensions) -> None:
 
 def kept(lake: Lake) -> Dimensions | None:
     """The dimensions of a lake; None if it was never given any."""
-    noted = notes(lake).get(_KEY)
+    noted = lake.notes().get(_KEY)
     if noted is None:
         return None
     path = lake.root / _name(str(noted["sha256"]))

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from laps_analytics.lake.frames import compact, read, spark_path, write
-from laps_analytics.lake.horizon import Horizon, horizon_of, move_horizon
-from laps_analytics.lake.rows import read_rows, row_count, write_rows
-from laps_analytics.lake.table import DataFile, Lake, Snapshot, Table
+from laps_analytics.lake.frames import (
+    compact,
+    read,
+    read_rows,
+    row_count,
+    spark_path,
+    write,
+    write_rows,
+)
+from laps_analytics.lake.table import (
+    DataFile,
+    Horizon,
+    Lake,
+    Snapshot,
+    Table,
+    horizon_of,
+    move_horizon,
+)
 
 __all__ = [
     "DataFile",

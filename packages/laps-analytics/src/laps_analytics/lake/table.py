@@ -31,16 +31,28 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from laps_analytics.errors import ConflictError, LakeError, OutputError
 
-__all__ = ["DataFile", "Lake", "Snapshot", "Table", "create_file", "writing"]
+__all__ = [
+    "DataFile",
+    "Horizon",
+    "Lake",
+    "Snapshot",
+    "Table",
+    "create_file",
+    "horizon_of",
+    "move_horizon",
+    "writing",
+]
 
 _FORMAT: Final = 1
+_MARK: Final = "lake.json"
 _DIGITS: Final = 20
 _SUM_EVERY: Final = 64
 """Commits after which the sum of the log is written."""
@@ -86,7 +98,7 @@ class Lake:
     @classmethod
     def open(cls, root: Path, *, create: bool = False) -> Lake:
         """The lake at ``root``; :class:`LakeError` or :class:`OutputError` say why not."""
-        mark = root / "lake.json"
+        mark = root / _MARK
         if root.is_file():
             raise LakeError(f"{root} is a file: a lake is a folder, name another place")
         if not _exists(mark):
@@ -111,6 +123,24 @@ class Lake:
                 f"{mark} is of another version than {_FORMAT}: a newer laps-analytics made it"
             )
         return cls(root)
+
+    def notes(self) -> Mapping[str, Any]:
+        """What is noted of the lake as a whole, in ``lake.json``."""
+        path = self.root / _MARK
+        try:
+            found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise LakeError(f"{path} cannot be read: {error}") from None
+        return found
+
+    def note(self, key: str, value: object) -> None:
+        """Note something of the lake; of two who do so at the same time one is forgotten."""
+        self.put(_MARK, json.dumps({**self.notes(), key: value}))
+
+    def put(self, name: str, text: str) -> None:
+        """Write a small file beside the tables as a whole, in the place of one that was there."""
+        with writing(self.root):
+            create_file(self.root / name, text, again=True)
 
     def table(self, name: str) -> Table:
         """A table, such as ``silver/hop_stat``; it need not have a commit yet."""
@@ -412,3 +442,54 @@ def create_file(path: Path, text: str, *, again: bool = False) -> None:
             path.hardlink_to(aside)
     finally:
         aside.unlink(missing_ok=True)
+
+
+_TABLE: Final = "_retention"
+_APART: Final = timedelta(hours=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """The first day that is kept of each tier, yyyy-mm-dd; empty: nothing was ever removed.
+
+    The table ``_retention`` holds it. A day before the horizon is gone, whether its files are gone
+    already or not: retention moves the horizon first, in one commit, and removes files after that.
+    A horizon never moves back.
+    """
+
+    bronze: str = ""
+    silver: str = ""
+    gold: str = ""
+    bills: str = ""
+
+    @property
+    def accepted_from(self) -> tuple[str, str] | None:
+        """The first hour, as partitions name it, that may still get events; None: any.
+
+        An hour of silver is made from all of its bronze, and from that of its neighbours if clocks
+        were wrong, by less than an hour. So of what is kept the first two hours are not made again:
+        the first lacks a neighbour, and events of the second may belong into the first.
+        """
+        first = max(self.bronze, self.silver)
+        if not first:
+            return None
+        at = datetime.fromisoformat(first) + _APART
+        return f"{at:%Y-%m-%d}", f"{at:%H}"
+
+    def moved(self, to: Horizon) -> Horizon:
+        """The later of both, tier by tier."""
+        ours, theirs = asdict(self), asdict(to)
+        return Horizon(**{tier: max(day, theirs[tier]) for tier, day in ours.items()})
+
+
+def horizon_of(lake: Lake) -> Horizon:
+    """What the log says now."""
+    meta = lake.table(_TABLE).snapshot().meta
+    return Horizon(**{tier: str(meta.get(tier, "")) for tier in asdict(Horizon())})
+
+
+def move_horizon(lake: Lake, to: Horizon) -> None:
+    """Note a horizon, in one step; what is noted already is not noted again."""
+    table = lake.table(_TABLE)
+    if horizon_of(lake) != to:
+        table.commit(None, base=table.snapshot(), meta=asdict(to))

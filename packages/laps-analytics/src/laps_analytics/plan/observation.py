@@ -23,15 +23,15 @@ import pyarrow.compute as pc
 
 from laps_analytics.errors import GateError, PlanError
 from laps_analytics.gold.build import gold_name
-from laps_analytics.gold.gate import Gate
 from laps_analytics.lake import Lake
 from laps_analytics.lake.table import DataFile
 from laps_analytics.plan.columns import batches, between, summed
-from laps_analytics.plan.core.doubt import set_aside
 from laps_analytics.plan.core.predict import LOOKED_AT, WINDOW_US, tried
+from laps_analytics.plan.core.trust import set_aside
 
 __all__ = [
     "MOST_WAYS",
+    "Gate",
     "HopRow",
     "NodeRow",
     "Observed",
@@ -109,8 +109,34 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether plans may be made from some hours."""
+
+    hours: int
+    """Hours that were checked; none is no reason to go on."""
+    red: list[str]
+    """Why not, worst first."""
+    about: list[tuple[str, str]] = field(default_factory=list)
+    """The same as checks and subjects: relays, or two with a ``>`` between them."""
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing is red."""
+        return self.hours > 0 and not self.red
+
+    def require(self) -> None:
+        """Go on, or raise :class:`GateError` with the worst reasons."""
+        if self.open:
+            return
+        if not self.hours:
+            raise GateError("the quality of this data was never checked: run `build` first")
+        more = f" (and {len(self.red) - 3} more)" if len(self.red) > 3 else ""
+        raise GateError(f"the data-quality gate is red: {'; '.join(self.red[:3])}{more}")
+
+
 def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
-    """Whether the quality of the last hours allows to plan; see ``gold.gate``."""
+    """The gate that the rows of ``quality_1h`` of the last hours make, worst reasons first."""
     last = at_us // 3_600_000_000 * 3_600_000_000
     first = last - (hours - 1) * 3_600_000_000
     seen: set[int] = set()

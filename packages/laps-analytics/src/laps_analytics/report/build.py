@@ -15,15 +15,13 @@ from laps_analytics.report.capacity import capacity
 from laps_analytics.report.cells import guarded
 from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold
-from laps_analytics.report.incidents import anomalies
+from laps_analytics.report.incidents import anomalies, convergence, loops
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.operations import cache, quality, usage
 from laps_analytics.report.page import render
 from laps_analytics.report.people import blame, churn
-from laps_analytics.report.plans import PlanStory, plans
+from laps_analytics.report.plans import PlanStory, plans, vias
 from laps_analytics.report.section import Context, Section
-from laps_analytics.report.settling import convergence, loops
-from laps_analytics.report.vias import vias
 from laps_wire.plan import Plan
 
 __all__ = ["Report", "export_csv", "export_json", "make_report", "write_page"]

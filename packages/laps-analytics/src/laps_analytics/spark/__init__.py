@@ -3,8 +3,8 @@
 ::
 
     SessionSettings -> session -> launch -> JVM
-                          |          |
-                        files       java
+                                     |
+                                    java
 
-Other rooms import ``session`` (how a session is made) and ``faults`` (errors of a cluster).
+Other rooms import ``session`` (how a session is made) and ``launch.fault_of_workers``.
 """

@@ -28,6 +28,7 @@ __all__ = [
     "check_master",
     "check_memory",
     "check_remote",
+    "fault_of_workers",
     "is_harmless",
     "last_words",
     "start_context",
@@ -201,3 +202,29 @@ def why(error: BaseException, heard: Iterable[str]) -> str:
         if message := thrown.getMessage():
             return _plain(str(message).split("\n")[0])
     return last_words(heard) or _plain(str(error).split("\n")[0]) or type(error).__name__
+
+
+_HELP: Final = (
+    "install laps-analytics there, and name that Python by PYSPARK_PYTHON (with --remote: where the"
+    " Connect server is started); what was taken is kept, run again"
+)
+_KNOWN: Final = (
+    (re.compile(r"Cannot run program \"([^\"\n]*python[^\"\n]*)\""), "Spark's workers have no {}"),
+    (re.compile(r"No module named '([\w.]+)'"), "the Python of Spark's workers has no {}"),
+    (
+        re.compile(r"PYTHON_VERSION_MISMATCH"),
+        "the Python of Spark's workers is of another version",
+    ),
+)
+
+
+def fault_of_workers(text: str) -> str | None:
+    """Return one line about the Python of Spark's workers and what to do; None for other errors.
+
+    Workers (and the server of Spark Connect) run some of our Python. If their Python lacks a module
+    or is of another version, Spark shows the stacks of both sides.
+    """
+    for pattern, words in _KNOWN:
+        if found := pattern.search(text):
+            return f"{words.format(*found.groups())}: {_HELP}"
+    return None

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -22,7 +22,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from laps_analytics.errors import StartError, UsageError
-from laps_analytics.spark.files import use_own_files
 from laps_analytics.spark.java import find_java
 from laps_analytics.spark.launch import (
     Listener,
@@ -33,7 +32,14 @@ from laps_analytics.spark.launch import (
     why,
 )
 
-__all__ = ["LOCAL", "SessionSettings", "check_settings", "master_of", "spark_session"]
+__all__ = [
+    "LOCAL",
+    "SessionSettings",
+    "check_settings",
+    "master_of",
+    "spark_session",
+    "use_own_files",
+]
 
 _ALWAYS: Final[Mapping[str, str]] = {
     # Results must not depend on where the program runs.
@@ -232,3 +238,62 @@ def _at_fault(said: str, chosen: SessionSettings) -> str:
 
 def _tell(text: str) -> None:
     sys.stderr.write(f"laps-analytics: {text}\n")
+
+
+_RAW: Final = """
+package laps;
+public class RawFiles extends org.apache.hadoop.fs.RawLocalFileSystem {
+    public void setPermission(
+        org.apache.hadoop.fs.Path path, org.apache.hadoop.fs.permission.FsPermission mode
+    ) throws java.io.IOException {
+        if (mode.getStickyBit()) {
+            super.setPermission(path, mode);
+        } else {
+            java.nio.file.Files.setPosixFilePermissions(
+                pathToFile(path).toPath(),
+                java.nio.file.attribute.PosixFilePermissions.fromString(mode.toString())
+            );
+        }
+    }
+}
+"""
+
+_FILES: Final = """
+package laps;
+public class Files extends org.apache.hadoop.fs.LocalFileSystem {
+    public Files() {
+        super(new laps.RawFiles());
+        // A table takes the Parquet files alone: what is beside them was written for nothing.
+        setWriteChecksum(false);
+    }
+}
+"""
+
+
+def use_own_files(spark: SparkSession) -> None:
+    """Let Hadoop use our file system for ``file:`` in the JVM of a local session, from now on.
+
+    Hadoop's own starts ``chmod`` for each file and folder, as PySpark lacks its native library:
+    four processes for a small Parquet file, and most of the CPU of a write. Ours sets modes itself.
+
+    It is compiled by the compiler that Spark has for its own code. Hadoop keeps one file system for
+    all of a process; so what is there goes, and ours is made before anybody asks again.
+    """
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop
+    context: Any = spark.sparkContext._jsc  # noqa: SLF001
+    hadoop = jvm.org.apache.hadoop
+    here = jvm.java.net.URI.create("file:///")
+    before = hadoop.fs.FileSystem.get(here, context.hadoopConfiguration())
+    if before.getClass().getName() == "laps.Files":
+        return
+    loader = before.getClass().getClassLoader()
+    for source in (_RAW, _FILES):
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)
+        compiler.cook(source)
+        loader = compiler.getClassLoader()
+    conf = hadoop.conf.Configuration(context.hadoopConfiguration())
+    conf.setClassLoader(loader)
+    conf.set("fs.file.impl", "laps.Files")
+    before.close()
+    hadoop.fs.FileSystem.get(here, conf)

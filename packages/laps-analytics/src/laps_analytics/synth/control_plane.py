@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from laps_analytics.synth import events
 from laps_analytics.synth.conditions import Sky
-from laps_analytics.synth.dataset import Scene, Window
+from laps_analytics.synth.dataset import Carried, Scene, Window
 from laps_analytics.synth.writer import TelemetryFiles
-
-if TYPE_CHECKING:
-    from laps_analytics.synth.simulation import Carried
 
 __all__ = ["Control", "Session"]
 

@@ -19,6 +19,7 @@ __all__ = [
     "DAY_US",
     "FIVE_MINUTES_US",
     "HOUR_US",
+    "Carried",
     "Routing",
     "Scene",
     "Star",
@@ -158,3 +159,22 @@ class Scene:
             if count > 0:
                 found[relay] = count
         return found
+
+
+@dataclass(slots=True)
+class Carried:
+    """A track in a window: who watches, on which tree, and how many bytes each link carried."""
+
+    track: Track
+    number: int
+    audience: dict[str, int]
+    tree: Tree
+    bytes: int
+    factor: dict[str, float] = field(default_factory=dict)
+    """Relay to the part of the window in which it wanted the track, where that is not all."""
+    moved: frozenset[str] = frozenset()
+    """Relays that have viewers of a relay that is down."""
+
+    def received(self, relay: str) -> int:
+        """Bytes of the track that a relay received."""
+        return int(self.bytes * self.factor.get(relay, 1.0))

@@ -20,6 +20,7 @@ from laps_analytics.synth.dataset import (
     DAY_US,
     FIVE_MINUTES_US,
     HOUR_US,
+    Carried,
     Routing,
     Scene,
     Track,
@@ -30,7 +31,7 @@ from laps_analytics.synth.incidents import Incidents
 from laps_analytics.synth.viewers import Viewers
 from laps_analytics.synth.writer import TelemetryFiles
 
-__all__ = ["Carried", "Simulation", "Totals"]
+__all__ = ["Simulation", "Totals"]
 
 _FRAMES: Final = 30
 """Objects a second of every track."""
@@ -52,25 +53,6 @@ class Totals:
     wan_bytes: int = 0
     client_bytes: dict[str, int] = field(default_factory=dict)
     """By tenant."""
-
-
-@dataclass(slots=True)
-class Carried:
-    """A track in a window: who watches, on which tree, and how many bytes each link carried."""
-
-    track: Track
-    number: int
-    audience: dict[str, int]
-    tree: Tree
-    bytes: int
-    factor: dict[str, float] = field(default_factory=dict)
-    """Relay to the part of the window in which it wanted the track, where that is not all."""
-    moved: frozenset[str] = frozenset()
-    """Relays that have viewers of a relay that is down."""
-
-    def received(self, relay: str) -> int:
-        """Bytes of the track that a relay received."""
-        return int(self.bytes * self.factor.get(relay, 1.0))
 
 
 class Simulation:

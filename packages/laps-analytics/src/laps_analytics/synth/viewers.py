@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_analytics.synth import events
 from laps_analytics.synth.conditions import Sky
-from laps_analytics.synth.dataset import Window
+from laps_analytics.synth.dataset import Carried, Window
 from laps_analytics.synth.writer import TelemetryFiles
-
-if TYPE_CHECKING:
-    from laps_analytics.synth.simulation import Carried
 
 __all__ = ["BUFFER_MS", "Viewers"]
 

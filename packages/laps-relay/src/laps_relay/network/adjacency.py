@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from laps_relay.network.nodes.light_time import declared
 from laps_relay.network.nodes.location import estimate, nearest
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.own_node import OwnNode
-from laps_relay.network.nodes.plausibility import declared
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import LinkState, Steering

@@ -46,13 +46,13 @@ from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Change, Verdict
 from laps_relay.network.flood.withheld import Withheld
 from laps_relay.network.flood_exports import FloodExports
+from laps_relay.network.nodes.misbehaviour import ViolationCounter
 from laps_relay.network.nodes.nib import NOTHING, Nib
 from laps_relay.network.nodes.node_records import Changes, Fault
 from laps_relay.network.nodes.own_node import OwnNode
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.probing import BadAnswer, Prober
 from laps_relay.network.nodes.selection import Order, default_order
-from laps_relay.network.nodes.suspicions import Lies
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
@@ -155,7 +155,7 @@ PROBES: Final = (wire.ProbeReceived, wire.ProbeAnswered)
 _OF_SESSIONS: Final = (PeerUp, PeerDown, PeerRefused, NodeIdConflict, NodeUnproved)
 """Events about sessions themselves."""
 _EDGE: Final = RelayType.EDGE
-_LIES: Final = frozenset({Fault.BAD_PATH, Fault.BAD_NODE})
+_VIOLATIONS: Final = frozenset({Fault.BAD_PATH, Fault.BAD_NODE})
 """What no honest relay says, because it would not believe it."""
 _NO_DATA: Final = "data on a session, or in a direction, that carries none"
 
@@ -172,7 +172,6 @@ class NetworkRelay:
         "_fetch_router",
         "_guests",
         "_hasher",
-        "_lies",
         "_local",
         "_news",
         "_passed",
@@ -182,6 +181,7 @@ class NetworkRelay:
         "_settings",
         "_settling",
         "_timers",
+        "_violations",
         "_ways",
         "adjacency",
         "advertisements",
@@ -237,7 +237,7 @@ class NetworkRelay:
         self._events: list[NetworkEvent] = []
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
-        self._lies = Lies()
+        self._violations = ViolationCounter()
         self._recent = ResponseReplay(settings.hold)
         self._passed = PassedResponses(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
@@ -257,7 +257,7 @@ class NetworkRelay:
         self.steering = Steering(
             node, self.nib, policy, settings, round_trips=self.prober.round_trips
         )
-        self._ways = Ways(node, self.nib, policy)
+        self._ways = PathFinder(node, self.nib, policy)
         self.peers = Peers(
             identity,
             settings,
@@ -1081,7 +1081,7 @@ class NetworkRelay:
         self._timers.cancel((Due.IDLE, session))
         self._timers.cancel((Due.RESYNC, session))
         self._recent.forget(session)
-        self._lies.forget(session)
+        self._violations.forget(session)
         self.fetches.session_gone(session)
         if down.code in FAULTS and not down.by_peer:
             self._emit(
@@ -1163,7 +1163,7 @@ class NetworkRelay:
                         # Perhaps it alone had told us of that node, and with the other key: then
                         # the node goes now, and it was right with one of both.
                         self.links.disputed.setdefault(report.node, {})[peer] = None
-                    if report.fault in _LIES and self._lies.add(now, session):
+                    if report.fault in _VIOLATIONS and self._violations.add(now, session):
                         raise BadNodeError(f"again and again: {report.reason}")
                 # At once: what it says next may be what it says again.
                 self.advertisements.nodes_advertised(now, session, peer)
@@ -1304,7 +1304,7 @@ class NetworkRelay:
         """They are refused one by one; a peer that names strangers all the time has to go."""
         for target in targets:
             if target != self.own.node_id and not self.nib.may_believe(now, peer, target):
-                if self._lies.add(now, session):
+                if self._violations.add(now, session):
                     raise SnsViolationError(f"again and again: {target} was not advertised to it")
                 return
 

@@ -10,8 +10,8 @@ from typing import Final
 from laps_relay.network.flood.floods import AnnounceTable, SubscribeTable
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.own_node import OwnNode
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.probing import Prober
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.views import (
@@ -232,7 +232,7 @@ class RelayTables:
         *,
         links: Links,
         nib: Nib,
-        ways: Ways,
+        ways: PathFinder,
         announces: AnnounceTable,
         subscribes: SubscribeTable,
         interests: Interests,

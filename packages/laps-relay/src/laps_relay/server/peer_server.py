@@ -27,8 +27,8 @@ from laps_sdk.errors import ConnectError
 from laps_sdk.peering.contacts import ContactError, parse_contact
 from laps_sdk.peering.events import Dial
 from laps_sdk.quic.admission import AdmissionLimits
-from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Endpoint, Handler
-from laps_sdk.quic.endpoint import Backend, open_endpoint
+from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler
+from laps_sdk.quic.endpoint import Backend, Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_wire.peering.errors import CloseCode

@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from laps_sdk.quic.base import Address, Endpoint
+from laps_sdk.quic.base import Address
+from laps_sdk.quic.endpoint import Endpoint
 from laps_sdk.quic.events import Event
 
 __all__ = ["Deaf", "TurnServer"]

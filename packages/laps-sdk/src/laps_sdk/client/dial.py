@@ -20,8 +20,8 @@ from typing import Final
 from laps_sdk.client.link import Link, LinkOwner
 from laps_sdk.client.options import ConnectOptions, parse_pin
 from laps_sdk.errors import ConnectError, ConnectionLostError
-from laps_sdk.quic.base import Address, Connection, Endpoint, Handler
-from laps_sdk.quic.endpoint import open_endpoint
+from laps_sdk.quic.base import Address, Connection, Handler
+from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions, Tls
 from laps_sdk.quic.events import Event
 from laps_sdk.uri import RelayAddress

@@ -1,8 +1,8 @@
-"""The transport as everything above it sees it: endpoint, connection, outgoing stream.
+"""The transport as everything above it sees it: connections, outgoing streams, handlers.
 
 ::
 
-    Endpoint     one UDP socket, many connections; listens, dials, or both
+    Endpoint     one UDP socket, many connections; listens, dials, or both (endpoint.py)
        |
     Connection   one QUIC connection or one WebTransport session on it: the same interface
        |
@@ -40,7 +40,6 @@ __all__ = [
     "ConnectionLimits",
     "ConnectionStats",
     "EgressLimits",
-    "Endpoint",
     "Handler",
     "Listener",
     "OutStream",
@@ -322,45 +321,3 @@ class Listener(Protocol):
 
         ``Connected`` is the first event of the handler that it gives.
         """
-
-
-class Endpoint(ABC):
-    """One UDP socket. Made by :func:`laps_sdk.quic.endpoint.open_endpoint`."""
-
-    @property
-    @abstractmethod
-    def local_address(self) -> Address:
-        """What the socket is bound to."""
-
-    @property
-    @abstractmethod
-    def connections(self) -> int:
-        """How many connections there are, half-open ones included."""
-
-    @abstractmethod
-    async def connect(
-        self,
-        address: Address,
-        *,
-        handler: Listener,
-        alpn: Sequence[str],
-        server_name: str | None = None,
-        webtransport_path: str | None = None,
-        timeout: float = 10.0,  # noqa: ASYNC109 - the error has to say what was tried until then
-    ) -> Connection:
-        """Dial. ``ConnectError`` if it does not come about, with what was tried and why it failed.
-
-        With ``webtransport_path`` (e.g. ``/moq``) a WebTransport session is opened over HTTP/3 and
-        ``alpn`` are the protocols offered in ``wt-available-protocols``.
-        """
-
-    @abstractmethod
-    def reload_certificate(self) -> None:
-        """Read certificate and key again: new connections get them.
-
-        Raises what is wrong with them, and then the old ones stay.
-        """
-
-    @abstractmethod
-    async def close(self, code: int = 0, reason: str = "") -> None:
-        """Close all connections, send the closes, then close the socket."""

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from laps_sdk.errors import ConnectError
 from laps_sdk.quic.admission import Admission, AdmissionLimits
-from laps_sdk.quic.base import Address, Connection, EgressLimits, Endpoint, Handler, Listener
+from laps_sdk.quic.base import Address, Connection, EgressLimits, Handler, Listener
 from laps_sdk.quic.dialing import dial
 from laps_sdk.quic.dispatch import Dispatcher
 from laps_sdk.quic.engine import Engine, EngineOptions
@@ -19,7 +19,7 @@ from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.udp import DatagramPort, UdpPort, bind_udp
 from laps_wire.errors import StateError
 
-__all__ = ["Backend", "QuicEndpoint", "open_endpoint"]
+__all__ = ["Backend", "Endpoint", "open_endpoint"]
 
 Backend: TypeAlias = Literal["aioquic", "aioquic-stock", "qh3", "memory"]
 """What ``--transport`` takes: aioquic with our fast path or without, qh3, or none at all."""
@@ -63,7 +63,7 @@ async def open_endpoint(
         made = network.bind(host, port)
     else:
         made = UdpPort(sock or bind_udp(host, port), asyncio.get_running_loop())
-    return QuicEndpoint(
+    return Endpoint(
         made,
         engine,
         egress=egress or EgressLimits(),
@@ -104,8 +104,8 @@ def _with_http3(listener: Listener, protocols: Sequence[str]) -> Listener:
     return choose
 
 
-class QuicEndpoint(Endpoint):
-    """See :class:`Endpoint`; made by :func:`open_endpoint`."""
+class Endpoint:
+    """One UDP socket and its connections; made by :func:`open_endpoint`."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class QuicEndpoint(Endpoint):
 
     @property
     def local_address(self) -> Address:
-        """See :attr:`Endpoint.local_address`."""
+        """The address that the socket is bound to."""
         return self._port.address
 
     @property
     def connections(self) -> int:
-        """See :attr:`Endpoint.connections`."""
+        """How many connections there are, half-open ones included."""
         return len(self._dispatcher.connections)
 
     @property
@@ -159,9 +159,14 @@ class QuicEndpoint(Endpoint):
         alpn: Sequence[str],
         server_name: str | None = None,
         webtransport_path: str | None = None,
-        timeout: float = 10.0,  # noqa: ASYNC109 - as in the base class
+        timeout: float = 10.0,  # noqa: ASYNC109 - the error has to say what was tried until then
     ) -> Connection:
-        """See :meth:`Endpoint.connect`."""
+        """Dial ``address`` and return the connection.
+
+        Raises ``ConnectError`` with what was tried and why it failed. With ``webtransport_path``
+        (e.g. ``/moq``) a WebTransport session is opened over HTTP/3, and ``alpn`` are the protocols
+        offered in ``wt-available-protocols``.
+        """
         if self._closed:
             raise ConnectError("the endpoint is closed")
         return await dial(
@@ -177,11 +182,14 @@ class QuicEndpoint(Endpoint):
         )
 
     def reload_certificate(self) -> None:
-        """See :meth:`Endpoint.reload_certificate`."""
+        """Read certificate and key again: new connections get them.
+
+        Raises what is wrong with them, and then the old ones stay.
+        """
         self._engine.reload_certificate()
 
     async def close(self, code: int = 0, reason: str = "") -> None:
-        """See :meth:`Endpoint.close`; calling it again does nothing."""
+        """Close all connections, send the closes, then close the socket; once is enough."""
         if not self._closed:
             self._closed = True
             self._dispatcher.stop(code, reason)

@@ -6,9 +6,8 @@ import pytest
 
 from laps_analytics.plan.core.compose import make
 from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.explain import diff, explain
+from laps_analytics.plan.core.explain import Scenario, diff, explain, what_if
 from laps_analytics.plan.core.rules import Policy
-from laps_analytics.plan.core.whatif import Scenario, what_if
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints
 from testkit.planning import line_network

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.nodes.adj_in import about_us, misfit, other_key, place_of, too_fast
+from laps_relay.network.nodes.light_time import ESTIMATED
 from laps_relay.network.nodes.node_records import Fault, NodeRecord, PeerRecord
-from laps_relay.network.nodes.plausibility import ESTIMATED
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo, RelayType
 from testkit.nib_net import key_of, node_info

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.nodes.adj_out import Exports
+from laps_relay.network.nodes.adj_out import AdjRibOut
 from laps_relay.network.nodes.node_records import PeerRecord
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.nodes.selection import default_order
@@ -33,7 +33,9 @@ class Net:
 
     def __init__(self, kind: RelayType = RelayType.EDGE, *, carries: bool = True) -> None:
         self.table = NodeTable(default_order)
-        self.exports = Exports(node_info(WE, kind=kind), self.table, NetworkSettings(), OPEN_POLICY)
+        self.exports = AdjRibOut(
+            node_info(WE, kind=kind), self.table, NetworkSettings(), OPEN_POLICY
+        )
         self.one, self.two = self.peer(1, carries), self.peer(2, carries)
         self.flush(self.one)
         self.flush(self.two)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_relay.network.nodes.light_time import ESTIMATED, direction, distance_km
 from laps_relay.network.nodes.location import (
     MAX_RADIUS_KM,
     MAX_SIGHTINGS,
@@ -13,7 +14,6 @@ from laps_relay.network.nodes.location import (
     estimate,
     nearest,
 )
-from laps_relay.network.nodes.plausibility import ESTIMATED, direction, distance_km
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo
 from testkit.nib_net import node_info

@@ -30,13 +30,13 @@ def test_the_seed_chooses_the_shorter_way_and_keeps_the_alternate() -> None:
 def test_what_one_peer_tells() -> None:
     nib = with_peers(P, Q)
     nib.advertised(0.0, P, [node_info(X, (7, 1_000), (P, 1_000))])
-    way = nib.told_by(X, P)
+    way = nib.advertised_by(X, P)
     assert way is not None
     assert (way.peer, way.hops) == (P, 2)
-    assert nib.told_by(X, Q) is None
-    assert nib.told_by(X, NodeId(99)) is None
+    assert nib.advertised_by(X, Q) is None
+    assert nib.advertised_by(X, NodeId(99)) is None
     nib.withdrawn(0.0, P, [X])
-    assert nib.told_by(X, P) is None
+    assert nib.advertised_by(X, P) is None
 
 
 def test_a_rule_never_gets_what_does_not_forward() -> None:

@@ -60,7 +60,7 @@ def test_a_best_way_that_became_worse_is_looked_for_again() -> None:
     table.drop(one, X)
     assert best_peer(table) is None
     assert X not in table.records
-    table.worn([X])
+    table.invalidate([X])
     assert best_peer(table) is None
 
 
@@ -79,10 +79,10 @@ def test_a_way_that_only_looks_the_same_is_touched() -> None:
     table.put(table.peers[NodeId(1)], node_info(9, (6, 1), (1, 1)))
     assert X in table.routes
     table.routes.clear()
-    table.worn([X])
+    table.invalidate([X])
     table.refresh()
     assert X not in table.routes
-    table.worn([X])
+    table.invalidate([X])
     table.put(table.peers[NodeId(1)], node_info(9, (7, 1), (1, 1)))
     table.refresh()
     assert X in table.routes
@@ -131,7 +131,7 @@ def test_an_epoch_goes_with_the_last_who_says_it() -> None:
     table.put(one, node_info(9, (1, 1), epoch=3))
     one.carries = False
     table.put(two, node_info(9, (2, 1), epoch=2))
-    table.worn([X])
+    table.invalidate([X])
     assert best_peer(table) == 2
     assert table.records[X].told.node.stamp.epoch == 3
     table.put(one, node_info(9, (1, 1), epoch=1))
@@ -153,14 +153,14 @@ def test_loaded_relays_weigh_on_ways_through_them() -> None:
     assert best_peer(table) == 2
     assert best_peer(table, NodeId(1)) == 1
     one.draining = True
-    table.weigh(NodeId(1))
-    table.weigh(NodeId(1))
+    table.rerank(NodeId(1))
+    table.rerank(NodeId(1))
     assert [way.peer for way in table.candidates(X)] == [2, 1]
     one.draining = False
     table.put(one, node_info(1, sequence=3))
     assert best_peer(table) == 1
-    table.weigh(NodeId(77))
-    table.bar(one, NodeId(8), True)
+    table.rerank(NodeId(77))
+    table.set_filtered(one, NodeId(8), True)
     table.put(one, node_info(8, (5, 1), (1, 1)))
     assert [(peer.node, node) for peer, node in table.through(NodeId(5))] == [(1, 8), (2, 9)]
 
@@ -171,8 +171,8 @@ def test_a_peer_whose_session_ends_soon_is_reached_otherwise_unless_it_goes_away
     table.put(one, node_info(1))
     table.put(two, node_info(1, (5, 1), (2, 1)))
     one.draining = True
-    table.weigh(NodeId(1))
-    table.worn((NodeId(1),))
+    table.rerank(NodeId(1))
+    table.invalidate((NodeId(1),))
     assert best_peer(table, NodeId(1)) == 2
     table.put(one, node_info(1, sequence=2, load=Load(LoadClass.DRAINING)))
     assert best_peer(table, NodeId(1)) == 1
@@ -181,7 +181,7 @@ def test_a_peer_whose_session_ends_soon_is_reached_otherwise_unless_it_goes_away
 def test_what_policy_bars_is_known_and_no_way() -> None:
     table = table_of(1, 2)
     one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
-    table.bar(one, X, True)
+    table.set_filtered(one, X, True)
     table.put(one, node_info(9, (1, 1), sequence=2))
     assert best_peer(table) is None
     assert X in table.records
@@ -189,15 +189,15 @@ def test_what_policy_bars_is_known_and_no_way() -> None:
     assert best_peer(table) == 2
     assert table.records[X].told.node.stamp.sequence == 2
     assert [way.peer for way in table.candidates(X)] == [2]
-    table.bar(one, X, False)
-    table.bar(one, X, False)
+    table.set_filtered(one, X, False)
+    table.set_filtered(one, X, False)
     assert best_peer(table) == 1
-    table.bar(one, X, True)
+    table.set_filtered(one, X, True)
     assert best_peer(table) == 2
     table.drop(two, X)
     table.drop(one, X)
     assert best_peer(table) is None
-    assert (table.records.get(X), one.barred) == (None, {})
+    assert (table.records.get(X), one.filtered) == (None, {})
 
 
 def test_a_loaded_relay_that_is_gone_weighs_nothing() -> None:
@@ -214,7 +214,7 @@ def test_of_ways_that_are_equal_in_any_order_the_lowest_peer_is_best() -> None:
     for number in (3, 1, 2):
         peer = table.peers[NodeId(number)] = PeerRecord(NodeId(number), node_info(number))
         table.put(peer, node_info(9, (number, 1)))
-    table.worn([X])
+    table.invalidate([X])
     assert best_peer(table) == 1
     assert [way.peer for way in table.candidates(X)] == [1, 2, 3]
 
@@ -269,12 +269,12 @@ def test_every_way_that_changes_is_noted_once_and_cheaply() -> None:
     assert (set(table.routes), noted()) == (set(), {9})
     table.put(two, longer)
     assert noted() == set()
-    table.bar(two, X, True)
+    table.set_filtered(two, X, True)
     assert (set(table.routes), noted()) == (set(), {9})
-    table.bar(two, X, True)
-    table.bar(two, NodeId(77), True)
+    table.set_filtered(two, X, True)
+    table.set_filtered(two, NodeId(77), True)
     assert noted() == set()
-    table.bar(two, X, False)
+    table.set_filtered(two, X, False)
     assert noted() == {9}
     # The load of a relay on a way that is not the best one.
     table.put(two, node_info(5, (2, 1), load=Load(LoadClass.OVERLOADED, 900)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laps_relay.network.nodes.light_time import ESTIMATED
 from laps_relay.network.nodes.own_node import OwnNode
-from laps_relay.network.nodes.plausibility import ESTIMATED
 from laps_sdk.peering.settings import Identity
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

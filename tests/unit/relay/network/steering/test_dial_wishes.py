@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.dial_wishes import Need, Shortage, WishBook
 from laps_relay.policy import OPEN_POLICY, RulePolicy
@@ -23,7 +23,7 @@ SETTINGS = NetworkSettings(via_hold=10.0, dynamic_idle=30.0)
 def book(
     nodes: Directory, policy: Policy = OPEN_POLICY, settings: NetworkSettings = SETTINGS
 ) -> WishBook:
-    return WishBook(Ways(ME, nodes, policy), nodes, settings)
+    return WishBook(PathFinder(ME, nodes, policy), nodes, settings)
 
 
 def deny(*nodes: NodeId) -> RulePolicy:
@@ -209,7 +209,7 @@ def test_probes_say_how_far_a_via_is_and_whether_anybody_reaches_it() -> None:
     )
     nodes.way(W, T1, rtt=1_000_000)
     known: dict[NodeId, int] = {}
-    wishes = WishBook(Ways(ME, nodes, OPEN_POLICY), nodes, SETTINGS, lambda: known)
+    wishes = WishBook(PathFinder(ME, nodes, OPEN_POLICY), nodes, SETTINGS, lambda: known)
     wishes.put(7, Need("", shortages=[crowd(nodes, most=1)]))
     assert wishes.nodes(0.0) == [V], "its way is the shorter one"
     known[W] = 5_000

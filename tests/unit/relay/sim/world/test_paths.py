@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.selection import Candidate
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.sim.clients.ledger import BreakError, Group
 from laps_relay.sim.clients.tracks import track
 from laps_relay.sim.scenarios.action import Action
@@ -205,16 +205,16 @@ def test_copies_that_need_not_meet_are_seen_in_a_class_with_fewer_ways_too(
     world, actions = meshed()
     load(world, actions, "y", "relay t0")
     world.clock.run(12.0)
-    best = Ways.best
+    best = PathFinder.best
 
     def worst(
-        self: Ways, target: NodeId, scope: str, arrived_on: NodeId | None = None
+        self: PathFinder, target: NodeId, scope: str, arrived_on: NodeId | None = None
     ) -> Candidate | None:
         if (self.self_of(target).node_id, arrived_on) == (world.node("f"), None):
             return self.allowed(target, scope)[-1]
         return best(self, target, scope, arrived_on)
 
-    monkeypatch.setattr(Ways, "best", worst)
+    monkeypatch.setattr(PathFinder, "best", worst)
     actions.do(Action(world.clock.now, "subscribe", ("d",), text="t0"))
     assert not world.ledger.exempted(12.0, 20.0)
     with pytest.raises(BreakError, match=r"link twice: .* crossed d -> e twice"):

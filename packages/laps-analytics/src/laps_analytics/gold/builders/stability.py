@@ -1,9 +1,10 @@
-"""How long the network took to settle after a node went, or two relays lost each other.
+"""How stable the network is: ``convergence``, ``churn_1h`` and ``loops_or_dups``.
 
-Records about one node that follow within a minute are one change. What happens within a minute
-after its first record is counted to it: the last change of a way, of a set, and the last report of
-missing objects. Two changes in the same minute share what follows; neither looks better for it.
-Both lie in the same day: a change just before midnight ends with the day.
+``convergence`` is how long the network took to settle after a node went, or two relays lost each
+other. Records about one node that follow within a minute are one change. What happens within a
+minute after its first record is counted to it: the last change of a way, of a set, and the last
+report of missing objects. Two changes in the same minute share what follows; neither looks better
+for it. Both lie in the same day: a change just before midnight ends with the day.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import finish
+from laps_analytics.gold.builders.common import finish, window
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 
-__all__ = ["convergence"]
+__all__ = ["churn", "convergence", "loops_or_dups"]
 
 _MINUTE_US: Final = 60 * 1_000_000
 
@@ -94,3 +95,59 @@ def convergence(silver: Silver, days: Iterable[str]) -> DataFrame:
         GOLD["convergence"],
         wanted,
     )
+
+
+_RETURN_US: Final = 60 * 1_000_000
+"""A subscribe so soon after an unsubscribe of the same is a flap."""
+_DAMP: Final = 5
+"""Flaps in an hour from which damping would pay."""
+
+
+def churn(silver: Silver, days: Iterable[str]) -> DataFrame:
+    """``churn_1h``: subscribes that return soon after they ended cost the network twice."""
+    wanted = tuple(days)
+    names = ("dt", "ts", "boot", "event_seq", "relay", "track", "source_node")
+    came = silver.read("sub.adv", wanted, "hour").select(
+        *names, F.lit(True).alias("came"), F.lit(False).alias("delayed")
+    )
+    went = silver.read("sub.wd", wanted, "hour").select(
+        *names, F.lit(False).alias("came"), "delayed"
+    )
+    same = Window.partitionBy("relay", "track", "source_node").orderBy("ts", "boot", "event_seq")
+    soon = F.unix_micros("ts") - F.unix_micros(F.lag("ts").over(same)) <= _RETURN_US
+    events = came.unionByName(went).withColumn(
+        "flap",
+        F.coalesce(F.col("came") & ~F.lag("came").over(same) & soon, F.lit(False)),
+    )
+    rows = events.groupBy(
+        "dt", window("ts", 3600).alias("window_start"), "relay", "track", "source_node"
+    ).agg(
+        F.count_if(F.col("came")).alias("subscribes"),
+        F.count_if(~F.col("came")).alias("unsubscribes"),
+        F.count_if(~F.col("came") & F.col("delayed")).alias("held_back"),
+        F.count_if(F.col("flap")).alias("flaps"),
+    )
+    return finish(rows.withColumn("damp", F.col("flaps") >= _DAMP), GOLD["churn_1h"], wanted)
+
+
+def loops_or_dups(silver: Silver, days: Iterable[str]) -> DataFrame:
+    """``loops_or_dups``: objects that travelled a link twice or came back; there should be none."""
+    wanted = tuple(days)
+    object_of = ("dt", "track", "group_id", "object_id", "relay")
+    samples = silver.read("delivery.sample", wanted).where(
+        "group_id IS NOT NULL AND object_id IS NOT NULL"
+    )
+    sent = (
+        samples.where("out_peer IS NOT NULL")
+        .groupBy(*object_of, "out_peer")
+        .agg(F.count("*").alias("times"))
+    )
+    came = (
+        samples.where("in_peer IS NOT NULL")
+        .groupBy(*object_of)
+        .agg(F.collect_set("in_peer").alias("senders"))
+    )
+    rows = sent.join(came, [*object_of], "left").withColumn(
+        "loop", F.coalesce(F.array_contains("senders", F.col("out_peer")), F.lit(False))
+    )
+    return finish(rows.where("loop OR times > 1"), GOLD["loops_or_dups"], wanted)

@@ -21,7 +21,7 @@ from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
 
-__all__ = ["traffic_1m", "traffic_longer"]
+__all__ = ["cache_eff", "traffic_1m", "traffic_longer"]
 
 _KEYS: Final = ("window_start", "relay", "out_peer", "tenant", "dt")
 """The time first: where Spark sorts, it compares this number and seldom what follows."""
@@ -134,3 +134,54 @@ def traffic_longer(lower: DataFrame, name: str) -> DataFrame:
         },
     )
     return finish(_with_queues(summed).withColumn("drops_by", _reasons()), GOLD[name])
+
+
+def _ages(column: str) -> Column:
+    """The buckets of a histogram as (bound, bytes); what is older than the last bound is left."""
+    return F.expr(
+        f"CASE WHEN {column} IS NULL THEN"
+        f" cast(array() AS array<struct<key:double,value:bigint>>) ELSE"
+        f" transform({column}.bounds_ms, (b, i) -> struct(b AS key, {column}.counts[i] AS value))"
+        f" END"
+    )
+
+
+def cache_eff(silver: Silver, days: Iterable[str]) -> DataFrame:
+    """``cache_eff_1h``: what a cache served, and what another ttl would have served.
+
+    The curve needs the ages of hits, and of requests for what had expired. With a ttl of T a
+    request is a hit if the age is at most T. Both histograms count bytes, so at the ttl in use the
+    curve equals the hit rate.
+    """
+    wanted = tuple(days)
+    rows = (
+        silver.read("cache.stat", wanted)
+        .withColumn("ages", F.concat(_ages("hit_age_ms"), _ages("late_age_ms")))
+        .groupBy("dt", window("ts", 3600).alias("window_start"), "relay")
+        .agg(
+            *[
+                F.sum(name).alias(name)
+                for name in (
+                    *("hit_bytes", "miss_bytes", "expired_bytes", "evicted_bytes", "fetch_joins"),
+                )
+            ],
+            F.max("stored_bytes").alias("stored_bytes"),
+            F.flatten(F.collect_list("ages")).alias("entries"),
+        )
+    )
+    asked = F.col("hit_bytes") + F.col("miss_bytes")
+    curve = F.expr(
+        # Whole milliseconds: the key of the contract is one.
+        "map_from_entries(transform(filter(map_entries(by_age), e -> e.key = floor(e.key)),"
+        " e -> struct("
+        "cast(e.key AS bigint) AS key,"
+        " aggregate(filter(map_entries(by_age), o -> o.key <= e.key), 0L, (s, o) -> s + o.value)"
+        " / (hit_bytes + miss_bytes) AS value)))"
+    )
+    return finish(
+        rows.withColumn("by_age", merged("entries"))
+        .withColumn("hit_rate", F.when(asked > 0, F.col("hit_bytes") / asked))
+        .withColumn("would_hit", F.when((asked > 0) & (F.size("by_age") > 0), curve)),
+        GOLD["cache_eff_1h"],
+        wanted,
+    )

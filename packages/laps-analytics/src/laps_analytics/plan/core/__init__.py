@@ -8,8 +8,8 @@
 
     Plan, network, demand  -> verify (carried, forbidden) -> violations
 
-:mod:`.verify` shares no code with the planner that it checks. :mod:`.explain` and :mod:`.whatif`
-answer questions about a plan. :mod:`.measure` and :mod:`.revert` judge a plan after it ran.
+:mod:`.verify` shares no code with the planner that it checks. :mod:`.explain` answers
+questions about a plan. :mod:`.measure` and :mod:`.revert` judge a plan after it ran.
 
 Other rooms may import every module except ``carried`` and ``forbidden``. The plan format is
 specified in ``docs/spec/plan.md``.

@@ -1,25 +1,32 @@
-"""Why this Via: what else there was, what forbade it, and what the next best would cost."""
+"""Why this Via: what else there was, what forbade it, what the next best costs; and what if."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from laps_analytics.plan.core.network import Floats
+from laps_analytics.plan.core.compose import place
+from laps_analytics.plan.core.demand import Track, scaled
+from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
+from laps_analytics.plan.core.network import Floats, Network
 from laps_analytics.plan.core.placement import DIRECT, Draft
+from laps_analytics.plan.core.rules import Policy
 from laps_wire.plan import Plan, PlanEntry
 
 __all__ = [
     "Alternative",
     "Change",
     "Explanation",
+    "Outcome",
+    "Scenario",
     "declared_legs",
     "diff",
     "explain",
     "said_of",
     "unwatched",
+    "what_if",
 ]
 
 
@@ -232,3 +239,47 @@ def _table(plan: Plan) -> Mapping[tuple[int, str, str, str], PlanEntry]:
         for entry in plan.entries
         for key in (entry.tracks if entry.tracks is not None else (None,))
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is different."""
+
+    drain: tuple[str, ...] = ()
+    """Node ids of relays that carry nothing for others any more."""
+    prices: Mapping[str, float] = field(default_factory=dict)
+    """Region to a factor for what leaves it."""
+    demand: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The same figures before and after."""
+
+    before: Figures
+    after: Figures
+    moved: int
+    """Cells that get another Via, or none."""
+    uncovered_before: int
+    uncovered_after: int
+
+
+def what_if(
+    network: Network, policy: Policy, tracks: Sequence[Track], scenario: Scenario
+) -> Outcome:
+    """Plan twice and compare."""
+    other = network.drained(scenario.drain)
+    for region, factor in sorted(scenario.prices.items()):
+        other = other.priced(region, factor)
+    first, _ = place(network, policy, tracks)
+    changed: Iterable[Track] = tracks
+    if scenario.demand != 1.0:
+        changed = scaled(tracks, scenario.demand)
+    second, _ = place(other, policy, changed)
+    return Outcome(
+        before=figures(network, policy, first.groups, trees_of(first)),
+        after=figures(other, policy, second.groups, trees_of(second)),
+        moved=sum(1 for a, b in zip(first.via, second.via, strict=True) if a != b),
+        uncovered_before=len(first.uncovered),
+        uncovered_after=len(second.uncovered),
+    )

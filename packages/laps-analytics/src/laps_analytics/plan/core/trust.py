@@ -1,4 +1,4 @@
-"""Round trip times that a relay who lies cannot do much with.
+"""What a plan believes of what relays report: round trip times, loss, and which relays at all.
 
 A link is measured at both ends, many times. For each end the median over windows counts, so that
 some poisoned records do nothing. Then:
@@ -7,11 +7,23 @@ some poisoned records do nothing. Then:
 - an end that disagrees with most of the others that it measures is not believed where the other
   end has measured, too;
 - where two believed ends differ, the larger counts: nobody attracts traffic by looking near.
+
+Red checks of data quality set a few relays *aside*: a plan is made without their word. If every red
+check stopped planning, one relay of a thousand could stop all plans. A check about one relay sets
+that relay aside. Of a check that compares two relays, such as the bytes of a link, one is wrong:
+
+- the relay that contradicts more of the others than they do each other;
+- if two contradict only each other, both are set aside, and count as one.
+
+::
+
+    red: L>a, b>L, L>c          red: a>b
+    L contradicts a, b and c    a or b: both
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isfinite
 from statistics import median
 from typing import Final
@@ -20,7 +32,19 @@ import numpy as np
 
 from laps_analytics.plan.core.network import Floats
 
-__all__ = ["KM_PER_MS", "believed", "distance_km", "liars", "middle", "settle", "settle_loss"]
+__all__ = [
+    "FEWEST",
+    "KM_PER_MS",
+    "ONE_IN",
+    "believed",
+    "distance_km",
+    "liars",
+    "middle",
+    "most_aside",
+    "set_aside",
+    "settle",
+    "settle_loss",
+]
 
 KM_PER_MS: Final = 200.0
 _EARTH_KM: Final = 6371.0
@@ -127,3 +151,55 @@ def _floor(places: Sequence[tuple[float, float] | None], a: int, b: int) -> floa
     if first is None or second is None:
         return 0.0
     return 2 * distance_km(first, second) / KM_PER_MS
+
+
+ONE_IN: Final = 50
+"""Of so many relays one may be set aside."""
+FEWEST: Final = 10
+"""In a network of fewer relays none is: too few would be left to contradict it."""
+
+
+def most_aside(relays: int) -> int:
+    """How many relays of a network may be wrong, and the others are still believed."""
+    return 0 if relays < FEWEST else max(1, relays // ONE_IN)
+
+
+def set_aside(red: Iterable[tuple[str, str]], relays: Collection[str]) -> frozenset[str] | None:
+    """The relays whose word does not count, from red checks and what they are about.
+
+    None if too many are red, or a check is about no relay of the network: nothing is to be believed
+    then.
+    """
+    known = frozenset(relays)
+    alone: set[str] = set()
+    against: dict[str, set[str]] = {}
+    for _, subject in red:
+        ends = subject.split(">")
+        if not known.issuperset(ends):
+            return None
+        if len(ends) == 1:
+            alone.add(subject)
+        for one, other in ((ends[0], ends[-1]), (ends[-1], ends[0])):
+            if one != other:
+                against.setdefault(one, set()).add(other)
+    found, wrong = set(alone), len(alone)
+    for end in alone:
+        _believe_others(against, end)
+    while against:
+        most = max(map(len, against.values()))
+        worst = sorted(end for end, others in against.items() if len(others) == most)
+        # Who contradict only each other are two for one that is wrong.
+        wrong += len(worst) if most > 1 else len(worst) // 2
+        found.update(worst)
+        for end in worst:
+            _believe_others(against, end)
+    return frozenset(found) if wrong <= most_aside(len(known)) else None
+
+
+def _believe_others(against: dict[str, set[str]], end: str) -> None:
+    """Forget whom a relay contradicts that is set aside."""
+    for other in against.pop(end, set()):
+        if other in against:
+            against[other].discard(end)
+            if not against[other]:
+                del against[other]

@@ -15,8 +15,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from laps_relay.network.nodes.light_time import Direction, declared, direction, least_rtt_us
 from laps_relay.network.nodes.node_records import Fault, NodeRecord, PeerRecord
-from laps_relay.network.nodes.plausibility import Direction, declared, direction, least_rtt_us
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Location, NodeInfo, RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS

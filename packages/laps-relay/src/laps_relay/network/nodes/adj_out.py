@@ -31,10 +31,10 @@ from laps_wire.peering.laps2 import NodeInfo, RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS
 from laps_wire.varint import QUIC_MAX
 
-__all__ = ["Exports"]
+__all__ = ["AdjRibOut"]
 
 
-class Exports:
+class AdjRibOut:
     """The exports of one relay, and the adj-outs of its peers."""
 
     __slots__ = (

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import atan2, cos, degrees, pi, sin, sqrt
 from typing import Final, NamedTuple
 
-from laps_relay.network.nodes.plausibility import (
+from laps_relay.network.nodes.light_time import (
     EARTH_KM,
     LIGHT_KM_PER_S,
     Direction,

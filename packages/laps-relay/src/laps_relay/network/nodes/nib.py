@@ -37,15 +37,15 @@ from laps_relay.network.nodes.adj_in import (
     place_of,
     too_fast,
 )
-from laps_relay.network.nodes.adj_out import Exports
+from laps_relay.network.nodes.adj_out import AdjRibOut
 from laps_relay.network.nodes.damping import significant
-from laps_relay.network.nodes.imports import Imports
+from laps_relay.network.nodes.import_filter import ImportFilter
+from laps_relay.network.nodes.light_time import Direction, declared, light_rtt_us
+from laps_relay.network.nodes.misbehaviour import RecentWithdrawals
 from laps_relay.network.nodes.node_records import AdjOut, Changes, Fault, PeerRecord, Report
 from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.plausibility import Direction, declared, light_rtt_us
 from laps_relay.network.nodes.selection import Candidate, Order, PathRule
 from laps_relay.network.nodes.silences import TOLD_AGAIN, Silences
-from laps_relay.network.nodes.suspicions import Retractions
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy.interface import Policy
 from laps_sdk.timers import Timers, earliest
@@ -95,10 +95,10 @@ class Nib:
         self._place = self._whereabouts(local)
         self._now = self._settled = float("-inf")
         """The time, and that of the last time when everything was brought up to date."""
-        self._exports = Exports(local, self._table, settings, policy)
-        self._imports = Imports(self._table, policy, self.info)
+        self._exports = AdjRibOut(local, self._table, settings, policy)
+        self._imports = ImportFilter(self._table, policy, self.info)
         self._lost: dict[NodeId, str] = {}
-        self._retracted = Retractions(settings.convergence)
+        self._retracted = RecentWithdrawals(settings.convergence)
         self._silences = Silences(settings.convergence)
         self._due: Timers[NodeId] = Timers()
         """Peers whose measured sRTT waits for the end of the interval."""
@@ -173,8 +173,8 @@ class Nib:
             self._carry(record)
         if draining is not None:
             record.draining = draining
-            self._table.weigh(peer)
-            self._table.worn((peer,))
+            self._table.rerank(peer)
+            self._table.invalidate((peer,))
         self._settle(now)
 
     def remove_peer(self, now: float, peer: NodeId) -> None:
@@ -422,10 +422,10 @@ class Nib:
         """All ways, the best first; those that do not forward come last."""
         return self._table.candidates(node)
 
-    def told_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
+    def advertised_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
         """The way that one peer tells, if policy takes it."""
         record = self._table.peers.get(peer)
-        if record is None or node not in record.entries or node in record.barred:
+        if record is None or node not in record.entries or node in record.filtered:
             return None
         return self._table.candidate(record, record.entries[node])
 
@@ -465,7 +465,7 @@ class Nib:
         if finding is not None:
             self._forget(record, node)
             return finding
-        self._table.bar(record, node, not self._imports.allowed(record, info, relays))
+        self._table.set_filtered(record, node, not self._imports.allowed(record, info, relays))
         if record.out is not None and node not in record.entries and node not in record.out.sent:
             self._spoke(record, record.out, node)
         self._table.put(record, info)
@@ -529,7 +529,7 @@ class Nib:
             # Not known yet. Nothing would be told as a time that others cannot believe.
             record.srtt_us = light_rtt_us(self._place, record.place)
         record.item = NodePathItem(self._node, record.srtt_us)
-        self._table.worn(record.entries)
+        self._table.invalidate(record.entries)
 
     # Peers, inside
 
@@ -577,20 +577,20 @@ class Nib:
         )
         if carries is not record.carries:
             record.carries = carries
-            self._table.worn(record.entries)
+            self._table.invalidate(record.entries)
 
     def _part(self, record: PeerRecord) -> None:
         """A kind of session with a peer ended; without any it is a node like others."""
         peer = record.node
         if record.out is not None or record.neighbour:
             self._carry(record)
-            self._table.weigh(peer)
+            self._table.rerank(peer)
             return
         self._forget(record, peer, "session_closed")
         self._table.refresh()
         self._due.cancel(peer)
         del self._table.peers[peer]
-        self._table.weigh(peer)
+        self._table.rerank(peer)
 
     def _forget(self, record: PeerRecord, node: NodeId, why: str = "withdrawn") -> None:
         """A peer does not offer a node any more."""

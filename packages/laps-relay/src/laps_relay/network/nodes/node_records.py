@@ -6,7 +6,7 @@
       entries (adj-in)                  entries                     NodeRecord 1:9
         1:9  path [1:4, 1:2] ---.         1:9  path [1:3] <---------- best, rank
         1:7  path [1:2]          '-- kept as alternate                told    newest self part
-      barred by policy: 1:7             barred                        export  path [1:3, we]
+      filtered by policy: 1:7           filtered                      export  path [1:3, we]
       out (adj-out)                     out
         sent, dirty                       sent, dirty
 
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from laps_relay.network.nodes.plausibility import Direction
+from laps_relay.network.nodes.light_time import Direction
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodePathItem
 from laps_wire.varint import QUIC_MAX
@@ -103,10 +103,10 @@ class PeerRecord:
     """One node with which we have sessions."""
 
     __slots__ = (
-        "barred",
         "carries",
         "draining",
         "entries",
+        "filtered",
         "forwards",
         "item",
         "measured_us",
@@ -138,7 +138,7 @@ class PeerRecord:
         self.draining = False
         self.entries: dict[NodeId, NodeInfo] = {}
         """The adj-in: what it told us, and the peer itself."""
-        self.barred: dict[NodeId, None] = {}
+        self.filtered: dict[NodeId, None] = {}
         """Those of them that policy does not let us use: known, but no way."""
         self.unsynced: set[NodeId] | None = None
         """Not told again yet in a synchronisation that is under way."""

@@ -88,7 +88,7 @@ class NodeTable:
             if best is peer:
                 self.stale[node] = True
             return
-        if node not in peer.barred:
+        if node not in peer.filtered:
             rank = self.rank(peer, info)
             if best is None or rank < record.rank or (best is peer and rank == record.rank):
                 self._choose(record, peer, rank)
@@ -105,7 +105,7 @@ class NodeTable:
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
         """Forget an entry of a peer."""
-        peer.barred.pop(node, None)
+        peer.filtered.pop(node, None)
         if peer.entries.pop(node, None) is None:
             return
         self.ways[node] = None
@@ -114,28 +114,28 @@ class NodeTable:
             if record.best is peer or not self._held(record):
                 self.stale[node] = False
 
-    def bar(self, peer: PeerRecord, node: NodeId, barred: bool) -> None:
+    def set_filtered(self, peer: PeerRecord, node: NodeId, filtered: bool) -> None:
         """Say whether policy keeps us from using what a peer says, or is about to say, of a node.
 
         What the node says of itself counts all the same: policy must see it when it judges others.
         """
-        if barred is (node in peer.barred):
+        if filtered is (node in peer.filtered):
             return
-        if barred:
-            peer.barred[node] = None
+        if filtered:
+            peer.filtered[node] = None
         else:
-            del peer.barred[node]
+            del peer.filtered[node]
         if node in peer.entries:
             self.stale[node] = True
             self.ways[node] = None
 
-    def worn(self, nodes: Iterable[NodeId]) -> None:
+    def invalidate(self, nodes: Iterable[NodeId]) -> None:
         """Something that ranks of ways to these nodes depend on is not what it was."""
         for node in nodes:
             self.stale.setdefault(node, False)
             self.ways[node] = None
 
-    def weigh(self, node: NodeId) -> None:
+    def rerank(self, node: NodeId) -> None:
         """Look at the load of a relay: it counts on every way that passes it."""
         peer = self.peers.get(node)
         record = self.records.get(node)
@@ -149,10 +149,10 @@ class NodeTable:
             self._weights[node] = weight
         else:
             del self._weights[node]
-        self.worn(target for _, target in self.through(node))
+        self.invalidate(target for _, target in self.through(node))
 
     def through(self, relay: NodeId) -> Iterator[tuple[PeerRecord, NodeId]]:
-        """The entries, also barred ones, whose paths pass a relay."""
+        """The entries, also filtered ones, whose paths pass a relay."""
         for peer in self.peers.values():
             for node, info in peer.entries.items():
                 for item in info.path:
@@ -189,7 +189,7 @@ class NodeTable:
         ways = []
         for peer in self.peers.values():
             info = peer.entries.get(node)
-            if info is not None and node not in peer.barred:
+            if info is not None and node not in peer.filtered:
                 ways.append((self.rank(peer, info), peer.node, self.candidate(peer, info)))
         ways.sort()
         latest: dict[int, int] = {}
@@ -220,7 +220,7 @@ class NodeTable:
             info = peer.entries.get(node)
             if info is None:
                 continue
-            if node not in peer.barred:
+            if node not in peer.filtered:
                 its_rank = self.rank(peer, info)
                 if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
                     best, rank = peer, its_rank
@@ -262,7 +262,7 @@ class NodeTable:
         self.nodes[node] = None
         self.news.setdefault(node, before)
         if node in self._weights or record.told.node.load.load_class:
-            self.weigh(node)
+            self.rerank(node)
 
 
 def _shared(known: NodeInfo, info: NodeInfo) -> NodeInfo:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from laps_relay.network.nodes.plausibility import ESTIMATED, declared, direction, distance_km
+from laps_relay.network.nodes.light_time import ESTIMATED, declared, direction, distance_km
 from laps_sdk.peering.settings import Identity
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from laps_relay.network.nodes.adj_in import place_of
-from laps_relay.network.nodes.plausibility import Direction, declared, possible
+from laps_relay.network.nodes.light_time import Direction, declared, possible
 from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId

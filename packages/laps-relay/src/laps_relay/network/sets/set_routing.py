@@ -12,8 +12,8 @@ from typing import Final
 
 from laps_relay.network.events import NetworkEvent, SetRefused
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.sets.set_log import SetLog
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.settings import NetworkSettings
@@ -61,7 +61,7 @@ class SetRouting:
         settings: NetworkSettings,
         *,
         nib: Nib,
-        ways: Ways,
+        ways: PathFinder,
         steering: Steering,
         links: Links,
         node: Callable[[NodeId], NodeSelf | None],
@@ -138,7 +138,7 @@ class SetRouting:
 
     def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
         """Who is on the way that a peer tells; nobody if it tells none."""
-        way = self._nib.told_by(target, peer)
+        way = self._nib.advertised_by(target, peer)
         if way is None:
             return ()
         # The last item of a path is the next hop (laps-2, 5.1).

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.selection import Candidate
-from laps_relay.network.nodes.ways import Ways
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.via_choice import COPY_PRICE_US
 from laps_wire.nodeid import NodeId
@@ -70,7 +70,7 @@ class WishBook:
 
     def __init__(
         self,
-        ways: Ways,
+        ways: PathFinder,
         nodes: Nib,
         settings: NetworkSettings,
         round_trips: Callable[[], Mapping[NodeId, int]] = dict,

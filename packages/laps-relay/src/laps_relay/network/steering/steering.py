@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from laps_relay.network.nodes.nib import Nib
+from laps_relay.network.nodes.path_finder import LinkState, PathFinder
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS, Candidate
-from laps_relay.network.nodes.ways import LinkState, Ways
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.dial_wishes import Need, Shortage, WishBook
 from laps_relay.network.steering.plans import NO_PLAN, Plan
@@ -88,7 +88,7 @@ class Steering:
         self._local = local
         self._nodes = nodes
         self._settings = settings
-        self._ways = Ways(local, nodes, policy)
+        self._ways = PathFinder(local, nodes, policy)
         self._plan: Plan = NO_PLAN
         self._links: dict[NodeId, LinkState] = {}
         self._flows: dict[int, Flow] = {}

@@ -9,10 +9,10 @@ from laps_relay.network.advertisements import AdvertisementSchedule
 from laps_relay.network.departure import Departure, Standing
 from laps_relay.network.flood.flood_telling import Telling
 from laps_relay.network.flood.floods import FloodTable
-from laps_relay.network.nodes.adj_out import Exports
+from laps_relay.network.nodes.adj_out import AdjRibOut
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.ways import Ways
+from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.sets import set_plan, set_switch
 from laps_relay.network.sets.set_choice import Chooser
@@ -143,20 +143,20 @@ def or_compare(patch: Patching) -> None:
 
 def no_withdrawals(patch: Patching) -> None:
     """Nodes that are out of reach are not withdrawn."""
-    flush = Exports.flush
-    patch.set(Exports, "flush", lambda self, peer: (flush(self, peer)[0], ()))
+    flush = AdjRibOut.flush
+    patch.set(AdjRibOut, "flush", lambda self, peer: (flush(self, peer)[0], ()))
 
 
 def no_split_horizon(patch: Patching) -> None:
     """A peer is told of nodes that are reached through it."""
 
-    def export_to(self: Exports, peer: Any, node: Any) -> Any:
+    def export_to(self: AdjRibOut, peer: Any, node: Any) -> Any:
         if node == self._node:
             return self._own
         record = self._table.records.get(node)
         return None if record is None or node == peer.node else record.export
 
-    patch.set(Exports, "export_to", export_to)
+    patch.set(AdjRibOut, "export_to", export_to)
 
 
 def adj_in_kept(patch: Patching) -> None:
@@ -173,14 +173,14 @@ def adj_in_kept(patch: Patching) -> None:
 
 def best_not_told(patch: Patching) -> None:
     """A new best way is not advertised in place of the old one."""
-    renew = Exports.renew
+    renew = AdjRibOut.renew
 
-    def stubborn(self: Exports, now: float, node: Any) -> None:
+    def stubborn(self: AdjRibOut, now: float, node: Any) -> None:
         record = self._table.records.get(node)
         if record is None or record.export is None or record.best is None:
             renew(self, now, node)
 
-    patch.set(Exports, "renew", stubborn)
+    patch.set(AdjRibOut, "renew", stubborn)
 
 
 def not_resteered(patch: Patching) -> None:
@@ -298,7 +298,7 @@ def ghosts_chased(patch: Patching) -> None:
 
 def policy_skipped(patch: Patching) -> None:
     """The class of a track does not narrow its ways."""
-    patch.set(Ways, "refusal", lambda self, scope, way: None)  # noqa: ARG005
+    patch.set(PathFinder, "refusal", lambda self, scope, way: None)  # noqa: ARG005
 
 
 def early_data_dropped(patch: Patching) -> None:

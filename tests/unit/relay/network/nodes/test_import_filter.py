@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from laps_relay.network.nodes import imports as imports_module
-from laps_relay.network.nodes.imports import Imports
+from laps_relay.network.nodes import import_filter as imports_module
+from laps_relay.network.nodes.import_filter import ImportFilter
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_records import NodeRecord
 from laps_relay.network.settings import NetworkSettings
@@ -45,7 +45,7 @@ def nib_with(policy: OpenPolicy) -> Nib:
     return nib
 
 
-def imports_of(nib: Nib) -> Imports:
+def imports_of(nib: Nib) -> ImportFilter:
     return nib._imports
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.network.nodes.ways import LinkState, Ways
+from laps_relay.network.nodes.path_finder import LinkState, PathFinder
 from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Link, Rules
@@ -26,7 +26,7 @@ def test_policy_sees_ourselves_the_transit_and_the_target() -> None:
     nodes = Directory(describe(ME, region="us"), describe(T, region="eu"))
     nodes.way(T, A, B)
     (way,) = nodes.candidates(T)
-    ways = Ways(ME, nodes, OPEN_POLICY)
+    ways = PathFinder(ME, nodes, OPEN_POLICY)
     relays = ways.relays(way)
     assert [relay.node_id for relay in relays] == [ME, A, B, T]
     assert [relay.region for relay in relays] == ["us", "", "", "eu"]
@@ -37,7 +37,7 @@ def test_without_a_policy_the_best_way_is_the_best() -> None:
     nodes = Directory()
     nodes.way(T, A)
     nodes.way(T, B, rtt=1)
-    ways = Ways(ME, nodes, OPEN_POLICY)
+    ways = PathFinder(ME, nodes, OPEN_POLICY)
     best = ways.best(T, "gold")
     assert best is not None
     assert best.peer == B
@@ -50,7 +50,7 @@ def test_what_policy_forbids_is_not_taken() -> None:
     nodes = Directory()
     nodes.way(T, A)
     nodes.way(T, B, rtt=1)
-    ways = Ways(ME, nodes, no_transit(B))
+    ways = PathFinder(ME, nodes, no_transit(B))
     best = ways.best(T, "")
     assert best is not None
     assert best.peer == A
@@ -68,7 +68,7 @@ def test_the_way_through_one_peer() -> None:
     nodes = Directory()
     nodes.way(T, A, NodeId(7))
     nodes.way(T, B, rtt=1)
-    ways = Ways(ME, nodes, no_transit(B))
+    ways = PathFinder(ME, nodes, no_transit(B))
     way = ways.through(T, "", A)
     assert way is not None
     assert way.peer == A
@@ -86,7 +86,7 @@ def test_our_own_link_counts() -> None:
     rules = Rules(links=(link,), transit=Fence(deny_countries=frozenset({"CA"})))
     nodes = Directory()
     nodes.way(T)
-    ways = Ways(ME, nodes, RulePolicy(rules, HASHER, local=ME))
+    ways = PathFinder(ME, nodes, RulePolicy(rules, HASHER, local=ME))
     assert ways.best(T, "") is None
     nodes.way(T, A)
     assert ways.best(T, "") is not None
@@ -96,7 +96,7 @@ def test_nothing_goes_back_to_where_it_came_from() -> None:
     nodes = Directory()
     nodes.way(T, A)
     nodes.way(T, B, A)
-    ways = Ways(ME, nodes, OPEN_POLICY)
+    ways = PathFinder(ME, nodes, OPEN_POLICY)
     assert ways.best(T, "", A) is None
     assert ways.why_none(T, "", A) == Refusal("", f"the only way to {T} leads back to {A}")
     found = ways.best(T, "", B)
@@ -108,7 +108,7 @@ def test_nothing_goes_back_to_where_it_came_from() -> None:
 def test_what_does_not_forward_is_no_way() -> None:
     nodes = Directory()
     nodes.way(T, A, forwards=False)
-    ways = Ways(ME, nodes, OPEN_POLICY)
+    ways = PathFinder(ME, nodes, OPEN_POLICY)
     assert ways.best(T, "") is None
     assert ways.allowed(T, "") == []
     assert ways.why_none(T, "") == Refusal("", f"no way to {T}")

@@ -17,12 +17,12 @@ from laps_relay.policy.open_policy import OpenPolicy
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf
 
-__all__ = ["Imports"]
+__all__ = ["ImportFilter"]
 
 _MAX_GONE: Final = 4096
 
 
-class Imports:
+class ImportFilter:
     """The import policy of one relay."""
 
     __slots__ = ("_gone", "_info", "_is_open", "_policy", "_table", "_unseen")
@@ -112,7 +112,7 @@ class Imports:
         """Ask about an entry; not about a peer itself, which is a matter of sessions."""
         info = peer.entries.get(node)
         if info is not None and node != peer.node:
-            self._table.bar(peer, node, not self._allows(peer, info))
+            self._table.set_filtered(peer, node, not self._allows(peer, info))
 
     def _allows(self, peer: PeerRecord, info: NodeInfo) -> bool:
         """Ask with the newest that the node says of itself, whoever else brought it."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_analytics.plan.core.doubt import FEWEST, most_aside, set_aside
+from laps_analytics.plan.core.trust import FEWEST, most_aside, set_aside
 
 NAMES = [f"0.1:0.{number}" for number in range(1, 121)]
 A, B, C, D, E = NAMES[:5]

@@ -8,7 +8,7 @@ from math import isclose, pi
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.nodes.plausibility import (
+from laps_relay.network.nodes.light_time import (
     EARTH_KM,
     ESTIMATED,
     SLACK_KM,

@@ -21,7 +21,7 @@ from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeSelf
 
-__all__ = ["LinkState", "Ways"]
+__all__ = ["LinkState", "PathFinder"]
 
 
 class LinkState(NamedTuple):
@@ -34,7 +34,7 @@ class LinkState(NamedTuple):
     """Whether more waits for this peer than its sessions can carry."""
 
 
-class Ways:
+class PathFinder:
     """The node information base as policy lets us see it."""
 
     __slots__ = ("_is_open", "_local", "_nib", "_policy")
@@ -95,7 +95,7 @@ class Ways:
         self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
     ) -> Candidate | None:
         """The way that a peer tells, if it may be used."""
-        way = self._nib.told_by(target, peer)
+        way = self._nib.advertised_by(target, peer)
         if way is None or not way.forwards or _leads_to(way, arrived_on):
             return None
         return way if self.refusal(scope, way) is None else None

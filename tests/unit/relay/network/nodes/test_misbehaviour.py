@@ -3,7 +3,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.nodes.suspicions import MAX_LIES, PERIOD, Lies, Retractions
+from laps_relay.network.nodes.misbehaviour import (
+    MAX_VIOLATIONS,
+    PERIOD,
+    RecentWithdrawals,
+    ViolationCounter,
+)
 from laps_wire.nodeid import NodeId
 
 P, Q = NodeId(1), NodeId(2)
@@ -11,8 +16,10 @@ X, Y, Z = NodeId(7), NodeId(8), NodeId(9)
 
 
 def test_more_than_a_number_within_a_minute_are_too_many() -> None:
-    lies = Lies()
-    assert [lies.add(0.0, 1) for _ in range(MAX_LIES + 2)] == [False] * MAX_LIES + [True] * 2
+    lies = ViolationCounter()
+    assert [lies.add(0.0, 1) for _ in range(MAX_VIOLATIONS + 2)] == [False] * MAX_VIOLATIONS + [
+        True
+    ] * 2
     assert not lies.add(0.0, 2)
     lies.forget(1)
     lies.forget(1)
@@ -21,14 +28,14 @@ def test_more_than_a_number_within_a_minute_are_too_many() -> None:
 
 @given(st.lists(st.floats(0, 2 * PERIOD), max_size=80).map(sorted))
 def test_what_is_long_ago_does_not_count(times: list[float]) -> None:
-    lies = Lies()
+    lies = ViolationCounter()
     for at, now in enumerate(times):
         recent = [time for time in times[: at + 1] if time > now - PERIOD]
-        assert lies.add(now, 1) == (len(recent) > MAX_LIES)
+        assert lies.add(now, 1) == (len(recent) > MAX_VIOLATIONS)
 
 
 def test_what_was_taken_back_may_be_believed_for_a_while() -> None:
-    told = Retractions(30.0)
+    told = RecentWithdrawals(30.0)
     told.add(100.0, P, (X, Y))
     assert told.recent(100.0, P, X)
     assert not told.recent(100.0, Q, X)
@@ -44,7 +51,7 @@ def test_what_was_taken_back_may_be_believed_for_a_while() -> None:
 
 
 def test_who_takes_back_more_than_can_be_kept_suspects_nobody() -> None:
-    told = Retractions(30.0, most=2)
+    told = RecentWithdrawals(30.0, most=2)
     told.add(100.0, P, (X, Y))
     assert not told.recent(100.0, Q, X)
     told.add(101.0, P, (Z,))

@@ -1,10 +1,10 @@
-"""Peers that lie: how often a peer says what no honest relay would, and what it may not know yet.
+"""Peers that misbehave: how often a peer sends what no honest relay sends.
 
-What a peer passes on may be the lie of somebody else, and is only reported: a key that does not
-fit, a round trip that is too short. Two things no honest relay says, because it would not believe
-them itself: a path that cannot be, and a set with targets that it was never told of. One of the
-second kind can be a race, as when a node was withdrawn a moment ago; :class:`Retractions` knows
-those. Beyond a number of them within a minute the session ends.
+What a peer passes on may be invented by another node, and is only reported: a key that does not
+fit, a round trip that is too short. Two things no honest relay sends: an impossible path, and a set
+with targets that it was never told of. The second can be a race with a withdrawal;
+:class:`RecentWithdrawals` knows those. A session ends with more than ``MAX_VIOLATIONS`` within
+``PERIOD``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final
 
 from laps_wire.nodeid import NodeId
 
-__all__ = ["MAX_LIES", "PERIOD", "Lies", "Retractions"]
+__all__ = ["MAX_VIOLATIONS", "PERIOD", "RecentWithdrawals", "ViolationCounter"]
 
-MAX_LIES: Final = 16
-"""So many are let pass."""
+MAX_VIOLATIONS: Final = 16
+"""Violations of one session that are tolerated within :data:`PERIOD`."""
 PERIOD: Final = 60.0
-"""Within so many seconds."""
+"""Seconds."""
 
 
-class Lies:
-    """Those of each session."""
+class ViolationCounter:
+    """Counts the violations of each session."""
 
     __slots__ = ("_times",)
 
@@ -32,17 +32,17 @@ class Lies:
         self._times: dict[int, deque[float]] = {}
 
     def add(self, now: float, session: int) -> bool:
-        """One more; whether that is too many."""
-        times = self._times.setdefault(session, deque(maxlen=MAX_LIES + 1))
+        """Count one more; return whether that is too many."""
+        times = self._times.setdefault(session, deque(maxlen=MAX_VIOLATIONS + 1))
         times.append(now)
-        return len(times) > MAX_LIES and times[0] > now - PERIOD
+        return len(times) > MAX_VIOLATIONS and times[0] > now - PERIOD
 
     def forget(self, session: int) -> None:
-        """It has ended."""
+        """Drop the counter of a session that has ended."""
         self._times.pop(session, None)
 
 
-class Retractions:
+class RecentWithdrawals:
     """What peers were told of and are not told of any more, for a while."""
 
     __slots__ = ("_blind", "_most", "_times", "_window")
