@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import cast
 
-from laps_relay.server.collector import rare_collections
+from laps_relay.cli.serve import rare_collections
 from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay

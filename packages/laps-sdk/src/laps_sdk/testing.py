@@ -9,8 +9,14 @@
                 await track.write(b"hello")
                 assert (await anext(news)).payload == b"hello"
 
-It takes what is published, hands it to whoever has subscribed, in order and whole, and tells of
-namespaces. It has no cache, no limits and no authorization: for those use a real relay.
+The relay forwards each published object to every subscriber, in order and whole, and announces
+namespaces. It has no cache, no limits and no authorization: tests of those need a real relay.
+
+::
+
+    Session (laps_sdk.client) -- MemoryNetwork (laps_sdk.quic.memory) -- MemoryRelay
+
+Applications import this module; nothing inside the SDK does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -72,3 +73,18 @@ def test_the_file_may_come_from_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [(), ("config",)])
 def test_no_command_shows_help(arguments: tuple[str, ...]) -> None:
     assert "Usage" in run(*arguments).output
+
+
+def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = importlib.metadata.version("laps-relay")
+
+    def version(name: str) -> str:
+        if name == "qh3":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return known
+
+    monkeypatch.setattr("laps_relay.cli.config.version", version)
+    out = CliRunner().invoke(app, ["version"]).stdout
+    assert f"laps-relay   {known}\n" in out
+    assert "qh3          not installed\n" in out
+    assert "python " in out

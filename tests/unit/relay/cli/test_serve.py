@@ -1,21 +1,31 @@
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from laps_relay.cli import app
-from laps_relay.cli.systemd import Sockets
+from laps_relay.cli.serve import (
+    THRESHOLDS,
+    Sockets,
+    announce,
+    notify,
+    rare_collections,
+    take_sockets,
+)
 from laps_relay.server.workers import Worker
 from testkit.logs import restored_logging
 
@@ -195,3 +205,121 @@ def test_workers_take_no_socket_for_clients(
         module = sys.modules["laps_relay.cli.serve"]  # the name is of the command, too
         monkeypatch.setattr(module, "take_sockets", lambda _environment: Sockets(quic=given))
         assert "hand over no UDP socket" in failure("--workers", 2, "--state-dir", tmp_path)
+
+
+ALONE: dict[str, Any] = {
+    "url": "moqt://127.0.0.1:1",
+    "certificate_sha256": "aa",
+    "admin": "http://127.0.0.1:2",
+    "pid": 3,
+}
+MEMBER = {**ALONE, "node": "0.1:0.1", "type": "edge", "peers": "127.0.0.1:4"}
+
+
+def said(
+    capsys: pytest.CaptureFixture[str],
+    told: dict[str, Any],
+    *,
+    development: bool = True,
+    tokens: bool = False,
+    as_json: bool = False,
+) -> list[str]:
+    announce(told, development=development, tokens=tokens, as_json=as_json)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_for_programs_it_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = said(capsys, MEMBER, as_json=True)
+    assert json.loads(line) == MEMBER
+
+
+def test_for_people_it_says_how_to_try_it(capsys: pytest.CaptureFixture[str]) -> None:
+    how = "-m hello --wait-subscriber 20 --pin aa"
+    assert said(capsys, ALONE) == [
+        "relay        moqt://127.0.0.1:1",
+        "certificate  sha256 aa",
+        "admin        http://127.0.0.1:2/",
+        "try          laps sub moqt://127.0.0.1:1 demo clock --pin aa",
+        f"with         laps pub moqt://127.0.0.1:1 demo clock {how}",
+    ]
+    lines = said(capsys, {**ALONE, "admin": None}, development=False, tokens=True)
+    assert [line.split()[0] for line in lines] == ["relay", "certificate", "try", "with"]
+    assert lines[2].endswith("clock --token-file FILE")
+
+
+def test_a_member_of_a_network_says_who_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, {**MEMBER, "workers": [{}, {}]})
+    assert lines[:3] == [
+        "node         0.1:0.1 (edge)",
+        "peers        127.0.0.1:4",
+        "workers      2",
+    ]
+    via = said(capsys, {**MEMBER, "type": "via", "url": ""})
+    assert [line.split()[0] for line in via] == ["node", "peers", "certificate", "admin"]
+
+
+def test_a_message_to_systemd(tmp_path: Path) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(path)
+        assert notify("READY=1", {"NOTIFY_SOCKET": path})
+        assert sock.recv(100) == b"READY=1"
+
+
+def test_an_abstract_socket() -> None:
+    name = f"laps-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(f"\0{name}")
+        assert notify("STOPPING=1", {"NOTIFY_SOCKET": f"@{name}"})
+        assert sock.recv(100) == b"STOPPING=1"
+
+
+def test_nobody_asked_or_nobody_listens(tmp_path: Path) -> None:
+    assert not notify("READY=1", {})
+    assert not notify("READY=1", {"NOTIFY_SOCKET": str(tmp_path / "none")})
+
+
+def test_sockets_of_another_process_are_left_alone() -> None:
+    assert take_sockets({}) == Sockets()
+    assert take_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "2"}) == Sockets()
+    mine = str(os.getpid())
+    assert take_sockets({"LISTEN_PID": mine, "LISTEN_FDS": "many"}) == Sockets()
+
+
+def test_sockets_are_told_apart_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_DGRAM]
+    numbers = [socket.socket(socket.AF_INET, kind).detach() for kind in kinds]
+    # Handed over in a row, from 3 on; here they are wherever there was room.
+    made = iter(numbers)
+    original = socket.socket
+    monkeypatch.setattr(socket, "socket", lambda **_: original(fileno=next(made)))
+    environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3"}
+    quic, admin, _ = take_sockets(environment)
+    assert quic is not None
+    assert admin is not None
+    assert (admin.fileno(), quic.fileno()) == (numbers[0], numbers[1])
+    assert not quic.getblocking()
+    quic.close()
+    admin.close()
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(numbers[2])
+
+
+def test_collections_are_rare_inside_and_as_before_behind() -> None:
+    before = gc.get_threshold()
+    with rare_collections():
+        assert gc.get_threshold() == THRESHOLDS
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+
+
+def test_cycles_that_are_made_inside_can_be_collected() -> None:
+    class Node:
+        def __init__(self) -> None:
+            self.me = self
+
+    with rare_collections():
+        gone = weakref.ref(Node())
+        gc.collect()
+        assert gone() is None

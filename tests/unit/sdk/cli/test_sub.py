@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from concurrent.futures import Future
 
 import pytest
 
-from laps_sdk import Object
 from laps_sdk.cli.options import track_of
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice
-from laps_sdk.cli.sub import Show, start_of
+from laps_sdk.cli.sub import Show, record_of, start_of
+from laps_sdk.client.core.objects import Object, capture_time
 from laps_sdk.errors import RequestTimeoutError
 from laps_wire.moqt.codepoints import ObjectStatus
 from testkit.edge_thread import LIMIT, EdgeThread
@@ -184,3 +185,25 @@ def test_start_of() -> None:
     assert start_of("7") == 7
     with pytest.raises(UsageFault, match="latest, next-group, a group such as 7"):
         start_of("first")
+
+
+def test_text_is_text_and_bytes_are_base64() -> None:
+    assert record_of(Object(3, 4, "gr\u00fcn".encode())) == {
+        "group": 3, "object": 4, "subgroup": 0, "size": 5, "text": "gr\u00fcn",
+    }  # fmt: skip
+    found = record_of(Object(3, 4, b"\xff\x00", subgroup=None))
+    assert found["subgroup"] is None
+    assert base64.b64decode(found["base64"]) == b"\xff\x00"
+    assert "text" not in found
+
+
+def test_status_is_named() -> None:
+    assert record_of(Object(3, 4, b"", status=ObjectStatus.END_OF_TRACK))["status"] == (
+        "END_OF_TRACK"
+    )
+
+
+def test_latency_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert capture_time(()) is None
+    monkeypatch.setattr("laps_sdk.client.core.objects.capture_time", lambda _: 99.5)
+    assert record_of(Object(0, 0, b"", received_at=100.0))["latency_ms"] == 500.0

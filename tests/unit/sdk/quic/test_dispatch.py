@@ -8,7 +8,7 @@ import pytest
 
 from laps_sdk.quic.admission import Admission, AdmissionLimits
 from laps_sdk.quic.base import Address, Connection, EgressLimits, Handler
-from laps_sdk.quic.dispatch import Dispatcher
+from laps_sdk.quic.dispatch import Dispatcher, Inboxes
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import (
     Closed,
@@ -414,3 +414,40 @@ async def test_icmp_ends_only_dials_that_nobody_has_answered() -> None:
     rig.stop()
     rig.dispatcher._turn()
     rig.dispatcher._turn_soon()
+
+
+# Inboxes
+
+
+def some(count: int, first: int = 0) -> list[Event]:
+    return [DatagramReceived(b"%d" % number) for number in range(first, first + count)]
+
+
+def test_a_busy_one_does_not_keep_the_others_waiting() -> None:
+    inboxes: Inboxes[str] = Inboxes(quota=3, limit=100)
+    inboxes.put("busy", some(7))
+    inboxes.put("quiet", some(1))
+    assert inboxes.round() == [("busy", some(3)), ("quiet", some(1))]
+    inboxes.put("quiet", some(1, 1))
+    assert inboxes.round() == [("busy", some(3, 3)), ("quiet", some(1, 1))]
+    assert inboxes
+    assert inboxes.round() == [("busy", some(1, 6))]
+    assert not inboxes
+    assert inboxes.round() == []
+
+
+def test_order_is_kept_when_more_comes() -> None:
+    inboxes: Inboxes[str] = Inboxes(quota=2)
+    inboxes.put("one", some(3))
+    inboxes.put("one", some(1, 3))
+    assert [inboxes.round()[0][1], inboxes.round()[0][1]] == [some(2), some(2, 2)]
+
+
+def test_who_has_too_much_is_full_until_it_was_taken() -> None:
+    inboxes: Inboxes[str] = Inboxes(quota=2, limit=3)
+    assert not inboxes.full("one")
+    inboxes.put("one", some(3))
+    assert inboxes.full("one")
+    assert not inboxes.full("two")
+    inboxes.round()
+    assert not inboxes.full("one")

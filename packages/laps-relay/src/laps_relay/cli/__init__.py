@@ -5,13 +5,11 @@ from __future__ import annotations
 import typer
 
 from laps_relay.cli.config import app as config_app
-from laps_relay.cli.dev_cert import dev_cert
-from laps_relay.cli.forget_key import forget_key
+from laps_relay.cli.config import show_version
+from laps_relay.cli.keys import dev_cert, forget_key, stub_key
 from laps_relay.cli.policy import app as policy_app
 from laps_relay.cli.serve import serve
 from laps_relay.cli.sim import app as sim_app
-from laps_relay.cli.stub_key import stub_key
-from laps_relay.cli.version import show_version
 
 __all__ = ["app", "main"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -12,7 +14,7 @@ from laps_relay.config import json_schema, shown
 from laps_relay.server import admin_token, auth_settings
 from laps_relay.server.certificates import obtain
 
-__all__ = ["app"]
+__all__ = ["app", "show_version"]
 
 app = typer.Typer(help="Check, show and describe the configuration.", no_args_is_help=True)
 
@@ -55,3 +57,17 @@ def show(
 def schema() -> None:
     """Print the JSON Schema of the file."""
     typer.echo(json.dumps(json_schema(), indent=1))
+
+
+_PARTS = ("laps-relay", "laps-sdk", "laps-wire", "aioquic", "qh3")
+
+
+def show_version() -> None:
+    """Print the versions of the relay and of what it stands on."""
+    for part in _PARTS:
+        try:
+            found = version(part)
+        except PackageNotFoundError:
+            found = "not installed"
+        typer.echo(f"{part:12} {found}")
+    typer.echo(f"{'python':12} {platform.python_version()}")

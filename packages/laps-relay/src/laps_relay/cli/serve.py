@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from laps_relay.cli.announce import announce, facts
 from laps_relay.cli.common import ConfigFile, StateDir, load_or_exit, one_line_errors
-from laps_relay.cli.systemd import inherited, notify, take_sockets
 from laps_relay.config import Loaded, load
 from laps_relay.server import RelayApp, StartError
-from laps_relay.server.collector import rare_collections
 from laps_relay.server.workers import Worker, Workers
 from laps_relay.telemetry.logs import configure
+from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["serve"]
+__all__ = [
+    "THRESHOLDS",
+    "Sockets",
+    "announce",
+    "facts",
+    "inherited",
+    "notify",
+    "rare_collections",
+    "serve",
+    "take_sockets",
+]
 
 
 def serve(
@@ -192,3 +204,120 @@ def _reload(reload: Callable[[], object]) -> None:
     finally:
         # Whatever happened: the relay goes on, with the old configuration or the new one.
         notify("READY=1", os.environ)
+
+
+def facts(app: RelayApp) -> dict[str, Any]:
+    """Where a relay listens."""
+    told: dict[str, Any] = {
+        "url": app.url,
+        "certificate_sha256": app.certificate.sha256,
+        "admin": app.admin_url,
+        "pid": os.getpid(),
+    }
+    if app.network is not None:
+        told |= {
+            "node": str(app.network.relay.node_id),
+            "type": app.network.relay_type.name.lower(),
+        }
+        if app.network.relay_type is not RelayType.STUB:  # a Stub dials, and is not dialled
+            told["peers"] = app.network.contact
+    return told
+
+
+def announce(told: Mapping[str, Any], *, development: bool, tokens: bool, as_json: bool) -> None:
+    """Say it: one line for programs, or some for people."""
+    if as_json:
+        typer.echo(json.dumps(told))
+        sys.stdout.flush()
+        return
+    if "node" in told:
+        typer.echo(f"node         {told['node']} ({told['type']})")
+    if "peers" in told:
+        typer.echo(f"peers        {told['peers']}")
+    if "workers" in told:
+        typer.echo(f"workers      {len(told['workers'])}")
+    url, digest = told["url"], told["certificate_sha256"]
+    if url:
+        typer.echo(f"relay        {url}")
+    typer.echo(f"certificate  sha256 {digest}")
+    if told["admin"] is not None:
+        typer.echo(f"admin        {told['admin']}/")
+    if url:
+        how = f" --pin {digest}" if development else ""
+        how += " --token-file FILE" if tokens else ""
+        typer.echo(f"try          laps sub {url} demo clock{how}")
+        typer.echo(f"with         laps pub {url} demo clock -m hello --wait-subscriber 20{how}")
+    sys.stdout.flush()
+
+
+_FIRST_FD: Final = 3
+
+
+class Sockets(NamedTuple):
+    """Sockets that were handed to us."""
+
+    quic: socket.socket | None = None
+    admin: socket.socket | None = None
+    peers: socket.socket | None = None
+
+
+def inherited(worker: Worker) -> Sockets:
+    """The sockets that a parent opened for its worker."""
+    client, peers = socket.socket(fileno=worker.client_fd), socket.socket(fileno=worker.peer_fd)
+    admin = None if worker.admin_fd is None else socket.socket(fileno=worker.admin_fd)
+    for sock in (client, peers, admin):
+        if sock is not None:
+            sock.setblocking(False)
+    return Sockets(client, admin, peers)
+
+
+def notify(state: str, environment: Mapping[str, str]) -> bool:
+    """Tell systemd ``READY=1`` and the like; False if nobody asked."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    # A leading "@" stands for the abstract namespace.
+    where = "\0" + address[1:] if address.startswith("@") else address
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.sendto(state.encode(), where)
+    except OSError:
+        return False
+    return True
+
+
+def take_sockets(environment: Mapping[str, str]) -> Sockets:
+    """The sockets of LISTEN_FDS: the UDP one is for clients, the TCP one for the admin."""
+    if environment.get("LISTEN_PID") != str(os.getpid()):
+        return Sockets()
+    count = environment.get("LISTEN_FDS", "")
+    quic: socket.socket | None = None
+    admin: socket.socket | None = None
+    for number in range(_FIRST_FD, _FIRST_FD + (int(count) if count.isdecimal() else 0)):
+        sock = socket.socket(fileno=number)
+        sock.setblocking(False)
+        if sock.type == socket.SOCK_DGRAM and quic is None:
+            quic = sock
+        elif sock.type == socket.SOCK_STREAM and admin is None:
+            admin = sock
+        else:
+            sock.close()
+    return Sockets(quic, admin)
+
+
+THRESHOLDS: Final = (50_000, 20, 50)
+"""Allocations before the youngest are looked at, and how often before older ones are."""
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect rarely while the block runs, and never what existed before it."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -1,7 +1,19 @@
-"""The ``laps`` command: publish, subscribe and look around from a shell.
+"""The ``laps`` command: publish, subscribe and look around from a shell (docs/reference/cli.md).
+
+::
+
+    main -> commands: pub sub fetch ls ping bench top doctor token
+                        |
+                        |-- options: address, trust, token; Link makes the session
+                        |-- output: data to stdout, the rest to stderr, exit codes
+                        '-- laps_sdk.client (token: laps_sdk.tokens)
+
+Each command is a module of its name. ``stdin`` reads standard input for ``pub``,
+``bench_report`` shows the samples of ``bench``. Nothing else imports this package; its door is
+:func:`main`.
 
 The commands need the extra ``cli`` (typer and rich); ``laps token`` also needs ``tokens`` (cwt).
-This package imports neither, so that :func:`main` can say what is missing.
+This module imports neither, so that :func:`main` can say what is missing.
 """
 
 from __future__ import annotations

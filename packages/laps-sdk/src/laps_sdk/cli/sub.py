@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -26,8 +27,8 @@ from laps_sdk.cli.options import (
     track_of,
 )
 from laps_sdk.cli.output import NothingCameError, Voice, run
-from laps_sdk.cli.shown import record_of
 from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.objects import Object
 from laps_sdk.client.core.subscribe_options import Start
 from laps_sdk.client.fetch import Fetch
 from laps_sdk.client.session import Session
@@ -36,7 +37,7 @@ from laps_sdk.errors import RequestRefusedError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.names import FullTrackName
 
-__all__ = ["Show", "start_of", "sub"]
+__all__ = ["Show", "record_of", "start_of", "sub"]
 
 RETRY: Final = 0.25
 """Seconds until a track that nobody publishes is asked for again."""
@@ -183,3 +184,22 @@ async def _subscribe(
             waited = True
             voice.remark(f"waiting for somebody to publish {track_path(show.track)}")
         await asyncio.sleep(RETRY)
+
+
+def record_of(obj: Object) -> dict[str, Any]:
+    """An object as JSON: the payload as text where it is text, as base64 where it is not."""
+    record: dict[str, Any] = {
+        "group": obj.group,
+        "object": obj.object,
+        "subgroup": obj.subgroup,
+        "size": len(obj.payload),
+    }
+    if obj.status:
+        record["status"] = obj.status.name
+    if obj.latency is not None:
+        record["latency_ms"] = round(obj.latency * 1000, 3)
+    try:
+        record["text"] = obj.payload.decode()
+    except UnicodeDecodeError:
+        record["base64"] = base64.b64encode(obj.payload).decode()
+    return record

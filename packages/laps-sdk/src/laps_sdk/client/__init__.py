@@ -1,1 +1,29 @@
-"""The client API: sessions, tracks, subscriptions."""
+"""The application API: sessions, tracks, subscriptions (docs/reference/sdk-api.md).
+
+Applications import every public name from :mod:`laps_sdk`. A session outlives its connections::
+
+    application
+        |  connect, publish, subscribe, fetch, namespaces, tracks, reports
+        v
+    session     Session: makes everything below, closes it
+        |
+        v
+    publication, subscription, fetch, discovery, reporter     the objects that it returns
+        |  join, leave                    ^  attach, detach, fail
+        v                                 |
+    reconnect   Hub: the present link; dials again after a loss, moves after a GOAWAY
+        |
+        v
+    dial        resolves, checks the certificate, agrees on a draft; options say how
+        |
+        v
+    link        Link: one MoQT session on one connection; Request: one request and its answer
+        |
+        v
+    incoming    streams and datagrams, by track alias, to subscriptions and fetches
+
+``iteration`` has the queue and the ``async for`` of everything that is received. ``core`` holds the
+decisions that need no I/O. In the SDK only ``cli`` and ``testing`` may import this package; the
+relay may not. The messages are those of docs/spec/moqt.md. Imports go downwards in the drawing:
+"client layers" in ``pyproject.toml`` is the contract.
+"""

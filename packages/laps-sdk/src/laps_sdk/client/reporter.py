@@ -19,24 +19,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from laps_sdk.client.core.playback import Playback
 from laps_sdk.client.core.progress import Gap
 from laps_wire.errors import LapsError
-from laps_wire.names import FullTrackName, Namespace
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
     from laps_sdk.client.publication import PublishedTrack
-    from laps_sdk.client.session import Session
 
 __all__ = ["Reporter"]
 
-_PRIORITY: Final = 255
-"""Behind all else."""
 _SPACING: Final = 1.0
 """Seconds between two objects, whatever happens: what happens meanwhile goes into one."""
 _GRACE: Final = 1.0
@@ -49,9 +46,8 @@ class Reporter:
     __slots__ = (
         "_began",
         "_interval",
-        "_name",
         "_playback",
-        "_session",
+        "_publish",
         "_task",
         "_wake",
         "refused",
@@ -59,11 +55,14 @@ class Reporter:
     )
 
     def __init__(
-        self, session: Session, playback: Playback, namespace: Namespace, interval: float
+        self,
+        publish: Callable[[], Awaitable[PublishedTrack]],
+        playback: Playback,
+        interval: float,
     ) -> None:
-        self._session = session
+        self._publish = publish
+        """Offers the track of reports to the relay."""
         self._playback = playback
-        self._name = FullTrackName(namespace, playback.session.encode())
         self._interval = interval
         self._began = 0.0
         self._wake = asyncio.Event()
@@ -161,9 +160,7 @@ class Reporter:
 
     async def _run(self) -> None:
         try:
-            track = await self._session.publish(
-                self._name, priority=_PRIORITY, first=0, timestamps=False
-            )
+            track = await self._publish()
             async with track:
                 await self._send_for_ever(track)
         except LapsError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from laps_sdk.client.core.names import NamespaceLike, TrackLike, to_namespace, to_track
 from laps_sdk.client.core.numbering import Numbering, first_group
@@ -58,6 +59,9 @@ Order = Literal["ascending", "descending"]
 
 Overflow = Literal["wait", "drop"]
 """A full receive queue holds the sender back, or drops its oldest object."""
+
+_REPORT_PRIORITY: Final = 255
+"""Reports give way to everything else that is sent."""
 
 _ORDERS = {"ascending": GroupOrder.ASCENDING, "descending": GroupOrder.DESCENDING}
 
@@ -225,7 +229,11 @@ class Session:
         if interval < 1:
             raise EncodeError(f"interval {interval}: wants seconds, 1 or more")
         told = Playback(uuid.uuid4().hex if playback is None else playback, content)
-        return Reporter(self, told, to_namespace(namespace), interval)
+        name = FullTrackName(to_namespace(namespace), told.session.encode())
+        publish = functools.partial(
+            self.publish, name, priority=_REPORT_PRIORITY, first=0, timestamps=False
+        )
+        return Reporter(publish, told, interval)
 
     # Subscribing
 

@@ -33,11 +33,11 @@ from laps_sdk.quic.events import (
 __all__ = ["INTERNAL_ERROR", "QuicTransportConnection"]
 
 INTERNAL_ERROR: Final = 0x1
-"""What a connection is closed with when our own side failed."""
+"""The error code of a connection that is closed because our own side failed."""
 
 
 class QuicTransportConnection(Connection):
-    """One connection."""
+    """One QUIC connection, with its engine, its egress queue and its handler."""
 
     __slots__ = (
         "_clock",
@@ -87,18 +87,18 @@ class QuicTransportConnection(Connection):
         self.deadline = deadline
         """When a handshake that is not complete is given up."""
         self.on_outcome: Callable[[Closed | None], None] | None = None
-        """For who dials: None once connected, or how it failed."""
+        """Called once for a dialled connection: with None when connected, or with the failure."""
         self.ids: Sequence[bytes] = ()
-        """Connection ids under which the endpoint routes to it."""
+        """Connection ids under which the endpoint finds this connection."""
         self.first_id = b""
         """The id that a client chose for us before it had one of ours."""
         self.dirty = False
         self.close_request: Closed | None = None
-        """We closed; the engine is told at the end of the turn, behind what was written before."""
+        """Our own close; the engine gets it at the end of the turn, after earlier writes."""
         self.closed_reported = False
-        """The handler has had, or will have, its ``Closed``."""
+        """Whether ``Closed`` is delivered or queued for the handler."""
         self.failed = False
-        """The handler raised: it gets nothing more but ``Closed``."""
+        """Whether the handler raised; from then on it gets only ``Closed``."""
         self.bytes_sent = self.bytes_received = self.packets_sent = self.packets_received = 0
         self._stopped: set[int] = set()  # streams of the peer that we refused
         self._replies: dict[int, EgressStream] = {}
@@ -262,7 +262,7 @@ class QuicTransportConnection(Connection):
             self._flush_soon(self)
 
     def filter_events(self, events: list[Event]) -> list[Event]:
-        """What the handler is to see of the engine's events; the egress learns the rest."""
+        """Return the engine's events that the handler gets; pass the others to the egress."""
         if self.closed_reported:
             return []
         stopped = self._stopped
@@ -292,7 +292,7 @@ class QuicTransportConnection(Connection):
         return seen
 
     def end(self, event: Closed) -> Closed:
-        """The connection is over: nothing is sent and nothing is told after ``event``."""
+        """End the connection: nothing is sent or reported after ``event``."""
         self.closed_reported = True
         self.egress.close()
         self._stopped.clear()
@@ -301,7 +301,7 @@ class QuicTransportConnection(Connection):
         return event
 
     def _over(self, stream_id: int) -> None:
-        """The peer's half of a bidirectional stream is over; forget those of both halves."""
+        """Note that the peer's half of a stream is over; forget streams with both halves over."""
         half_over, replies = self._half_over, self._replies
         if stream_id & 1 != self._is_client:
             return  # our own stream: whoever opened it holds its sending half

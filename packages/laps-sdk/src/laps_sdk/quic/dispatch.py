@@ -67,7 +67,7 @@ class Dispatcher:
         self._routes = Routes()
         self.connections: dict[QuicTransportConnection, None] = {}
         self.half_open = 0
-        """Connections that clients began and that are not complete."""
+        """Connections of clients whose handshake is not complete."""
         self._touched: dict[QuicTransportConnection, None] = {}
         self._dirty: list[QuicTransportConnection] = []
         self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
@@ -108,14 +108,14 @@ class Dispatcher:
         return connection
 
     def give_up(self, connection: QuicTransportConnection) -> None:
-        """Forget a dialled connection without a word to anybody: nobody waits for it any more."""
+        """Close a dialled connection whose outcome nobody waits for, and report nothing."""
         connection.on_outcome = None
         connection.handler = IgnoringHandler()
         connection.close()
         self._turn_soon()
 
     def stop(self, code: int, reason: str) -> None:
-        """Close all connections, tell their handlers, and take part in no more turns."""
+        """Close all connections, deliver ``Closed`` to their handlers, and run no more turns."""
         for connection in list(self.connections):
             connection.close(code, reason)
         while self._dirty or self._inboxes:
@@ -161,7 +161,7 @@ class Dispatcher:
             self._enqueue(connection, [connection.end(_gone())])
 
     def _settled(self, connection: QuicTransportConnection) -> None:
-        """The handshake is over, one way or the other."""
+        """Note that a handshake has ended, with success or without."""
         if connection.deadline is not None:
             connection.deadline = None
             self.half_open -= 1
@@ -198,7 +198,7 @@ class Dispatcher:
         self._touch(connection)
 
     def _admit(self, datagram: bytes, address: Address, now: float) -> _Found:
-        """A datagram that belongs to no connection: a new client, or nothing."""
+        """Return a new connection for a datagram that belongs to none; None if it is refused."""
         listener = self._listener
         if listener is None:
             self._count("unknown")
@@ -232,7 +232,10 @@ class Dispatcher:
         return connection
 
     def _refuse_dials(self, address: Address) -> None:
-        """ICMP says that nothing listens. Only unanswered dials heed it: it can be forged."""
+        """End unanswered dials to an address that ICMP reports as unreachable.
+
+        Other connections ignore the report, because it can be forged.
+        """
         for connection in self.connections:
             if connection.on_outcome is not None and connection.engine.peer_address == address:
                 event = Closed(0, "nothing listens there", by_peer=False, application=False)
@@ -277,7 +280,7 @@ class Dispatcher:
         self._touched[connection] = None
 
     def _collect(self) -> None:
-        """Move what happened on touched connections into their inboxes; they need a flush too."""
+        """Move the events of touched connections into their inboxes, and mark them for a flush."""
         while self._touched:
             touched, self._touched = self._touched, {}
             for connection in touched:
@@ -321,7 +324,7 @@ class Dispatcher:
     def _flush(self, connection: QuicTransportConnection, now: float) -> None:
         connection.dirty = False
         if connection not in self.connections:
-            return  # it broke in this turn
+            return  # it failed in this turn
         egress, engine = connection.egress, connection.engine
         try:
             egress.pump(now)
@@ -364,7 +367,7 @@ class Dispatcher:
             self._enqueue(connection, events)
 
     def _engine_failed(self, connection: QuicTransportConnection, where: str) -> None:
-        """An engine raised: its connection cannot go on."""
+        """Log an exception of an engine and forget its connection."""
         _log.exception(
             "the %s engine failed in %s with %s", self._engine.name, where, connection.peer_address
         )
@@ -409,7 +412,7 @@ class Dispatcher:
             self._touch(connection)
 
     def _begin(self, connection: QuicTransportConnection, last: Event) -> Handler | None:
-        """The first events of a connection: it stands, or it never came about."""
+        """Handle the first events of a connection: make its handler, or report why it failed."""
         self._settled(connection)
         outcome, connection.on_outcome = connection.on_outcome, None
         if not connection.engine.handshake_complete:
@@ -532,7 +535,7 @@ class Inboxes(Generic[K]):
         return bool(self._waiting)
 
     def put(self, owner: K, events: list[Event]) -> None:
-        """Add events behind those that wait; the list is kept."""
+        """Append events; the inbox keeps the list that it is given."""
         waiting = self._waiting.get(owner)
         if waiting is None:
             self._waiting[owner] = events
@@ -540,12 +543,12 @@ class Inboxes(Generic[K]):
             waiting.extend(events)
 
     def full(self, owner: K) -> bool:
-        """Whether nothing more should be taken in for this owner now."""
+        """Return whether packets of this owner should be dropped now."""
         waiting = self._waiting.get(owner)
         return waiting is not None and len(waiting) >= self._limit
 
     def round(self) -> list[tuple[K, list[Event]]]:
-        """One list for each owner with events; the rest stays for the next round."""
+        """Return one list for each owner with events; the rest stays for the next round."""
         quota = self._quota
         waiting, self._waiting = self._waiting, {}
         found: list[tuple[K, list[Event]]] = []
@@ -558,10 +561,10 @@ class Inboxes(Generic[K]):
 
 
 class IgnoringHandler:
-    """The handler of a connection that nobody wants any more."""
+    """The handler of a connection that was given up."""
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """Nothing."""
+        """Ignore the events."""
 
 
 def _gone() -> Closed:

@@ -1,7 +1,16 @@
 """Authorization tokens: CAT for MoQT (draft-ietf-moq-c4m), made, shown and checked.
 
-What signs and checks is loaded when it is first used: a client hands on tokens that others made,
-and its commands need not wait for the libraries that make them.
+::
+
+    mint:   Claims -> cbor -> minting (COSE, private key) -> bytes -> to_text
+    show:   text -> from_text -> open_envelope -> Envelope -> Claims        (no key)
+    verify: bytes -> authenticate (signature, KeyRing) -> judge (time, audience, scopes)
+
+Clients mint and show, relays verify: both import the names below from this package. ``constants``
+has the numbers of the drafts, ``grants`` the text form of scopes, ``keys`` the key files.
+
+Signing and checking need the extra ``tokens`` (cwt) and are loaded at their first use. A client
+that presents a token made elsewhere needs neither.
 """
 
 from __future__ import annotations

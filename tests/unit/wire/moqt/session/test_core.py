@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from laps_wire.errors import RemoteError, StateError
+from laps_wire.errors import StateError
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
-from laps_wire.moqt.errors import InvalidAuthority, InvalidPath, InvalidRequestId
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import (
     Fetch,
@@ -32,7 +31,6 @@ from laps_wire.moqt.messages import (
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters, Scope
 from laps_wire.moqt.session import (
     AuthToken,
-    CloseSession,
     GoawayReceived,
     Kind,
     NamespaceAdvertised,
@@ -45,6 +43,7 @@ from laps_wire.moqt.session import (
     RequestRefused,
     RequestRejected,
     Role,
+    Session,
     SessionConfig,
     SessionLimits,
     SetupReceived,
@@ -57,10 +56,7 @@ from laps_wire.moqt.session import (
     UpdateRejected,
 )
 from laps_wire.moqt.session.core import (
-    MAX_CLOSE_REASON,
     Core,
-    check_options,
-    own_options,
     update_scope,
 )
 from laps_wire.moqt.setup import SetupOptions
@@ -85,27 +81,28 @@ def rid(draft: Draft, request_id: int) -> int | None:
 
 @BOTH
 def test_a_session_ends_once(draft: Draft) -> None:
-    core = Core(SessionConfig(draft=draft, role=SERVER))
-    core.check_open()
-    core.fail(InvalidRequestId("no such id"))
-    core.terminate(0, "later", by_peer=True)
-    assert core.events == [Terminated(code=0x4, reason="no such id", by_peer=False)]
-    assert core.streams.drain() == [CloseSession(0x4, "no such id")]
+    lone = Lone.established(draft, SERVER)
+    lone.request(Subscribe(1, TRACK))  # the ids of a client are even
+    lone.session.receive_connection_lost(0, "later")
+    (end,) = lone.events()
+    assert isinstance(end, Terminated)
+    assert (end.code, end.by_peer) == (SessionCode.INVALID_REQUEST_ID, False)
+    assert (lone.close_code, lone.close_reason) == (end.code, end.reason)
     with pytest.raises(StateError, match="closed"):
-        core.check_open()
+        lone.session.subscribe(TRACK)
 
 
 def test_a_reason_fits_a_packet() -> None:
-    core = Core(SessionConfig(draft=D18, role=SERVER))
-    core.terminate(0, "x" * 5000, by_peer=False)
-    assert core.streams.drain() == [CloseSession(0, "x" * MAX_CLOSE_REASON)]
+    lone = Lone.established(D18, SERVER)
+    lone.session.close(0, "x" * 5000)
+    assert lone.close_reason == "x" * 512
 
 
 def test_what_the_peer_ended_needs_no_close() -> None:
-    core = Core(SessionConfig(draft=D18, role=SERVER))
-    core.terminate(0, "bye", by_peer=True)
-    assert core.streams.drain() == []
-    assert core.events == [Terminated(code=0, reason="bye", by_peer=True)]
+    lone = Lone.established(D18, SERVER)
+    lone.session.receive_connection_lost(0, "bye")
+    assert lone.session.poll_transmit() == []
+    assert lone.events() == [Terminated(code=0, reason="bye", by_peer=True)]
 
 
 @BOTH
@@ -117,20 +114,6 @@ def test_everything_goes_with_the_session(draft: Draft) -> None:
     core = lone.session._core
     assert (len(core.requests), core.updates, core.early) == (0, {}, {})
     assert lone.close_code == SessionCode.UNAUTHORIZED
-
-
-def test_codes_and_ids_by_draft() -> None:
-    old, new = (Core(SessionConfig(draft=draft, role=CLIENT)) for draft in (D16, D18))
-    assert (old.reply_id(4), new.reply_id(4)) == (4, None)
-    assert (old.cancelled, new.cancelled) == (1, 1)
-    assert (old.overload, new.overload) == (0, 9)
-    assert (old.own_ids.maximum, new.own_ids.maximum) == (0, None)
-
-
-def test_a_bad_configuration_is_refused_at_once() -> None:
-    config = SessionConfig(draft=D18, role=SERVER, options=SetupOptions(path="/x"))
-    with pytest.raises(StateError, match="our own SETUP"):
-        Core(config)
 
 
 # The end of a request
@@ -168,20 +151,22 @@ def test_the_peers_updates_go_with_the_request(draft: Draft) -> None:
         assert sent == [("reset", 1), ("stop", 1)]
 
 
-@BOTH
-def test_giving_up_tells_what_is_lost(draft: Draft) -> None:
-    lone = Lone.established(draft, CLIENT)
+@pytest.mark.parametrize(("draft", "overload"), [(D16, 0), (D18, 9)])
+def test_giving_up_tells_what_is_lost(draft: Draft, overload: int) -> None:
+    lone = Lone.established(draft, CLIENT, limits=SessionLimits(max_namespaces=1))
     lone.session.subscribe_namespace(NS)
     stream_id = lone.stream_of()
     lone.on(stream_id, RequestOk(rid(draft, 0)), NamespaceMessage(Namespace.of(b"c")))
     lone.events()
-    core = lone.session._core
-    request = core.requests.get(0)
-    assert request is not None
-    core.give_up(request, "why")
+    lone.on(stream_id, NamespaceMessage(Namespace.of(b"d")))
     assert lone.events() == [
         NamespaceWithdrawn(request_id=0, namespace=Namespace.of(b"a", b"b", b"c")),
-        RequestCancelled(request_id=0, code=core.overload, reason="why", by_peer=False),
+        RequestCancelled(
+            request_id=0,
+            code=overload,
+            reason="too many namespaces are advertised",
+            by_peer=False,
+        ),
     ]
 
 
@@ -196,16 +181,17 @@ def test_what_we_advertised_ourselves_is_no_news() -> None:
 
 
 def test_a_new_prefix_drops_what_it_does_not_cover() -> None:
-    core = Core(SessionConfig(draft=D18, role=CLIENT))
     lone = Lone.established(D18, CLIENT)
     lone.session.subscribe_namespace(NS)
-    request = lone.session._core.requests.get(0)
-    assert request is not None
-    inside, outside = Namespace.of(b"a", b"b", b"c"), Namespace.of(b"a", b"b", b"d")
-    request.namespaces = {inside: None, outside: None}
-    core.move_prefix(request, inside)
-    assert (request.prefix, list(request.namespaces)) == (inside, [inside])
-    assert core.events == [NamespaceWithdrawn(request_id=0, namespace=outside)]
+    stream_id = lone.stream_of()
+    names = [NamespaceMessage(Namespace.of(name)) for name in (b"c", b"d")]
+    lone.on(stream_id, RequestOk(), *names)
+    lone.session.update(0, Parameters(track_namespace_prefix=Namespace.of(b"a", b"b", b"c")))
+    lone.events()
+    lone.on(stream_id, RequestOk())
+    accepted, withdrawn = lone.events()
+    assert isinstance(accepted, UpdateAccepted)
+    assert withdrawn == NamespaceWithdrawn(request_id=0, namespace=Namespace.of(b"a", b"b", b"d"))
 
 
 # Saying no
@@ -872,45 +858,60 @@ PATH = SetupOptions(path="/live?x=1")
 AUTHORITY = SetupOptions(authority="relay.example:443")
 
 
+@BOTH
 @pytest.mark.parametrize("options", [PATH, AUTHORITY, SetupOptions()])
-def test_a_client_over_quic_says_where_it_goes(options: SetupOptions) -> None:
-    check_options(options, Role.CLIENT, Transport.QUIC)
+def test_a_client_over_quic_says_where_it_goes(draft: Draft, options: SetupOptions) -> None:
+    lone = Lone(draft, SERVER)
+    lone.setup(options)
+    assert lone.session.established
+    assert lone.close_code is None
 
 
 @pytest.mark.parametrize(
     ("sender", "transport", "where"),
     [
-        (Role.SERVER, Transport.QUIC, "from a server"),
-        (Role.SERVER, Transport.WEBTRANSPORT, "from a server"),
-        (Role.CLIENT, Transport.WEBTRANSPORT, "over WebTransport"),
+        (SERVER, Transport.QUIC, "from a server"),
+        (SERVER, Transport.WEBTRANSPORT, "from a server"),
+        (CLIENT, Transport.WEBTRANSPORT, "over WebTransport"),
     ],
 )
-@pytest.mark.parametrize(("options", "error"), [(PATH, InvalidPath), (AUTHORITY, InvalidAuthority)])
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (SetupOptions(), None),
+        (PATH, SessionCode.INVALID_PATH),
+        (AUTHORITY, SessionCode.INVALID_AUTHORITY),
+    ],
+)
+@BOTH
 def test_nobody_else_does(
-    sender: Role, transport: Transport, where: str, options: SetupOptions, error: type[RemoteError]
+    draft: Draft,
+    sender: Role,
+    transport: Transport,
+    where: str,
+    options: SetupOptions,
+    code: int | None,
 ) -> None:
-    check_options(SetupOptions(max_request_id=3), sender, transport)
-    with pytest.raises(error, match=where):
-        check_options(options, sender, transport)
+    lone = Lone(draft, sender.peer, transport=transport)
+    lone.setup(options)
+    assert lone.close_code == code
+    assert code is None or where in lone.close_reason
 
 
-@pytest.mark.parametrize(("draft", "maximum"), [(Draft.D16, 20), (Draft.D18, None)])
+@pytest.mark.parametrize(("draft", "maximum"), [(D16, 20), (D18, None)])
 def test_our_setup_tells_our_limits(draft: Draft, maximum: int | None) -> None:
-    config = SessionConfig(
-        draft=draft,
-        role=Role.CLIENT,
-        options=PATH,
-        limits=SessionLimits(max_requests=10, max_token_cache=99),
-    )
-    assert own_options(config) == SetupOptions(
+    limits = SessionLimits(max_requests=10, max_token_cache=99)
+    lone = Lone(draft, CLIENT, options=PATH, limits=limits)
+    ((setup,),) = lone.sent().values()
+    assert setup.options == SetupOptions(
         path="/live?x=1", max_request_id=maximum, max_auth_token_cache_size=99
     )
 
 
 def test_no_cache_is_the_default_and_need_not_be_told() -> None:
-    limits = SessionLimits(max_token_cache=0)
-    config = SessionConfig(draft=Draft.D18, role=Role.SERVER, limits=limits)
-    assert own_options(config) == SetupOptions()
+    lone = Lone(D18, SERVER, limits=SessionLimits(max_token_cache=0))
+    ((setup,),) = lone.sent().values()
+    assert setup.options == SetupOptions()
 
 
 @pytest.mark.parametrize(
@@ -926,13 +927,12 @@ def test_no_cache_is_the_default_and_need_not_be_told() -> None:
 def test_our_tokens_are_held_to_the_rules(tokens: tuple[Token, ...]) -> None:
     # Our own mistake, so not the error that says that the peer made one.
     options = SetupOptions(authorization_tokens=tokens)
-    config = SessionConfig(draft=Draft.D18, role=Role.CLIENT, options=options)
     with pytest.raises(StateError, match="our own SETUP"):
-        own_options(config)
+        Session(SessionConfig(draft=D18, role=CLIENT, options=options))
 
 
+@BOTH
 @pytest.mark.parametrize("options", [PATH, AUTHORITY])
-def test_our_setup_is_held_to_the_rules(options: SetupOptions) -> None:
-    config = SessionConfig(draft=Draft.D16, role=Role.SERVER, options=options)
+def test_our_setup_is_held_to_the_rules(draft: Draft, options: SetupOptions) -> None:
     with pytest.raises(StateError, match="our own SETUP"):
-        own_options(config)
+        Session(SessionConfig(draft=draft, role=SERVER, options=options))

@@ -1,1 +1,18 @@
-"""What the client decides, without I/O, clocks or randomness."""
+"""Decisions of the client that need no I/O, no clock and no randomness.
+
+::
+
+    publishing    Numbering -> location of the next object    Delivery: does the receiver want it?
+    receiving     object -> Progress: new, duplicate, gaps -> Window: queue, pause or drop
+    reporting     Playback -> records for the relay (docs/spec/reports.md)
+
+- ``names``: namespaces and track names as applications write them (docs/spec/names.md).
+- ``objects``: objects and discovery events as applications see them; object extensions.
+- ``numbering``: group and object numbers of a publisher; the range that a receiver asked for.
+- ``subscribe_options``: start, end and parameters of a SUBSCRIBE or FETCH.
+- ``progress``: which objects arrived, which are missing, which arrived twice.
+- ``window``: the fill level of a receive queue.
+- ``playback``: the state of a playback and the records made of it.
+
+Times are arguments. Outside of ``laps_sdk.client`` only ``laps_sdk.cli`` imports these modules.
+"""

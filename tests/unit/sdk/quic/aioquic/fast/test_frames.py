@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from aioquic._buffer import Buffer
 from aioquic.quic.packet import QuicFrameType
 from aioquic.quic.packet_builder import QuicPacketBuilderStop, QuicSentPacket
+from hypothesis import given
+from hypothesis import strategies as st
 
-from laps_sdk.quic.aioquic.fast.frames import FrameCollector, SentPacket
+from laps_sdk.quic.aioquic.fast.frames import FrameCollector, SentPacket, encode_varint
 
 
 def test_frames_are_kept_in_order_with_their_handlers() -> None:
@@ -70,3 +73,23 @@ def test_a_record_has_what_aioquics_has(eliciting: bool) -> None:
         expected = getattr(theirs, name)
         found = getattr(ours, name)
         assert (list(found) if isinstance(expected, list) else found) == expected
+
+
+# Integers
+
+
+EDGES = [0, 63, 64, 16383, 16384, 2**30 - 1, 2**30, 2**62 - 1]
+
+
+@pytest.mark.parametrize("value", EDGES)
+def test_the_edges_of_each_length_are_as_aioquic_writes_them(value: int) -> None:
+    buffer = Buffer(8)
+    buffer.push_uint_var(value)
+    assert encode_varint(value) == buffer.data
+
+
+@given(st.integers(0, 2**62 - 1))
+def test_any_integer_is_as_aioquic_writes_it(value: int) -> None:
+    buffer = Buffer(8)
+    buffer.push_uint_var(value)
+    assert encode_varint(value) == buffer.data

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +9,56 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from laps_relay.cli import app
-from laps_sdk.peering.keys.files import NODE_KEY
+from laps_sdk.peering.keys.files import NODE_KEY, obtain_network_key, read_network_key
 from testkit.logs import restored_logging
 from testkit.network_task import network, until
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["dev-cert", *map(str, arguments)])
+
+
+def test_a_new_one_each_time_unless_kept(tmp_path: Path) -> None:
+    first = json.loads(run("--state-dir", tmp_path, "--json").stdout)
+    assert Path(first["certificate"]).exists()
+    assert len(first["sha256"]) == 64
+    kept = json.loads(run("--state-dir", tmp_path, "--keep", "--json").stdout)
+    assert kept == first
+    other = run("--state-dir", tmp_path, "--name", "relay.example", "--name", "192.0.2.1")
+    assert other.exit_code == 0
+    assert first["sha256"] not in other.stdout
+    assert "sha256" in other.stdout
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = run("--state-dir", tmp_path / "file")
+    assert ended.exit_code == 2
+    assert ended.stderr.count("\n") == 1
+    assert "cannot be written" in ended.stderr
+
+
+def test_the_key_for_stubs_is_printed_as_a_key_file(tmp_path: Path) -> None:
+    secret = obtain_network_key(tmp_path)
+    for where in (("--state-dir", tmp_path), ("--key-file", tmp_path / "network-key")):
+        found = CliRunner().invoke(app, ["stub-key", *map(str, where)])
+        assert found.exit_code == 0
+        path = tmp_path / "stub-key"
+        path.write_text(found.stdout)
+        path.chmod(0o600)
+        assert read_network_key(path) == secret.stub_key()
+        assert secret.secret.hex() not in found.stdout
+        again = CliRunner().invoke(app, ["stub-key", "--key-file", str(path)])
+        assert again.stdout == found.stdout
+
+
+def test_without_a_key_it_says_so(tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["stub-key", "--state-dir", str(tmp_path)])
+    assert found.exit_code == 2
+    assert "cannot be read" in found.stderr
 
 
 class Admin(BaseHTTPRequestHandler):
@@ -47,7 +92,7 @@ def admin(status: int, body: bytes = b"{}") -> Iterator[tuple[str, list[tuple[st
         server.server_close()
 
 
-def run(*words: str) -> tuple[int, str, str]:
+def forget(*words: str) -> tuple[int, str, str]:
     found = CliRunner().invoke(app, ["forget-key", *words])
     return found.exit_code, found.stdout, found.stderr
 
@@ -58,12 +103,12 @@ def test_the_relay_is_asked_with_its_token(tmp_path: Path) -> None:
         file.write_text(
             f'[admin]\nport = {url.rpartition(":")[2]}\ntoken = "0123456789abcdef0123"\n'
         )
-        assert run("0:11", "--config", str(file)) == (
+        assert forget("0:11", "--config", str(file)) == (
             0,
             "the key of node 0.0:0.11 is forgotten\n",
             "",
         )
-        assert run("0:11", "--admin", url)[0] == 0
+        assert forget("0:11", "--admin", url)[0] == 0
     path = "/v1/network/nodes/0.0%3A0.11/forget-key"
     assert asked == [(path, "Bearer 0123456789abcdef0123"), (path, None)]
 
@@ -78,7 +123,7 @@ def test_the_relay_is_asked_with_its_token(tmp_path: Path) -> None:
 )
 def test_what_the_relay_has_against_it_is_told(status: int, body: bytes, says: str) -> None:
     with admin(status, body) as (url, _):
-        code, out, error = run("0:11", "--admin", url)
+        code, out, error = forget("0:11", "--admin", url)
     assert (code, out) == (1, "")
     assert says in error
 
@@ -86,14 +131,14 @@ def test_what_the_relay_has_against_it_is_told(status: int, body: bytes, says: s
 def test_nobody_answers() -> None:
     with admin(200) as (url, _):
         pass
-    code, _, error = run("0:11", "--admin", url)
+    code, _, error = forget("0:11", "--admin", url)
     assert code == 1
     assert "does not answer" in error
 
 
 @pytest.mark.parametrize("words", [("nobody",), ("0:11", "--admin", "ftp://there")])
 def test_what_cannot_be_asked(words: tuple[str, ...]) -> None:
-    code, _, error = run(*words)
+    code, _, error = forget(*words)
     assert code == 2
     assert error
 
@@ -114,15 +159,15 @@ def test_a_relay_with_a_new_key_comes_back(tmp_path: Path) -> None:
             second = await net.relay("edge", staying, node="9:9")
             await until(lambda: second.logged("peering refused"))
             await net.stop(second)
-            code, _, error = await asyncio.to_thread(run, "9:9", "--admin", url)
+            code, _, error = await asyncio.to_thread(forget, "9:9", "--admin", url)
             assert (code, error) == (0, "")
             assert staying.logged("key of a node forgotten")[0]["node"] == "0.9:0.9"
             third = await net.relay("edge", staying, node="9:9")
             await until(lambda: any(row.control for row in third.network.peers()))
-            code, _, error = await asyncio.to_thread(run, "9:9", "--admin", url)
+            code, _, error = await asyncio.to_thread(forget, "9:9", "--admin", url)
             assert code == 1
             assert "has a connection" in error
-            assert (await asyncio.to_thread(run, "8:8", "--admin", url))[0] == 1
+            assert (await asyncio.to_thread(forget, "8:8", "--admin", url))[0] == 1
 
     with restored_logging():
         asyncio.run(test())
