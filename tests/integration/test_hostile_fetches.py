@@ -74,7 +74,6 @@ async def test_a_flood_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             )
             await until(lambda: len(mallory.heard(FetchResponse)) == fetches.BURST + 200)
             codes = Counter(each.code for each in mallory.heard(FetchResponse))
-            assert show.via.network.relay.fetches.over_budget == 200
             assert codes[SubscribeCode.LIMIT] >= 200  # the o-relay has its own limit
             assert codes[SubscribeCode.ACCEPTED] >= 1
             assert len(show.left.network.relay.fetches.serving) <= MAX_FETCHES

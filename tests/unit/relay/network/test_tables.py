@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from laps_relay.network.tables import (
+    announce_rows,
+    fib_rows,
+    node_rows,
+    peer_rows,
+    set_rows,
+    subscribe_rows,
+    subscribe_rows_of,
+)
 from laps_sdk.forwarding.samples import Samples
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import RelayType
 from testkit.relay_net import TRACK, RelayNet, key_of
 
 
@@ -72,3 +82,106 @@ def test_traffic_is_the_same_at_both_ends() -> None:
     (came,), _ = net.relays[2].plane.take_traffic()
     assert sent.key == came.key == key_of(TRACK)
     assert sent.bytes == came.bytes > len(b"object")
+
+
+A, B, C = NodeId(1), NodeId(2), NodeId(3)
+
+
+def chain() -> RelayNet:
+    """Edge 1, Via 2 that is located, Edge 3 that wants the track of 1."""
+    net = RelayNet()
+    net.add(1, region="north")
+    net.add(2, RelayType.VIA)
+    net.add(3)
+    net.dial_for_ever(1, 2)
+    net.join(2, 3)
+    net.run()
+    net.publish(1)
+    net.run()
+    net.want(3)
+    net.run()
+    return net
+
+
+def test_connections_before_and_after_the_handshake() -> None:
+    net = chain()
+    net.join(1, 3)
+    known, greeting = peer_rows(net.relays[1].links)
+    assert (known.node, known.relay_type, known.region) == (B, "via", "")
+    assert (known.control, known.sends, known.receives) == (True, True, True)
+    assert (known.dialled, known.on_demand, known.leaving, known.guest) == (True,) + (False,) * 3
+    assert (known.srtt_us, known.loss, known.alpn) == (10_000, 0.0, "laps-2")
+    assert (greeting.node, greeting.relay_type, greeting.region) == (None, "", "")
+    assert not greeting.dialled
+
+
+def test_nodes_and_the_ways_to_them() -> None:
+    net = chain()
+    relay = net.relays[3]
+    own, first, via = node_rows(relay.own.info, relay.nib)
+    assert (own.node, own.next_hop, own.hops, own.path, own.ways) == (C, None, 0, (), 0)
+    assert (first.node, first.next_hop, first.hops, first.path) == (A, B, 1, (B, A))
+    assert (first.region, first.cost_us, first.ways) == ("north", 20_000, 1)
+    assert first.contacts == ("relay-1:33434",)
+    assert (via.node, via.relay_type, via.load_class, via.load) == (B, "via", "normal", 0)
+    assert (via.longitude, via.latitude) == (None, None)
+
+
+def test_announces_and_subscribes() -> None:
+    net = chain()
+    relay = net.relays[1]
+    (announce,) = announce_rows(relay.announces)
+    assert (announce.source, announce.kind, announce.name) == (A, "track", TRACK)
+    assert (announce.key, announce.session) == (key_of(TRACK), None)
+    (subscribe,) = subscribe_rows(relay.subscribes, relay.interests)
+    assert (subscribe.source, subscribe.name) == (C, TRACK)
+    assert subscribe.session == net.session(1, 2)
+    # A Via does not know names.
+    (subscribe,) = net.relays[2].tables.subscribe_rows()
+    assert (subscribe.name, subscribe.key) == (None, key_of(TRACK))
+
+
+def test_some_rows_of_a_table() -> None:
+    net = chain()
+    relay = net.relays[1]
+    everything = node_rows(relay.own.info, relay.nib)
+    assert node_rows(relay.own.info, relay.nib, slice(1, 2)) == everything[1:2]
+    assert len(announce_rows(relay.announces, slice(0, 1))) == 1
+    assert announce_rows(relay.announces, slice(1, 9)) == []
+    every = (relay.subscribes, relay.interests)
+    assert subscribe_rows(*every, slice(0, 9)) == subscribe_rows(*every)
+    assert subscribe_rows_of(*every, key_of(TRACK)) == subscribe_rows(*every)
+    assert subscribe_rows_of(*every, 1) == []
+
+
+def test_sets_and_the_fib() -> None:
+    net = chain()
+    net.send(1, b"object")
+    net.run()
+    origin, via, edge = net.relays.values()
+    (made,) = set_rows(origin.sets)
+    assert (made.incoming, made.targets, made.hops, made.key) == (False, (C,), 0, key_of(TRACK))
+    incoming, outgoing = set_rows(via.sets)
+    assert (incoming.incoming, incoming.hops, incoming.targets) == (True, 0, (C,))
+    assert (outgoing.incoming, outgoing.hops, outgoing.retiring) == (False, 1, False)
+    (entry,) = fib_rows(origin.plane, origin.sets)
+    assert (entry.session, entry.local, entry.key) == (0, False, key_of(TRACK))
+    (entry,) = fib_rows(via.plane, via.sets)
+    assert entry.session == incoming.session
+    assert entry.egress == ((outgoing.session, outgoing.sns_id),)
+    assert (entry.streams, entry.datagrams, entry.key) == (1, 0, None)
+    (entry,) = fib_rows(edge.plane, edge.sets)
+    assert (entry.egress, entry.local) == ((), True)
+
+
+def test_a_node_that_is_only_known() -> None:
+    """Through a control server: no way leads there, but it is in the table."""
+    net = RelayNet()
+    net.add(1)
+    net.add(2)
+    net.add(9, RelayType.CONTROL)
+    net.dial_for_ever(1, 9)
+    net.dial_for_ever(2, 9)
+    net.run()
+    rows = {row.node: row for row in net.relays[1].tables.nodes()}
+    assert (rows[B].next_hop, rows[B].path, rows[B].ways) == (None, (), 1)

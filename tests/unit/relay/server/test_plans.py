@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from laps_relay.config import RelayConfig
-from laps_relay.network.steering.plans import NO_PLAN, Plan, TablePlan
+from laps_relay.network.steering.steering import NO_PLAN, Plan
 from laps_relay.server.parts import StartError
 from laps_relay.server.plan_memory import PlanMemory
 from laps_relay.server.plans import CHECK_INTERVAL, PlanKeeper, read_plan_keys
@@ -65,7 +65,7 @@ PLAN = a_plan([an_entry(ME, V, tracks=(7,), fallback=W), an_entry(W, V)], now_us
 def test_a_good_plan_is_followed_and_only_our_entries_count() -> None:
     kept = Kept()
     assert kept.offer(SIGNER.sign(PLAN)) is None
-    assert kept.relay.plans == [TablePlan(tracks={(7, "eu"): V})]
+    assert kept.relay.plans == [Plan(tracks={(7, "eu"): V})]
     assert (kept.told[0].plan_id, kept.told[0].plan_version, kept.words) == (
         "world",
         1,
@@ -78,7 +78,7 @@ def test_a_good_plan_is_followed_and_only_our_entries_count() -> None:
 def test_what_is_said_of_a_class_is_followed_too() -> None:
     kept = Kept()
     assert kept.offer(SIGNER.sign(a_plan([an_entry(ME, V)], now_us=T0))) is None
-    assert kept.relay.plans == [TablePlan(classes={("", "eu"): V})]
+    assert kept.relay.plans == [Plan(classes={("", "eu"): V})]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_via_that_moves_to_where_the_plan_does_not_allow_is_left_for_its_fallb
     assert kept.offer(SIGNER.sign(ruled(deny_countries=("CA",)))) is None
     kept.relay.places = {V: ("eu", "CA")}
     kept.keeper.tick(0.0, T0)
-    assert kept.relay.plans[-1] == TablePlan(tracks={(7, "eu"): W})
+    assert kept.relay.plans[-1] == Plan(tracks={(7, "eu"): W})
 
 
 def test_a_class_that_must_have_a_second_way_has_one() -> None:
@@ -237,13 +237,13 @@ def test_the_fallback_is_taken_while_the_via_is_gone_and_nothing_without_both() 
     kept.offer(SIGNER.sign(PLAN))
     kept.relay.faults = {V: "it drains"}
     kept.keeper.tick(0.0, T0)
-    assert kept.relay.plans[-1] == TablePlan(tracks={(7, "eu"): W})
+    assert kept.relay.plans[-1] == Plan(tracks={(7, "eu"): W})
     kept.relay.faults = {V: "it drains", W: "gone"}
     kept.keeper.tick(0.0, T0)
-    assert kept.relay.plans[-1] == TablePlan()
+    assert kept.relay.plans[-1] == Plan()
     kept.relay.faults = {}
     kept.keeper.tick(0.0, T0)
-    assert kept.relay.plans[-1] == TablePlan(tracks={(7, "eu"): V})
+    assert kept.relay.plans[-1] == Plan(tracks={(7, "eu"): V})
     before = len(kept.relay.plans)
     kept.keeper.tick(0.0, T0)
     assert len(kept.relay.plans) == before  # steering is not asked to look again for nothing

@@ -1,15 +1,32 @@
-"""The borders inside the network core: which part knows what, and what it asks of the others.
+"""The network side of a relay: information bases, subscriber node sets, and data between relays.
 
 ::
 
-      shell (io, sim)                         NetworkRelay                        local side
-    bytes of control streams --> Peers --events--> Nib        nodes, paths, best
-    connections made, ended        |               Floods     announces, subscribes
-    timers                         |               Interests  what we publish and want  <--> bridge
-                                   |               Steering   next hop of a target, Vias     to the
-                                   |               Sets       SNS in, SNS out                 Edge
-    data streams, datagrams ------ | -----------> PeerPlane   FIB, pipeline           <--> its plane
+      shell (server, sim)                 NetworkRelay (relay)                     local side
+    bytes of control streams --> Peers --events--> nodes           Nib: paths, best path
+    connections made, ended        |               flood           announces, subscribes
+    timers                         |               subscriptions   s-relay and o-relay  <--> Edge
+                                   |               steering        next hops, Vias
+                                   |               sets            SNS in, SNS out
+                                   |               fetch           FETCH between relays <--> Edge
+                                   |               control_server  sharded entries
+    data streams, datagrams ------ | -----------> PeerPlane (laps_relay.peer_forwarding) <--> Edge
     Egress of each connection <----'--------------'
+
+Layers, the upper may import the lower::
+
+    relay
+    adjacency, advertisements, demand, fetch, flood_exports, origin_feeds, tables
+    control_server, sets
+    steering
+    subscriptions
+    flood
+    nodes
+    drain_monitor, events, settings, shell, timers, views
+
+From outside import ``relay.NetworkRelay``, ``settings``, ``events``, ``views``, ``shell.PeerRelay``
+and ``drain_monitor``; the mutants of the simulator reach into rooms on purpose.
+The specification is docs/spec/laps-2.md.
 
 A *session* is one peering connection, numbered by the shell; a *peer* is the node at its other end.
 Between two nodes one session carries control and any number carry data. Nothing here reads a clock,

@@ -57,10 +57,9 @@ from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.plans import Plan
-from laps_relay.network.steering.steering import Steering
+from laps_relay.network.steering.steering import Plan, Steering
 from laps_relay.network.subscriptions.interests import Interests
-from laps_relay.network.subscriptions.passed import PassedResponses
+from laps_relay.network.subscriptions.responses import ResponseLoopFilter
 from laps_relay.network.tables import RelayTables
 from laps_relay.network.timers import Due, RelayTimers
 from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
@@ -239,7 +238,7 @@ class NetworkRelay:
         self._timers: RelayTimers = Timers()
         self._violations = ViolationCounter()
         self._recent = ResponseReplay(settings.hold)
-        self._passed = PassedResponses(settings.convergence)
+        self._passed = ResponseLoopFilter(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best path to each node, as the last event gave them."""
         self._settling = False

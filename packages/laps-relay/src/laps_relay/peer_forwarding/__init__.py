@@ -1,1 +1,19 @@
-"""The forwarding plane between relays: streams and datagrams, from one session to others."""
+"""The forwarding plane between relays: streams and datagrams, from one session to others.
+
+::
+
+    data_stream --> arrival: header, set --> flow: one incoming stream to many outgoing streams
+    datagram -----> datagrams ------------------------> Egress of each session
+    own clients --> feed ------------------------------> the same
+                      |
+                      v
+                 state: sessions, FIB entries <--writes-- fib <-- Sets
+
+    forwarding   the types at the border: Ingress, EgressSet, DataSink, events
+    plane        PeerPlane: the one object that a relay holds
+    probe        the first object of a sampled group, for telemetry
+    traffic      bytes and objects by track, counted only on request
+
+This is the hot path: it reads the FIB and decides nothing. From outside import ``plane.PeerPlane``,
+``forwarding`` and ``traffic``. The specification is docs/spec/laps-2.md, 6.
+"""

@@ -24,7 +24,7 @@ from typing import Final
 from laps_relay.admin.network_api import PlanState
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.control_server.redirect import CLIENT_LABEL, is_loopback_url
-from laps_relay.network.departure import Departure, Standing
+from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import NetworkEvent, PeerAdded
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
@@ -101,7 +101,7 @@ class NetworkPart(NetworkReadings):
         self._edge: JoinedEdge | None = None
         self._guests: JoinedEdge | None = None
         self._load = LoadMeter()
-        self._departure: Departure | None = None
+        self._departure: DrainMonitor | None = None
         self._unsent_before = 0
         self._answered_at = 0.0
         self.relay_type = _TYPES[network.type]
@@ -278,7 +278,7 @@ class NetworkPart(NetworkReadings):
         """Tell peers that we go away, and Stubs where to go; said once."""
         if self._departure is not None:
             return
-        self._departure = Departure(self.server.now, seconds)
+        self._departure = DrainMonitor(self.server.now, seconds)
         self._unsent_before = self.relay.plane.counters().unsent_streams
         # Control servers say who else has the tracks of our clients.
         trips = [row.srtt_us for row in self.relay.tables.peers() if row.relay_type == "control"]

@@ -2,7 +2,7 @@
 
 ::
 
-    file, admin --> offer --> signature, time, version, Vias, policy --> TablePlan --> NetworkRelay
+    file, admin --> offer --> signature, time, version, Vias, policy --> Plan --> NetworkRelay
                               and what the plan says that it keeps to
                       |                                                     ^
                       '--> refused, with the reason           tick ---------' expired; a Via is gone
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from laps_relay.admin.network_api import PlanState
-from laps_relay.network.steering.plans import NO_PLAN, Plan, TablePlan
+from laps_relay.network.steering.steering import NO_PLAN, Plan
 from laps_relay.server.parts import StartError
 from laps_relay.server.plan_memory import Followed, PlanMemory
 from laps_wire.nodeid import NodeId
@@ -303,7 +303,7 @@ class PlanKeeper:
             fault = self._memory.save(self._followed)
             self._forgetful = f"versions are forgotten at a restart: {fault}" if fault else ""
 
-    def _made(self, loaded: _Loaded) -> TablePlan:
+    def _made(self, loaded: _Loaded) -> Plan:
         """The table of what can be followed now: the Via, or else the fallback, or nothing."""
         tracks: dict[tuple[int, str], NodeId] = {}
         classes: dict[tuple[str, str], NodeId] = {}
@@ -317,7 +317,7 @@ class PlanKeeper:
                 classes[entry.scope, entry.region] = via
             else:
                 tracks |= {(key, entry.region): via for key in entry.tracks}
-        return TablePlan(tracks=tracks, classes=classes)
+        return Plan(tracks=tracks, classes=classes)
 
     def _set(self, now: float, plan: Plan) -> None:
         # Every change makes steering look at all tracks again.

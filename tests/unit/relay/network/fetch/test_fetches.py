@@ -158,7 +158,6 @@ def test_a_peer_has_a_budget_and_others_do_not_notice() -> None:
     fetches.received(1.0, 20, FetchResponse(THREE, 7, TWO, 0, 0))
     fetches.received(1.0, 20, FetchCancel(TWO, THREE, 7, 0))
     assert refusals(rig) == [(20, SubscribeCode.LIMIT)]
-    assert fetches.over_budget == 3
     fetches.received(1.0, 30, request_of(3, 2))
     assert [session for session, _ in rig.take()] == [20]
     for number in range(int(RATE) + 1):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from laps_relay.network.sets.set_egress import EgressSets
-from laps_relay.network.sets.set_records import IngressRecord, OutSet
-from laps_relay.network.sets.set_rows import SetsCounters
+from laps_relay.network.sets.set_records import IngressRecord, OutSet, SetsCounters
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode
@@ -90,7 +89,7 @@ def test_a_policy_is_enforced_on_sets_whose_ingress_has_ended() -> None:
     assert relay.plane.cuts == [(none.egress, StreamCode.NO_SUBSCRIBERS)]
 
 
-def test_what_a_session_does_not_take_is_counted() -> None:
+def test_a_session_may_not_take_a_set_or_a_change() -> None:
     egress, relay, record = parts()
     relay.max_sets[1] = 1
     relay.max_targets[2] = 1
@@ -99,7 +98,7 @@ def test_what_a_session_does_not_take_is_counted() -> None:
     other = made(egress, record, 2, 3)
     assert not egress.update(1.0, other, ids(2, 3))
     assert other.targets == ids(3)
-    assert egress.counters == SetsCounters(made=2, over_caps=2)
+    assert egress.counters == SetsCounters(made=2)
     # A session that has ended, before it was said so.
     del relay.world.links[2]
     egress.shrink(1.0, other, ids(2))
@@ -109,7 +108,7 @@ def test_what_a_session_does_not_take_is_counted() -> None:
     assert egress.session_gone(2) == []
     assert len(egress) == 1
     egress.shrink(1.0, item, ids(2))
-    assert egress.counters.over_caps == 3
+    assert item.targets == ids(2)
 
 
 def test_withdrawing_on_a_session_that_is_about_to_end() -> None:

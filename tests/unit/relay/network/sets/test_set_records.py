@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from laps_relay.network.sets.set_records import Block, IngressRecord, OutSet, Taken, Unserved
-from laps_relay.network.sets.set_rows import EgressRow
+from laps_relay.network.sets.set_records import (
+    Block,
+    EgressRow,
+    IngressRecord,
+    OutSet,
+    Taken,
+    Unserved,
+)
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal

@@ -717,7 +717,6 @@ def test_a_peer_that_takes_no_more_sets() -> None:
     want(net, 4, number=1)
     want(net, 4, number=2)
     assert net[1].sent == {1: {1: ids(4)}, 2: {1: ids(4)}}
-    assert net[1].sets.counters.over_caps == 1
     net[1].max_sets[2] = 1
     want(net, 4, number=3)
     net.check()
@@ -739,7 +738,6 @@ def test_a_peer_that_takes_no_larger_sets() -> None:
     net.check()
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(4): 1}
     assert net[1].sent == {1: {1: ids(2)}, 2: {1: ids(4)}}
-    assert net[1].sets.counters.over_caps == 1
 
 
 def test_a_feed_that_is_no_track() -> None:
@@ -820,7 +818,6 @@ def test_a_relay_in_between_asks_for_new_streams() -> None:
     move(net, 2, 5, hop)
     net.drain()
     assert outdated == [feed(1)]
-    assert net[2].sets.counters.asked_anew == 1
     # A relay in between passes it on, for a set that lives.
     (item,) = net[2].sets.rows()[0].egress[:1]
     moved = SnsRefusedByPeer(

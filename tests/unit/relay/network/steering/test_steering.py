@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.plans import NO_PLAN, TablePlan
-from laps_relay.network.steering.steering import LinkState, Steering
+from laps_relay.network.steering.steering import (
+    NO_PLAN,
+    LinkState,
+    Plan,
+    RegionChoice,
+    SteeredTrack,
+    Steering,
+)
+from laps_relay.network.steering.via_choice import Choice, Pick
 from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.interface import ClassLimits, Policy
 from laps_relay.policy.open_policy import OpenPolicy
@@ -348,13 +355,13 @@ def test_congestion_concerns_every_class() -> None:
 
 def test_a_plan_is_preferred_and_checked_against_policy() -> None:
     _, steering = network(policy=policy_of(V))
-    steering.set_plan(TablePlan(tracks={(KEY, "eu"): W}))
+    steering.set_plan(Plan(tracks={(KEY, "eu"): W}))
     hops(steering, 0.0, 1)
     assert hops(steering, 10.0, 1) == [W], "though one copy would be no reason"
-    steering.set_plan(TablePlan(classes={("gold", "eu"): V}))
+    steering.set_plan(Plan(classes={("gold", "eu"): V}))
     assert hops(steering, 11.0, 1, scope="gold") == [W]
     assert hops(steering, 21.0, 1, scope="gold") == [T1], "policy forbids V for gold"
-    steering.set_plan(TablePlan(classes={("gold", "eu"): W}))
+    steering.set_plan(Plan(classes={("gold", "eu"): W}))
     assert steering.reassess(22.0) == []
     assert steering.reassess(32.0) == [KEY]
     steering.set_plan(NO_PLAN)
@@ -376,7 +383,7 @@ class NotOver(OpenPolicy):
 
 def test_a_plan_counts_for_the_targets_that_policy_allows() -> None:
     _, steering = network(policy=NotOver(W, T2))
-    steering.set_plan(TablePlan(tracks={(KEY, "eu"): W}))
+    steering.set_plan(Plan(tracks={(KEY, "eu"): W}))
     hops(steering, 0.0, 2)
     assert hops(steering, 10.0, 2) == [W, T2]
 
@@ -384,7 +391,7 @@ def test_a_plan_counts_for_the_targets_that_policy_allows() -> None:
 def test_a_plan_is_not_followed_to_an_overloaded_via() -> None:
     nodes, steering = network()
     nodes.put(describe(W, RelayType.VIA, load=LoadClass.OVERLOADED))
-    steering.set_plan(TablePlan(tracks={(KEY, "eu"): W}))
+    steering.set_plan(Plan(tracks={(KEY, "eu"): W}))
     hops(steering, 0.0)
     assert hops(steering, 10.0) == [V, V, V]
 
@@ -393,7 +400,7 @@ def test_a_planned_via_that_is_no_peer_is_wished() -> None:
     nodes, steering = network(targets=1)
     far = NodeId(13)
     nodes.put(describe(far, RelayType.VIA, contacts=("far",)))
-    steering.set_plan(TablePlan(classes={("", "eu"): far}))
+    steering.set_plan(Plan(classes={("", "eu"): far}))
     assert hops(steering, 0.0, 1) == [T1]
     assert steering.wishes(0.0) == [far]
     assert hops(steering, 20.0, 1) == [T1]
@@ -527,7 +534,7 @@ class World:
                 self.steering.set_policy(self.policy)
             case "plan":
                 table = {} if one is None else {("gold", "eu"): one}
-                self.steering.set_plan(TablePlan(classes=table))
+                self.steering.set_plan(Plan(classes=table))
             case "want":
                 self.targets = frozenset(one)
             case _:
@@ -573,3 +580,76 @@ def test_policy_holds_always_and_everything_settles(steps: list[tuple[str, Any, 
     fresh = Steering(ME, world.nodes, world.policy, replace(SETTINGS, via_hold=0.0))
     first = fresh.assign(0.0, KEY, world.targets, "gold", arrived_on=None)
     assert fresh.assign(0.0, KEY, world.targets, "gold", arrived_on=None) == first
+
+
+V, W = NodeId(5), NodeId(6)
+
+
+def test_a_track_counts_more_than_its_class() -> None:
+    plan = Plan(tracks={(7, "eu"): V}, classes={("gold", "eu"): W, ("", "us"): W})
+    assert plan.via(7, "gold", "eu") == V
+    assert plan.via(8, "gold", "eu") == W
+    assert plan.via(8, "", "us") == W
+    assert plan.via(8, "gold", "us") is None
+
+
+def test_no_plan_has_no_opinion() -> None:
+    assert NO_PLAN.via(7, "", "eu") is None
+
+
+HOLD = 10.0
+ONE: Choice = (Pick(NodeId(1)),)
+TWO: Choice = (Pick(NodeId(2)),)
+SOME: Choice = (Pick(NodeId(1), frozenset({NodeId(7)})),)
+
+
+def test_what_is_better_for_long_enough_is_taken() -> None:
+    group = RegionChoice()
+    for now in (0.0, 9.9):
+        group.aim_at(now, ONE, HOLD)
+        assert (group.choice, group.pending) == ((), ONE)
+    group.aim_at(10.0, ONE, HOLD)
+    assert (group.choice, group.pending) == (ONE, None)
+
+
+def test_a_break_begins_the_wait_anew() -> None:
+    group = RegionChoice()
+    group.aim_at(0.0, ONE, HOLD)
+    group.aim_at(5.0, (), HOLD)
+    assert group.pending is None
+    group.aim_at(6.0, ONE, HOLD)
+    group.aim_at(10.0, ONE, HOLD)
+    assert group.choice == ()
+    group.aim_at(16.0, ONE, HOLD)
+    assert group.choice == ONE
+
+
+def test_a_third_choice_waits_from_the_beginning_but_other_targets_do_not_count() -> None:
+    group = RegionChoice()
+    group.aim_at(0.0, ONE, HOLD)
+    group.aim_at(4.0, TWO, HOLD)
+    assert group.since == 4.0
+    group.aim_at(6.0, ONE, HOLD)
+    # The same Via for some of the targets only is the same wait.
+    group.aim_at(9.0, SOME, HOLD)
+    assert (group.pending, group.since) == (SOME, 6.0)
+    group.aim_at(16.0, SOME, HOLD)
+    assert group.choice == SOME
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 20.0), st.sampled_from([(), ONE, TWO])), max_size=20))
+def test_a_choice_changes_at_most_once_in_the_time(steps: list[tuple[float, Choice]]) -> None:
+    group, now, changed = RegionChoice(), 0.0, float("-inf")
+    for wait, aim in steps:
+        now += wait
+        before = group.choice
+        group.aim_at(now, aim, HOLD)
+        if group.choice != before:
+            assert group.choice == aim
+            assert now >= changed + HOLD
+            changed = now
+
+
+def test_a_track_begins_with_nothing() -> None:
+    flow = SteeredTrack()
+    assert (flow.targets, flow.scope, flow.groups, flow.next_hop) == ((), "", {}, {})

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.subscriptions.responses import way_back
+import pytest
+
+from laps_relay.network.subscriptions import responses
+from laps_relay.network.subscriptions.responses import MAX_TURNS, ResponseLoopFilter, way_back
 from laps_sdk.peering.sending import MAX_RECENT, ResponseReplay
 from laps_sdk.upstream.bodies import body_for
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import Stamp, SubscribeResponse
+from laps_wire.peering.laps2 import Stamp, SubscribeCode, SubscribeResponse
 from testkit.interest_rig import Rig, key_of, subscribe_info, track
 
 NAME = track("a/b")
@@ -61,3 +64,44 @@ def test_without_a_hold_time_everything_is_recent_but_not_without_end() -> None:
     kept = recent.again(1e9, 1)
     assert len(kept) == MAX_RECENT
     assert kept[0] == response(source=10)
+
+
+YES = SubscribeResponse(NodeId(1), 7, Stamp(1, 1), NodeId(2), SubscribeCode.ACCEPTED, "")
+NO = replace(YES, code=SubscribeCode.ENDED)
+
+
+def test_the_same_answer_does_not_pass_twice_so_soon() -> None:
+    log = ResponseLoopFilter(30.0)
+    assert log.lets(0.0, YES, 1)
+    assert not log.lets(0.9, YES, 1)
+    assert log.lets(0.9, YES, 2)
+    assert log.lets(0.9, replace(YES, stamp=Stamp(1, 2)), 1)
+    assert log.lets(0.9, replace(YES, responder=NodeId(3)), 1)
+    assert log.lets(0.9, replace(YES, full_name_hash=8), 1)
+    assert log.lets(1.0, YES, 1)
+
+
+@pytest.mark.parametrize("answers", [[YES, NO], [YES]])
+def test_a_relay_may_answer_anew_but_not_for_ever(answers: list[SubscribeResponse]) -> None:
+    log = ResponseLoopFilter(30.0)
+    passed_on = [log.lets(1.5 * turn, answers[turn % len(answers)], None) for turn in range(30)]
+    assert sum(passed_on) == MAX_TURNS
+
+
+def test_what_is_old_is_forgotten() -> None:
+    log = ResponseLoopFilter(30.0)
+    log.lets(0.0, YES, 1)
+    log.lets(10.0, replace(YES, full_name_hash=8), 1)
+    assert log.lets(30.0, replace(YES, full_name_hash=9), 1)
+    assert len(log) == 2
+    assert log.lets(31.0, YES, 1)
+    assert log.lets(100.0, YES, 1)
+    assert len(log) == 1
+
+
+def test_not_more_is_kept_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "MAX_PASSED", 3)
+    log = ResponseLoopFilter(30.0)
+    for number in range(9):
+        log.lets(1.0, replace(YES, full_name_hash=number), 1)
+    assert len(log) == 3

@@ -1,1 +1,15 @@
-"""Control servers, and the sharding of entries over them."""
+"""Control servers, the sharding of entries over them, and redirects of clients.
+
+::
+
+    Edge --announces--> every control server           sharding   which servers hold a key
+         --subscribe--> the replicas of its key        servers    the servers that are known
+                             |
+                             v
+                        ControlServer: matches subscribes with announces, offers them to Edges
+
+    redirect   the relay to which the clients of a draining Edge go (MoQT GOAWAY)
+
+From outside import ``control_server.ControlServer``, ``servers.Servers``, ``sharding`` and
+``redirect``. The specification is seed 000 and docs/spec/laps-2.md.
+"""

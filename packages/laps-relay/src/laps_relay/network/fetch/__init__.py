@@ -1,1 +1,15 @@
-"""FETCH across the network."""
+"""FETCH across the network (laps-2, 6.5).
+
+::
+
+    Edge --fetch--> FetchAsking ---request--> relays --...--> FetchServing --> Edge
+         <-answer-- (s-relay)   <--response--        <--...-- (o-relay)
+                                ---cancel--->                     |
+                                                                  '--> feed: the answer's stream
+
+    Fetches       takes every message: for this relay, or to be forwarded; a budget for each peer
+    FetchRouter   sessions towards a node, nodes that hold a track, feeds for answers
+
+A relay in between keeps no state. From outside import ``fetches.Fetches`` and
+``fetch_router.FetchRouter``.
+"""

@@ -42,7 +42,7 @@ RATE: Final = 200.0
 class Fetches:
     """Takes messages about fetches, from peers and from our own clients."""
 
-    __slots__ = ("_budgets", "_local", "_router", "asking", "over_budget", "serving")
+    __slots__ = ("_budgets", "_local", "_router", "asking", "serving")
 
     def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
@@ -51,8 +51,6 @@ class Fetches:
         self.serving = FetchServing(local, router, hasher)
         self._budgets: dict[int, tuple[float, float]] = {}
         """By session: what is left, and when that was."""
-        self.over_budget = 0
-        """Messages that were too many of one peer."""
 
     def attach(self, side: FetchSide) -> None:
         """Our own clients."""
@@ -94,7 +92,6 @@ class Fetches:
         left = min(BURST, left + (now - when) * RATE)
         within = left >= 1
         self._budgets[session] = (left - within, now)
-        self.over_budget += not within
         return within
 
     def _request(self, now: float, session: int, request: FetchRequest, *, within: bool) -> None:

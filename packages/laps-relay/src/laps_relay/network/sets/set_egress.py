@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from laps_relay.network.sets.set_records import IngressRecord, OutSet
+from laps_relay.network.sets.set_records import IngressRecord, OutSet, SetsCounters
 from laps_relay.network.sets.set_routing import SetRouting
-from laps_relay.network.sets.set_rows import SetsCounters
 from laps_relay.peer_forwarding.forwarding import EgressSet, PeerForwarding
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -56,7 +55,6 @@ class EgressSets:
                 now, session, sorted(targets), owner.hops, owner.scope
             )
         except StateError:
-            self.counters.over_caps += 1
             return None
         made = OutSet(EgressSet(session, sns_id), targets, owner)
         self._sessions.setdefault(session, {})[sns_id] = made
@@ -70,7 +68,6 @@ class EgressSets:
         try:
             self._host.update_sns(now, item.egress.session, item.egress.sns_id, sorted(targets))
         except StateError:
-            self.counters.over_caps += 1
             return False
         item.targets = targets
         return True

@@ -2,14 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from laps_relay.network.sets.set_rows import EgressRow, SetRow
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 
-__all__ = ["Block", "IngressRecord", "OutSet", "Taken", "Unserved"]
+__all__ = [
+    "Block",
+    "EgressRow",
+    "IngressRecord",
+    "OutSet",
+    "SetRow",
+    "SetsCounters",
+    "Taken",
+    "Unserved",
+]
+
+
+class EgressRow(NamedTuple):
+    """One of our sets."""
+
+    egress: EgressSet
+    targets: tuple[NodeId, ...]
+    """Lowest first."""
+    retired: bool
+    """Whether only streams that are under way still use it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRow:
+    """Where the data of one ingress goes."""
+
+    ingress: Ingress
+    key: int | None
+    """Of a feed; None for a set of a peer."""
+    hops: int
+    """In the sets that we make of it."""
+    scope: str
+    local: bool
+    """Whether our own clients get it."""
+    targets: tuple[NodeId, ...]
+    """All that it is for, lowest first."""
+    egress: tuple[EgressRow, ...]
+    unserved: tuple[tuple[NodeId, str], ...]
+    """Targets that get nothing now, and why."""
+
+
+@dataclass(slots=True)
+class SetsCounters:
+    """Since the start."""
+
+    made: int = 0
+    """Sets of ours that were advertised."""
+    moved: int = 0
+    """Sets that were retired because targets moved."""
+    ended: int = 0
+    """Sets of ours that were withdrawn, or ended with their session."""
+    refused: int = 0
+    """Targets of peers' sets that we refused."""
+    refused_by_peers: int = 0
+    """Targets of our sets that a peer refused."""
+    unknown_by_peers: int = 0
+    """Sets of ours that came too late for data that was before them."""
 
 
 class OutSet:

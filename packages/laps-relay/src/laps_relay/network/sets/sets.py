@@ -10,7 +10,7 @@
 A feed and a set of a peer are the same thing here: an *ingress* whose data should reach targets.
 Each target is in exactly one set of ours, the one at the session that steering chose for it; or it
 is ourselves; or it gets nothing, and the sender is told so (laps-2, 6.1). How the sets follow when
-targets or ways change is decided in :mod:`~laps_relay.network.sets.set_plan`, how a session is
+targets or ways change is decided in :mod:`~laps_relay.network.sets.set_switch`, how a session is
 chosen in :mod:`~laps_relay.network.sets.set_choice`.
 """
 
@@ -23,9 +23,8 @@ from typing import Any
 
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_egress import EgressSets
-from laps_relay.network.sets.set_records import IngressRecord
+from laps_relay.network.sets.set_records import EgressRow, IngressRecord, SetRow, SetsCounters
 from laps_relay.network.sets.set_routing import SetRouting
-from laps_relay.network.sets.set_rows import EgressRow, SetRow, SetsCounters
 from laps_relay.network.sets.set_switch import Switch
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
@@ -431,7 +430,6 @@ class Sets:
     def _ask_anew(self, now: float, record: IngressRecord, targets: AbstractSet[NodeId]) -> None:
         """Let the o-relay go on in new streams with those that come and do not go to these."""
         if targets and self._plane.carries(record.ingress):
-            self.counters.asked_anew += 1
             with suppress(StateError):
                 self._host.refuse_sns(now, *record.ingress, SnsRefusal.MOVED, sorted(targets))
 

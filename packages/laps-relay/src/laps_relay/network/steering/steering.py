@@ -14,6 +14,11 @@ A Via that drains, is gone, or that policy forbids is left at once: policy is as
 way in every assignment. For the same inputs an assignment is always the same, and without new ones
 it changes at most once, when something pending has waited long enough.
 
+A choice is held against a better one until that has been better for a while without a break: what
+is best changes with every measurement, and each change of a Via moves streams. A plan is a
+preference, never a permission: steering follows it where the Via is a peer, forwards, and policy
+allows the path now; elsewhere it chooses by itself.
+
 Only ways that the node information base confirms are used: then the Via reaches the target, and not
 through us. A Via that could be had by dialling is a wish; the assignment stays as it is until the
 Via is a peer and has advertised the target itself.
@@ -22,15 +27,14 @@ Via is a peer and has advertised the target itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.path_finder import LinkState, PathFinder
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS, Candidate
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.dial_wishes import Need, Shortage, WishBook
-from laps_relay.network.steering.plans import NO_PLAN, Plan
-from laps_relay.network.steering.steering_records import Flow, Group
 from laps_relay.network.steering.via_choice import (
     Choice,
     Pick,
@@ -45,7 +49,77 @@ from laps_sdk.timers import Timers, earliest
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType
 
-__all__ = ["Assignment", "LinkState", "Steering"]
+__all__ = [
+    "NO_PLAN",
+    "Assignment",
+    "LinkState",
+    "Plan",
+    "RegionChoice",
+    "SteeredTrack",
+    "Steering",
+]
+
+
+class RegionChoice:
+    """What is chosen for one track towards one region."""
+
+    __slots__ = ("choice", "pending", "since")
+
+    def __init__(self) -> None:
+        self.choice: Choice = ()
+        self.pending: Choice | None = None
+        """What is better since ``since``, without a break."""
+        self.since = 0.0
+
+    def aim_at(self, now: float, aim: Choice, hold: float) -> None:
+        """Let a choice wait, or take it into use when it has waited long enough."""
+        if aim == self.choice:
+            self.pending = None
+            return
+        if self.pending is None or _vias(aim) != _vias(self.pending):
+            self.since = now
+        self.pending = aim
+        if now >= self.since + hold:
+            self.choice, self.pending = aim, None
+
+
+def _vias(choice: Choice) -> list[NodeId]:
+    return [pick.via for pick in choice]
+
+
+class SteeredTrack:
+    """A track that originates here."""
+
+    __slots__ = ("groups", "next_hop", "scope", "targets")
+
+    def __init__(self) -> None:
+        self.targets: tuple[NodeId, ...] = ()
+        self.scope = ""
+        self.groups: dict[str, RegionChoice] = {}
+        self.next_hop: Mapping[NodeId, NodeId] = {}
+        """As last assigned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The Vias that a planner with a view of the whole network prefers."""
+
+    tracks: Mapping[tuple[int, str], NodeId] = field(default_factory=dict)
+    """By key and region."""
+    classes: Mapping[tuple[str, str], NodeId] = field(default_factory=dict)
+    """By class of service ("" for tracks without one) and region."""
+
+    def via(self, key: int, scope: str, region: str) -> NodeId | None:
+        """Return the Via for a track's copies towards a region; None if the plan names none.
+
+        An entry for the track counts more than one for its class.
+        """
+        found = self.tracks.get((key, region))
+        return self.classes.get((scope, region)) if found is None else found
+
+
+NO_PLAN: Final = Plan()
+"""The plan of a relay without a plan."""
 
 
 class Assignment(NamedTuple):
@@ -91,7 +165,7 @@ class Steering:
         self._ways = PathFinder(local, nodes, policy)
         self._plan: Plan = NO_PLAN
         self._links: dict[NodeId, LinkState] = {}
-        self._flows: dict[int, Flow] = {}
+        self._flows: dict[int, SteeredTrack] = {}
         self._targets: dict[NodeId, dict[int, None]] = {}
         """By target: the tracks that go there. A way that changes touches only those."""
         self._timers: Timers[int] = Timers()
@@ -112,7 +186,7 @@ class Steering:
         self.look_again()
 
     def set_plan(self, plan: Plan) -> None:
-        """Another plan; :data:`~laps_relay.network.steering.plans.NO_PLAN` for none."""
+        """Another plan; :data:`~laps_relay.network.steering.steering.NO_PLAN` for none."""
         self._plan = plan
         self.look_again()
 
@@ -187,7 +261,7 @@ class Steering:
             return self._transit(wanted, scope, arrived_on)
         flow = self._flows.get(key)
         if flow is None:
-            flow = self._flows[key] = Flow()
+            flow = self._flows[key] = SteeredTrack()
         if flow.targets != wanted:
             self._index(key, flow, wanted)
         flow.scope = scope
@@ -248,7 +322,7 @@ class Steering:
             if group.choice
         }
 
-    def _index(self, key: int, flow: Flow, targets: tuple[NodeId, ...]) -> None:
+    def _index(self, key: int, flow: SteeredTrack, targets: tuple[NodeId, ...]) -> None:
         for target in flow.targets:
             keys = self._targets[target]
             del keys[key]
@@ -275,7 +349,7 @@ class Steering:
 
     # Origin
 
-    def _origin(self, now: float, key: int, flow: Flow) -> Assignment:
+    def _origin(self, now: float, key: int, flow: SteeredTrack) -> Assignment:
         plain: dict[NodeId, Candidate] = {}
         unreachable: dict[NodeId, Refusal] = {}
         regions: dict[str, list[NodeId]] = {}
@@ -321,7 +395,7 @@ class Steering:
         self,
         now: float,
         key: int,
-        flow: Flow,
+        flow: SteeredTrack,
         region: str,
         plain: Mapping[NodeId, Candidate],
         need: Need,
@@ -334,7 +408,7 @@ class Steering:
             return plain
         situation = self._with_options(flow.scope, situation)
         if group is None:
-            group = flow.groups[region] = Group()
+            group = flow.groups[region] = RegionChoice()
         # What is gone, drains or is forbidden is left at once.
         group.choice = tuple(pick for pick in group.choice if pick.via in situation.options)
         aim: Choice

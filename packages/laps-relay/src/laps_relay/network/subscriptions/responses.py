@@ -4,12 +4,29 @@
 
     s-relay  <----  relay  <----  relay  <----  o-relay
              over the session on which each of them heard the subscribe with that stamp
+
+After links have gone, those sessions can lead in a circle until the subscribe is advertised anew.
+A response has no hop count, so it would circulate. :class:`ResponseLoopFilter` drops a response
+that comes again too soon; the s-relay without an answer asks again with a new stamp. Later the same
+response may be a new one: its relay had lost the subscribe for a while, or has restarted.
 """
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple, TypeAlias
+
 from laps_relay.network.flood.floods import SubscribeTable
-from laps_wire.peering.laps2 import SubscribeResponse
+from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import Stamp, SubscribeResponse
+from laps_wire.peering.laps2.information import SubscribeIdentity
+
+__all__ = [
+    "MAX_PASSED",
+    "MAX_TURNS",
+    "SOON",
+    "ResponseLoopFilter",
+    "way_back",
+]
 
 __all__ = ["way_back"]
 
@@ -24,3 +41,55 @@ def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -
         return None
     back = table.heard_on(response.identity)
     return None if back == session else back
+
+
+MAX_PASSED: Final = 65_536
+"""Answers that are remembered; the oldest are forgotten first."""
+MAX_TURNS: Final = 16
+"""How often one relay may answer one subscribe within the time."""
+SOON: Final = 1.0
+"""An answer that says the same within so many seconds goes round."""
+
+_Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId, int | None]"
+
+
+class _Passed(NamedTuple):
+    at: float
+    code: int
+    turns: int
+
+
+class ResponseLoopFilter:
+    """What passed lately."""
+
+    __slots__ = ("_hold", "_passed")
+
+    def __init__(self, hold: float) -> None:
+        """``hold``: how long an answer is remembered, in seconds."""
+        self._hold = hold
+        self._passed: dict[_Key, _Passed] = {}
+
+    def lets(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
+        """Whether an answer may pass; ``epoch`` is that of who gave it, as far as we know."""
+        key = response.identity, response.stamp, response.responder, epoch
+        known = self._passed.get(key)
+        turns = 1
+        if known is not None and now < known.at + self._hold:
+            repeated = known.code == response.code and now < known.at + SOON
+            if repeated or known.turns >= MAX_TURNS:
+                return False
+            turns = known.turns + 1
+        self._passed.pop(key, None)
+        self._passed[key] = _Passed(now, response.code, turns)
+        self._trim(now)
+        return True
+
+    def _trim(self, now: float) -> None:
+        while self._passed:
+            oldest = next(iter(self._passed))
+            if len(self._passed) <= MAX_PASSED and now < self._passed[oldest].at + self._hold:
+                break
+            del self._passed[oldest]
+
+    def __len__(self) -> int:
+        return len(self._passed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from laps_relay.network.advertisements import AdvertisementSchedule
-from laps_relay.network.departure import Departure, Standing
+from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.flood.flood_telling import Telling
 from laps_relay.network.flood.floods import FloodTable
 from laps_relay.network.nodes.adj_out import AdjRibOut
@@ -14,7 +14,7 @@ from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.sets import set_plan, set_switch
+from laps_relay.network.sets import set_switch
 from laps_relay.network.sets.set_choice import Chooser
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
@@ -269,7 +269,7 @@ def set_updates_lost(patch: Patching) -> None:
 
 def break_before_make(patch: Patching) -> None:
     """Targets that move take their open streams with them."""
-    plan = set_plan.plan
+    plan = set_switch.plan
 
     def in_place(before: Any, after: Any, **_: Any) -> Any:
         return plan(before, after, wanted=frozenset(), moved=frozenset())
@@ -313,10 +313,10 @@ def early_data_dropped(patch: Patching) -> None:
 def drain_ends_early(patch: Patching) -> None:
     """A relay that drains does not wait for what it took."""
 
-    def hasty(self: Departure, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
+    def hasty(self: DrainMonitor, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
         return Standing.DONE
 
-    patch.set(Departure, "look", hasty)
+    patch.set(DrainMonitor, "look", hasty)
 
 
 def filters_skipped(patch: Patching) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
-from laps_relay.network.departure import Departure, Standing
+from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import PeerAdded, PeerGone, RouteChanged
 from laps_relay.network.relay import STAY_WAIT
 from laps_relay.policy.interface import Policy
@@ -94,7 +94,7 @@ class RelayProcess:
         self.overloaded = False
         self.leaves_by = 0.0
         """When its time is over, if it drains."""
-        self._departure: Departure | None = None
+        self._departure: DrainMonitor | None = None
         self.life = 0
         self.known_keys: dict[NodeId, bytes] = {}
         """Which keys hold node ids, as its state directory has it: the next life begins with it."""
@@ -191,7 +191,7 @@ class RelayProcess:
         self.leaves_by = now + seconds
         # Its sessions would end by themselves a moment later.
         self.call(lambda core, now: core.drain(now, seconds + LOOK))
-        self._departure = Departure(now, seconds)
+        self._departure = DrainMonitor(now, seconds)
         self._look_out(self._departure, self.life, left)
 
     def stay(self) -> None:
@@ -206,7 +206,7 @@ class RelayProcess:
             self.draining = False
             self._world.disturbed()
 
-    def _look_out(self, departure: Departure, life: int, left: Callable[[], object]) -> None:
+    def _look_out(self, departure: DrainMonitor, life: int, left: Callable[[], object]) -> None:
         if not self.running or self.life != life or self._departure is not departure:
             return
         now = self._world.clock.now

@@ -1,4 +1,4 @@
-"""Every order does what it says, and all of it: for what is there, and for what comes."""
+"""Operator commands act on all that is there and on all that comes later."""
 
 from __future__ import annotations
 

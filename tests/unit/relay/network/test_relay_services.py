@@ -1,4 +1,4 @@
-"""What the parts ask of the relay around them."""
+"""What the rooms use of the relay around them."""
 
 from __future__ import annotations
 

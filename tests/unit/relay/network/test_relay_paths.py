@@ -1,4 +1,4 @@
-"""What follows from what peers say: ways, moves, drains, in whole networks."""
+"""What a relay does with what its peers send: paths, moves and drains in whole networks."""
 
 from __future__ import annotations
 

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.network.departure import Departure, Standing
+from laps_relay.network.drain_monitor import DrainMonitor, Standing
 
 
 def test_a_relay_without_anything_stays_for_a_flight() -> None:
-    departure = Departure(10.0, 5.0)
+    departure = DrainMonitor(10.0, 5.0)
     assert departure.deadline == 15.0
     assert departure.look(10.0, busy=False, flight=0.5) is Standing.STAYS
     assert departure.look(10.4, busy=False, flight=0.5) is Standing.STAYS
     assert departure.look(10.5, busy=False, flight=0.5) is Standing.DONE
-    assert Departure(10.0, 5.0).look(12.0, busy=False, flight=0.0) is Standing.DONE
+    assert DrainMonitor(10.0, 5.0).look(12.0, busy=False, flight=0.0) is Standing.DONE
 
 
 def test_what_is_under_way_keeps_it_and_the_last_bytes_have_their_flight() -> None:
-    departure = Departure(0.0, 10.0)
+    departure = DrainMonitor(0.0, 10.0)
     assert departure.look(0.0, busy=True, flight=0.5) is Standing.STAYS
     assert departure.look(3.0, busy=True, flight=0.5) is Standing.STAYS
     assert departure.look(3.4, busy=False, flight=0.5) is Standing.STAYS
@@ -26,7 +26,7 @@ def test_what_is_under_way_keeps_it_and_the_last_bytes_have_their_flight() -> No
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_its_time_ends(busy: bool) -> None:
-    departure = Departure(0.0, 2.0)
+    departure = DrainMonitor(0.0, 2.0)
     assert departure.look(1.9, busy=True, flight=0.5) is Standing.STAYS
     assert departure.look(2.0, busy=busy, flight=0.5) is Standing.LATE
 
@@ -36,7 +36,7 @@ def test_its_time_ends(busy: bool) -> None:
     st.floats(0.0, 2.0),
 )
 def test_nobody_ends_before_a_quiet_flight(looks: list[tuple[float, bool]], flight: float) -> None:
-    departure = Departure(0.0, 100.0)
+    departure = DrainMonitor(0.0, 100.0)
     now, quiet = 0.0, 0.0
     for number, (step, busy) in enumerate(looks):
         now += step

@@ -1,4 +1,4 @@
-"""Vias that are not the best way to anybody, other orders of ways, and plans."""
+"""Vias that are on no best path, other rankings of paths, and plans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from laps_relay.network.events import Dialled
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.steering.dial_wishes import WishBook
-from laps_relay.network.steering.plans import NO_PLAN, TablePlan
+from laps_relay.network.steering.steering import NO_PLAN, Plan
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.upstream.interfaces import Answer
@@ -226,7 +226,7 @@ def test_a_plan_is_followed_from_when_it_comes_and_never_against_policy() -> Non
     net.run(5)
     assert hops_of(net) == [5]
     origin = net.relays[1]
-    origin.set_plan(net.now, TablePlan(classes={("", "eu"): NodeId(6)}))
+    origin.set_plan(net.now, Plan(classes={("", "eu"): NodeId(6)}))
     net.run(1)
     assert hops_of(net) == [5]
     net.run(2)
@@ -238,7 +238,7 @@ def test_a_plan_is_followed_from_when_it_comes_and_never_against_policy() -> Non
     origin.set_policy(net.now, OPEN_POLICY)
     net.run(3)
     assert hops_of(net) == [6]
-    origin.set_plan(net.now, TablePlan(tracks={(key_of(TRACK), "eu"): NodeId(5)}))
+    origin.set_plan(net.now, Plan(tracks={(key_of(TRACK), "eu"): NodeId(5)}))
     net.run(3)
     assert hops_of(net) == [5]
     origin.set_plan(net.now, NO_PLAN)

@@ -1,4 +1,4 @@
-"""What peers tell, good and bad, and what it does to others: nothing."""
+"""Messages of peers, valid and invalid, do no harm to other peers."""
 
 from __future__ import annotations
 

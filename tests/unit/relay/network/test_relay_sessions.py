@@ -1,4 +1,4 @@
-"""Sessions that come and go: what they bring, and that nothing of them stays."""
+"""Sessions that come and go: what they bring, and that none of their state stays."""
 
 from __future__ import annotations
 

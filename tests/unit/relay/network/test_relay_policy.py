@@ -1,4 +1,4 @@
-"""What follows from a policy: what it cuts, what it keeps back, and who is told."""
+"""What a policy cuts, what it keeps back, and which relays are answered."""
 
 from __future__ import annotations
 

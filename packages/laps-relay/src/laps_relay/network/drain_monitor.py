@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Departure", "Standing"]
+__all__ = ["DrainMonitor", "Standing"]
 
 
 class Standing(Enum):
@@ -28,7 +28,7 @@ class Standing(Enum):
     LATE = "its time is over"
 
 
-class Departure:
+class DrainMonitor:
     """How long one relay stays that drains."""
 
     __slots__ = ("_busy", "deadline")
