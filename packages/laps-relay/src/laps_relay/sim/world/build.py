@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.net.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.world.tables import RelayTables
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.settings import Identity
 from laps_wire.hashing import KeyedHasher
 from laps_wire.peering.laps2 import Mode, RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["network_relay"]
 

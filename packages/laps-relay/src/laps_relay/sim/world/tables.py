@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
 from laps_relay.sim.core import Flow, SetOut
+from laps_relay.sim.world.world import RelayProcess
 from laps_sdk.peering.links import Link
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess
 
 __all__ = ["RelayTables"]
 

@@ -24,9 +24,9 @@ from laps_relay.sim.net.clock import Clock, Entry, Rng
 from laps_relay.sim.net.keys import fingerprint_of
 from laps_relay.sim.net.network import End, Network
 from laps_relay.sim.net.wires import Chunk, SimOutStream, Wire
+from laps_relay.sim.scenarios.model import Scenario
 from laps_relay.sim.scenarios.policies import rule_policy
 from laps_relay.sim.scenarios.rules import SimPolicy
-from laps_relay.sim.scenarios.scenario import Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
 from laps_relay.sim.world.drops import Drops, Seen, identify
 from laps_relay.sim.world.gauge import Gauge
