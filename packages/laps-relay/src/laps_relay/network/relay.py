@@ -550,7 +550,9 @@ class NetworkRelay:
             except RemoteError as error:
                 self._fault(now, link, error)
 
-    def _holder(self, session: int) -> HoldData:
+    def holder(self, session: int) -> HoldData:
+        """Return what holds the data of a session until its set is known."""
+
         def hold(now: float, sns_id: int, item: object, size: int) -> SnsStanding:
             standing, dropped = self.peers.wire(session).hold_data(now, sns_id, item, size)
             # A stream is one item with many chunks, and may have to leave for its own next one.
@@ -979,7 +981,7 @@ class NetworkRelay:
     ) -> None:
         match event:
             case PeerUp():
-                self._session_up(now, session, event)
+                self.session_up(now, session, event)
                 self._release_early_data(now, session)
             case PeerDown():
                 self._session_down(now, session, event)
@@ -1005,7 +1007,8 @@ class NetworkRelay:
                     )
         self.dialler.observe(now, session, event)
 
-    def _session_up(self, now: float, session: int, up: PeerUp) -> None:
+    def session_up(self, now: float, session: int, up: PeerUp) -> None:
+        """Take a session into all tables: its handshake is over."""
         link = self.links.by_session[session]
         node = up.node.node.node_id
         link.info = up.node
@@ -1036,7 +1039,7 @@ class NetworkRelay:
             return
         self.links.meet(link, node)
         if link.sends or link.receives:
-            self.plane.add_session(session, link.egress, self._holder(session))
+            self.plane.add_session(session, link.egress, self.holder(session))
         if link.control:
             self.withheld.again = True
             takes = up.settings

@@ -15,7 +15,7 @@ costs two look-ups and the call of that peer's ``write``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from laps_relay.peer_forwarding.arrival import HeldDatagram, HeldStream, begin, hold_datagram
 from laps_relay.peer_forwarding.datagrams import forward
@@ -46,6 +46,21 @@ __all__ = ["PeerPlane"]
 
 _NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
 _DATAGRAM: Final = int(DataKind.DATAGRAM)
+
+
+class PlaneSizes(NamedTuple):
+    """How many entries the tables of a :class:`PeerPlane` have."""
+
+    feeds: int
+    """Of the relay's own clients."""
+    incoming: int
+    """Streams that come, or are held."""
+    outgoing: int
+    """Streams that go."""
+    waiting: int
+    """Streams that have ended, with bytes that wait."""
+    targets: int
+    """Targets of all sessions."""
 
 
 class PeerPlane:
@@ -345,6 +360,17 @@ class PeerPlane:
     def unsent(self) -> int:
         """How many outgoing streams have not ended, or have bytes that wait."""
         return sum(session.unsent() for session in self._sessions.values())
+
+    def sizes(self) -> PlaneSizes:
+        """Return how many feeds, streams and targets there are."""
+        sessions = self._sessions.values()
+        return PlaneSizes(
+            feeds=len(self._feeds),
+            incoming=sum(len(each.streams) + len(each.held) for each in sessions),
+            outgoing=sum(len(each.legs) for each in sessions),
+            waiting=sum(stream.queued > 0 for each in sessions for stream in each.finished),
+            targets=sum(len(each.targets) for each in sessions),
+        )
 
     def fib_size(self) -> int:
         """How many entries the FIB has."""

@@ -1,6 +1,18 @@
-"""Administrative policy: who may peer, what may pass, along which ways.
+"""Policy: who may peer, what may pass, and along which paths.
 
-A policy can only narrow: where it says nothing, everything is allowed.
+A policy can only narrow: what no rule mentions is allowed. The page
+docs/explanation/policy-and-steering.md explains it. ::
+
+    TOML --> config --> Rules (rules, patterns) --> RulePolicy ----.
+                                                    (judges)       +--> Policy (interface)
+                        no rules --> OpenPolicy -------------------'    asked by the network
+
+    GET /v1/network/policy --> words: the rules as text
+    laps-relay policy      --> explain: which rule decides, and why
+
+Other packages import ``OPEN_POLICY``, ``OpenPolicy`` and ``RulePolicy`` from here, the ``Policy``
+interface from ``interface``, and ``rules``, ``patterns``, ``facts``, ``words`` and ``explain``.
+The simulator's mutants also break ``judges``. Nothing here imports the network.
 """
 
 from laps_relay.policy.open_policy import OPEN_POLICY, OpenPolicy

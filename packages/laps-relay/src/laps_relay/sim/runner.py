@@ -17,7 +17,8 @@ from laps_relay.sim.checks.convergence import Convergence
 from laps_relay.sim.checks.invariants import Checks
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.messages import shared_messages
-from laps_relay.sim.scenarios.scenario import LARGE, Scenario, scenario
+from laps_relay.sim.scenarios.model import Scenario
+from laps_relay.sim.scenarios.scenario import LARGE, scenario
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.world import Builder, World

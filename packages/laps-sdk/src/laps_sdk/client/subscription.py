@@ -367,12 +367,12 @@ class Subscription(ItemIterator[Object]):
 
     @property
     def patience(self) -> float:
-        """Seconds to wait for the rest of a stream that has begun."""
+        """See ``Teardown``: seconds to wait for the rest of a stream that has begun."""
         return self._hub.options.timeout
 
     @property
     def busy(self) -> bool:
-        """Whether more will come as soon as the reader has taken what is there."""
+        """See ``Teardown``: whether more comes once the reader has taken what is there."""
         return self._backfill.active or self._queue.window.paused
 
     def settle(self) -> None:

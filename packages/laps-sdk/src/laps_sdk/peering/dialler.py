@@ -286,6 +286,17 @@ class Slot:
         )
 
 
+class DiallerSizes(NamedTuple):
+    """How many entries the tables of a :class:`Dialler` have."""
+
+    unwanted: int
+    """Sessions that nobody wants."""
+    dials: int
+    """Dials under way."""
+    orphans: int
+    """Slots without a contact."""
+
+
 class Dialler:
     """See the module. It does no I/O: the shell dials, and tells what became of it."""
 
@@ -570,6 +581,15 @@ class Dialler:
     def rows(self) -> list[DialRow]:
         """All slots, for people."""
         return [slot.row(self._timers.when(slot.key)) for slot in self._slots.values()]
+
+    def sizes(self) -> DiallerSizes:
+        """Return how many entries each table of the dialler has."""
+        targets = (*self._contacts.values(), *self._wishes.values())
+        return DiallerSizes(
+            unwanted=len(self._unwanted),
+            dials=len(self._by_number),
+            orphans=len(self._slots) - sum(len(target.slots) for target in targets),
+        )
 
     def poll_reports(self) -> list[DialReport]:
         """What went wrong; taken once."""

@@ -48,6 +48,10 @@ class PreHandshakeData:
         self._refused: set[int] = set()
         self._size = 0
 
+    def pieces(self) -> int:
+        """Return how many pieces wait."""
+        return len(self._chunks)
+
     def add(self, chunk: Chunk) -> bool:
         """Keep a piece; False if its stream must be stopped, which is said once."""
         if chunk.stream_id in self._refused:
@@ -155,11 +159,11 @@ class Link:
 class Links:
     """All connections."""
 
-    __slots__ = ("_by_node", "by_session", "disputed", "met")
+    __slots__ = ("by_node", "by_session", "disputed", "met")
 
     def __init__(self) -> None:
         self.by_session: dict[int, Link] = {}
-        self._by_node: dict[NodeId, list[Link]] = {}
+        self.by_node: dict[NodeId, list[Link]] = {}
         self.met = 0
         """Another number whenever somebody was met, or a connection is over."""
         self.disputed: dict[NodeId, dict[NodeId, None]] = {}
@@ -173,7 +177,7 @@ class Links:
         """The handshake said who is there."""
         self.met += 1
         link.node = node
-        of_node = self._by_node.setdefault(node, [])
+        of_node = self.by_node.setdefault(node, [])
         if link not in of_node:
             of_node.append(link)
             of_node.sort(key=lambda each: each.session)
@@ -183,11 +187,11 @@ class Links:
         self.met += 1
         link = self.by_session.pop(session, None)
         if link is not None and link.node is not None:
-            rest = [each for each in self._by_node.get(link.node, ()) if each is not link]
+            rest = [each for each in self.by_node.get(link.node, ()) if each is not link]
             if rest:
-                self._by_node[link.node] = rest
+                self.by_node[link.node] = rest
             else:
-                self._by_node.pop(link.node, None)
+                self.by_node.pop(link.node, None)
         return link
 
     def get(self, session: int) -> Link | None:
@@ -196,11 +200,11 @@ class Links:
 
     def of(self, node: NodeId) -> tuple[Link, ...]:
         """All connections to a node, guests left out."""
-        return tuple([link for link in self._by_node.get(node, ()) if link.guest is None])
+        return tuple([link for link in self.by_node.get(node, ()) if link.guest is None])
 
     def control(self, node: NodeId) -> Link | None:
         """The connection that carries control with a node."""
-        for link in self._by_node.get(node, ()):
+        for link in self.by_node.get(node, ()):
             if link.control and link.guest is None:
                 return link
         return None
@@ -211,7 +215,7 @@ class Links:
 
     def nodes(self) -> list[NodeId]:
         """All peers, lowest first."""
-        return sorted([node for node in self._by_node if self.of(node)])
+        return sorted([node for node in self.by_node if self.of(node)])
 
     def srtt_us(self, node: NodeId) -> int:
         """The least that was measured to a node; 0 if nothing was."""

@@ -79,6 +79,7 @@ from laps_wire.peering.session import (
     Transmit,
 )
 from laps_wire.peering.session.dialect import HANDSHAKE_SECONDS
+from laps_wire.peering.session.forwarding import ForwardingState
 
 __all__ = [
     "DIALECTS",
@@ -205,6 +206,12 @@ class Peers:
         self._own_spki: bytes | None = None
         self._leaving: tuple[str, ...] | None = None
         self._now = 0.0
+
+    def forwarding_states(self) -> list[ForwardingState]:
+        """Return the subscriber-node sets of each session whose handshake is over."""
+        return [
+            state for peer in self._peers.values() if (state := peer.wire.forwarding) is not None
+        ]
 
     # From the shell
 

@@ -222,6 +222,11 @@ class StubUplink:
         self._until: float | None = None
         """When tracks have ended, if no parent came."""
 
+    @property
+    def parents(self) -> tuple[UplinkParent, ...]:
+        """The parents that the Stub has sessions with."""
+        return tuple(self._parents)
+
     # For the shell
 
     def open(self, now: float) -> None:

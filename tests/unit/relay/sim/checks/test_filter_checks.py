@@ -8,9 +8,9 @@ from laps_relay.sim.checks.filter_checks import check_borders
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.rules import Border
-from laps_relay.sim.scenarios.scenario import Scenario, scenario
+from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.paths import told

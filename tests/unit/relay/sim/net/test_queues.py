@@ -5,7 +5,7 @@ import math
 import pytest
 
 from laps_relay.sim.net.clock import Clock
-from laps_relay.sim.net.queues import Lane
+from laps_relay.sim.net.wires import Lane
 
 
 class Somebody:

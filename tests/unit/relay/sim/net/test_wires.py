@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from laps_relay.sim.net.clock import Clock
 from laps_relay.sim.net.digest import Channel, WireDigest
-from laps_relay.sim.net.queues import MAX_DATAGRAMS, Waiting
-from laps_relay.sim.net.wires import Cause, Chunk, Pipe, SimOutStream, Wire
+from laps_relay.sim.net.wires import MAX_DATAGRAMS, Cause, Chunk, Pipe, SimOutStream, Waiting, Wire
 
 
 class Line:

@@ -7,7 +7,8 @@ import pytest
 from laps_relay.network.steering.steering import Steering
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenarios.scenario import Scenario, scenario
+from laps_relay.sim.scenarios.model import Scenario
+from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.scenarios.steering import settling
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.paths import used_via

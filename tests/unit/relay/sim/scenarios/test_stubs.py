@@ -10,8 +10,8 @@ from laps_relay.sim.clients.direct import RETRY
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.clients.moqt import SETTINGS
 from laps_relay.sim.runner import Run, simulate
-from laps_relay.sim.scenarios.action import Action
-from laps_relay.sim.scenarios.scenario import STEERED, STUBBED, Scenario, scenario
+from laps_relay.sim.scenarios.model import Action, Scenario
+from laps_relay.sim.scenarios.scenario import STEERED, STUBBED, scenario
 from laps_relay.sim.world.build import network_relay
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.peering.laps2 import AnnounceKind, RelayType

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.sim.scenarios.action import Action
-from laps_relay.sim.scenarios.scenario import Scenario
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.fault_scope import CONVERGED, MENDING, exempt

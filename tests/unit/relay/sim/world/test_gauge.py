@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from laps_relay.sim.net.wires import SimOutStream
 from laps_relay.sim.runner import Run
-from laps_relay.sim.scenarios.scenario import SETTINGS, Scenario
+from laps_relay.sim.scenarios.model import SETTINGS, Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.gauge import LASTING, LOOK

@@ -6,7 +6,7 @@ import pytest
 
 from laps_relay.sim.net.messages import shared_messages
 from laps_relay.sim.runner import Run
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.model import Action
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.hostile import Hostile

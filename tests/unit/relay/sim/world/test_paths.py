@@ -6,8 +6,7 @@ from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.selection import Candidate
 from laps_relay.sim.clients.ledger import BreakError, Group
 from laps_relay.sim.clients.tracks import track
-from laps_relay.sim.scenarios.action import Action
-from laps_relay.sim.scenarios.scenario import Scenario
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay

@@ -7,8 +7,7 @@ import pytest
 from laps_relay.sim.checks.invariants import Checks
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.runner import Run
-from laps_relay.sim.scenarios.action import Action
-from laps_relay.sim.scenarios.scenario import Scenario
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
 from laps_wire.nodeid import NodeId

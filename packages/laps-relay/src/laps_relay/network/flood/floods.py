@@ -175,6 +175,10 @@ class FloodTable(Generic[E, W, I]):
         dead = [record.dead for record in self._state.records()]
         return FloodSizes(len(dead) - sum(dead), len(self._waiting), sum(dead))
 
+    def stale(self) -> int:
+        """Return how many entries are in doubt."""
+        return len(self._doubts)
+
     def given(self, session: int) -> int:
         """How many entries count for the cap of a session."""
         return self._state.peer(session).live
@@ -269,13 +273,14 @@ class FloodTable(Generic[E, W, I]):
 
         Raises :class:`~laps_wire.peering.errors.LimitExceededError` if it is one too many.
         """
-        return self._heard(now, self._state.peer(session), self._kind.carried(entry), dead=False)
+        return self.received(now, self._state.peer(session), self._kind.carried(entry), dead=False)
 
     def heard_withdrawal(self, now: float, session: int, withdrawal: W) -> Verdict:
         """A peer withdrew an entry. Raises like :meth:`heard`."""
-        return self._heard(now, self._state.peer(session), withdrawal, dead=True)
+        return self.received(now, self._state.peer(session), withdrawal, dead=True)
 
-    def _heard(self, now: float, peer: FloodPeer[E, W], item: E | W, *, dead: bool) -> Verdict:
+    def received(self, now: float, peer: FloodPeer[E, W], item: E | W, *, dead: bool) -> Verdict:
+        """Take an entry or a withdrawal from a peer; return what became of it."""
         if item.source == self._kind.local:
             return Verdict.OWN
         source = self._state.sources.get(item.source)
@@ -431,7 +436,7 @@ class FloodTable(Generic[E, W, I]):
             self._resume(now, node, source)
         for early, givers in self._waiting.take(node, epoch):
             for peer in givers:
-                self._heard(now, peer, early.item, dead=early.dead)
+                self.received(now, peer, early.item, dead=early.dead)
 
     # Givers
 

@@ -17,6 +17,7 @@ can fill our table could part us from our peers. What found no room waits until 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from laps_relay.network.nodes.damping import Urgency, same_relays, urgency
@@ -94,8 +95,12 @@ class AdjRibOut:
         touched = self._table.touched
         if touched:
             for node in touched:
-                self._renew(now, node)
+                self.renew(now, node)
             touched.clear()
+
+    def damped(self) -> tuple[int, Collection[NodeId]]:
+        """Return how many changes wait, and the nodes whose metric has moved."""
+        return len(self._due), self._moved.keys()
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
@@ -123,7 +128,7 @@ class AdjRibOut:
         room = out.room - len(sent) - (self._node not in sent)
         withheld = out.withheld
         for node in sorted(out.dirty):
-            wanted = self._wanted(peer, node)
+            wanted = self.export_to(peer, node)
             told = sent.get(node)
             if withheld:
                 withheld.pop(node, None)
@@ -149,7 +154,8 @@ class AdjRibOut:
 
     # Inside
 
-    def _wanted(self, peer: PeerRecord, node: NodeId) -> NodeInfo | None:
+    def export_to(self, peer: PeerRecord, node: NodeId) -> NodeInfo | None:
+        """Return what a peer should know of a node; None: nothing."""
         if node == self._node:
             info = self._own
         else:
@@ -165,7 +171,7 @@ class AdjRibOut:
                     return None
         return info if self.policy.export_node(info, peer.told.node) is None else None
 
-    def _renew(self, now: float, node: NodeId) -> None:
+    def renew(self, now: float, node: NodeId) -> None:
         """Make the export of a node what its best way says, unless it is only a small change."""
         record = self._table.records.get(node)
         if record is None:

@@ -25,7 +25,7 @@ A lookup without a ``now`` uses the latest time that the base was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from laps_relay.network.nodes import selection
@@ -334,6 +334,20 @@ class Nib:
         record = self._table.peers.get(peer)
         if record is not None and record.out is not None:
             record.out.again = True
+
+    def adj_out(self) -> list[tuple[NodeId, Mapping[NodeId, NodeInfo]]]:
+        """Return what each peer with a control session was sent, by node."""
+        return [
+            (peer.node, peer.out.sent)
+            for peer in self._table.peers.values()
+            if peer.out is not None
+        ]
+
+    def damped(self) -> tuple[int, int]:
+        """Return how many changes are damped, and how many of nodes that are gone."""
+        changes, moved = self._exports.damped()
+        known = (*self._table.records, self._node)
+        return len(self._due) + changes, sum(node not in known for node in moved)
 
     def advertised_to(self, peer: NodeId, node: NodeId) -> bool:
         """Whether a peer may name a node as a target: it was told of it (laps-2, 6.1)."""

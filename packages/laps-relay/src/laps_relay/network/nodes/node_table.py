@@ -89,7 +89,7 @@ class NodeTable:
                 self.stale[node] = True
             return
         if node not in peer.filtered:
-            rank = self._rank(peer, info)
+            rank = self.rank(peer, info)
             if best is None or rank < record.rank or (best is peer and rank == record.rank):
                 self._choose(record, peer, rank)
             elif best is peer:
@@ -190,7 +190,7 @@ class NodeTable:
         for peer in self.peers.values():
             info = peer.entries.get(node)
             if info is not None and node not in peer.filtered:
-                ways.append((self._rank(peer, info), peer.node, self.candidate(peer, info)))
+                ways.append((self.rank(peer, info), peer.node, self.candidate(peer, info)))
         ways.sort()
         latest: dict[int, int] = {}
         for rank, _, _ in ways:
@@ -199,7 +199,8 @@ class NodeTable:
 
     # Inside
 
-    def _rank(self, peer: PeerRecord, info: NodeInfo) -> Rank:
+    def rank(self, peer: PeerRecord, info: NodeInfo) -> Rank:
+        """Return the rank of a path: the lowest is the best."""
         if self._plain and not self._weights:
             # Of every entry that comes: the same without a candidate.
             order = rank_of(info.path, peer.srtt_us, 0, peer.node)
@@ -220,7 +221,7 @@ class NodeTable:
             if info is None:
                 continue
             if node not in peer.filtered:
-                its_rank = self._rank(peer, info)
+                its_rank = self.rank(peer, info)
                 if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
                     best, rank = peer, its_rank
             if told is None or _newer(info.node, told.node):

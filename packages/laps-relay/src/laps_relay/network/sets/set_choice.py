@@ -160,7 +160,7 @@ class Chooser:
                 hop = assignment.unreachable.get(target, Refusal("", f"no way to {target}"))
             avoid = record.avoided(target)
             if isinstance(hop, NodeId) and not record.is_feed:
-                hop = self._steady(now, record, target, hop)
+                hop = self.steady(now, record, target, hop)
                 if isinstance(hop, Refusal):
                     self._keep(record, target, choice)
                     choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, hop.reason, now)
@@ -172,7 +172,7 @@ class Chooser:
                 record.blocks.pop(target, None)
             self._place(now, record, target, hop, choice)
 
-    def _steady(
+    def steady(
         self, now: float, record: IngressRecord, target: NodeId, hop: NodeId
     ) -> NodeId | Refusal:
         """What a relay in between does if a next hop is best: go there, stay, or give up."""

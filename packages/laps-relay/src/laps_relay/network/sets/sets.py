@@ -249,6 +249,15 @@ class Sets:
             record = self._records[ingress.session][ingress.set_id]
             self._evaluate(now, record, self._chooser.expire(now, record))
 
+    def egress_targets(self, egress: EgressSet) -> frozenset[NodeId] | None:
+        """Return the targets of an egress set, also of a retired one; None if there is none."""
+        found = self._egress.get(egress)
+        return None if found is None else found.targets
+
+    def sizes(self) -> tuple[int, int]:
+        """Return how many targets are indexed, and how many timers run."""
+        return len(self._targets), len(self._timers)
+
     # Figures
 
     def rows(self) -> list[SetRow]:

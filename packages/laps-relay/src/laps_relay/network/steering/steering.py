@@ -151,6 +151,10 @@ class Steering:
 
     # What changes
 
+    def sizes(self) -> tuple[int, int]:
+        """Return how many tracks are steered, and how many targets they have."""
+        return len(self._flows), len(self._targets)
+
     def set_policy(self, policy: Policy) -> None:
         """Another policy: ask :meth:`reassess` what changes, and assign transit again, too."""
         self._ways.policy = policy

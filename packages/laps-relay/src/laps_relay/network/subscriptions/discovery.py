@@ -30,6 +30,10 @@ class Discovery:
         self.false_names = 0
         """Plaintext names that do not have the hashes beside them: ignored."""
 
+    def sizes(self) -> tuple[int, int]:
+        """Return how many names and how many announces are known."""
+        return len(self._names), len(self._index)
+
     def changed(
         self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
     ) -> list[AnnounceInfo]:

@@ -65,6 +65,27 @@ class TrackHashes(NamedTuple):
     key: int
 
 
+class InterestSizes(NamedTuple):
+    """How many entries the tables of :class:`Interests` have."""
+
+    pulls: int
+    """Tracks that local publishers send."""
+    wants: int
+    """Tracks that local subscribers ask for."""
+    announced: int
+    """Announces of local publishers."""
+    subscribes: int
+    """Subscribes of other relays to local publishers."""
+    answers: int
+    """Responses that wait to be sent."""
+    responders: int
+    """Relays that serve a track to local subscribers."""
+    names: int
+    """Names that other relays announce."""
+    announces: int
+    """Announces behind these names."""
+
+
 class Interests:
     """What our own clients publish and want."""
 
@@ -83,6 +104,21 @@ class Interests:
         self._wants = Wants(identity, settings, hasher, host, self._discovery)
         self._origins = Origins(identity, settings, hasher, host)
         self._dropped = 0
+
+    def sizes(self) -> InterestSizes:
+        """Return how many entries each table has."""
+        names, announces = self._discovery.sizes()
+        announced, subscribes, answers = self._origins.sizes()
+        return InterestSizes(
+            pulls=len(self._origins),
+            wants=len(self._wants),
+            announced=announced,
+            subscribes=subscribes,
+            answers=answers,
+            responders=self._wants.responders(),
+            names=names,
+            announces=announces,
+        )
 
     # The local side
 

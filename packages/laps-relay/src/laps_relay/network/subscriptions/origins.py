@@ -91,6 +91,11 @@ class Origins:
     def __len__(self) -> int:
         return len(self._pulls)
 
+    def sizes(self) -> tuple[int, int, int]:
+        """Return how many announces, subscribes and waiting responses there are."""
+        answers = len(self._answers) + len(self._unsaid)
+        return len(self._announced), len(self._subscribes), answers
+
     # What our publishers announce
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> Denial | None:

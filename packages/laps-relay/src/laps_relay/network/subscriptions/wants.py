@@ -108,6 +108,10 @@ class Wants:
     def __len__(self) -> int:
         return len(self._wants)
 
+    def responders(self) -> int:
+        """Return how many relays serve tracks to local subscribers."""
+        return len(self._serving)
+
     def serving(self, key: int) -> tuple[NodeId, ...]:
         """The o-relays that serve a track to us."""
         want = self._wants.get(key)

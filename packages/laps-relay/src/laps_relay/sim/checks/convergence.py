@@ -31,8 +31,7 @@ from typing import Final, NamedTuple
 
 from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.net.queues import PACKET
-from laps_relay.sim.net.wires import RETRANSMIT, Wire
+from laps_relay.sim.net.wires import PACKET, RETRANSMIT, Wire
 from laps_relay.sim.world.oracle import Graph, Oracle
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.peering.reports import PeerAdded, PeerGone

@@ -7,16 +7,12 @@ with the tables and the filters that it judges.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.world.paths import told
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["check_borders"]
 

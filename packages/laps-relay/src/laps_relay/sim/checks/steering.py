@@ -14,18 +14,16 @@ while a link is bad          what it loses, or what waits for it, is more than m
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.scenarios.steering import settling
+from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.oracle import Oracle
 from laps_relay.sim.world.paths import sent_to
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.actions import Actions
-    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["SteeringChecks"]
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
@@ -70,9 +70,6 @@ from laps_wire.moqt.session import (
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind, RelayType, SubscribeCode, SubscribeData
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["EdgeHost", "MoqtClients", "read_framed"]
 
@@ -533,12 +530,14 @@ class EdgeHost:
     """The Edge of one life of a process."""
 
     __slots__ = (
+        "_clock",
         "_core",
         "_joined",
+        "_ledger",
+        "_life",
         "_numbers",
         "_offered",
-        "_process",
-        "_world",
+        "_stub",
         "clients",
         "plane",
         "relay",
@@ -546,12 +545,22 @@ class EdgeHost:
         "up",
     )
 
-    def __init__(self, world: World, process: RelayProcess) -> None:
-        self._world = world
-        self._process = process
+    def __init__(
+        self,
+        clock: Clock,
+        ledger: Ledger,
+        contact: str,
+        call: Callable[[Callable[[RelayCore, float], None]], None],
+        *,
+        stub: bool,
+    ) -> None:
+        self._clock = clock
+        self._ledger = ledger
+        self._stub = stub
+        self._life = 0
         self.plane = Plane()
         self.relay = EdgeRelay(self.plane, _OpenDoor(), SETTINGS)
-        self.clients = MoqtClients(world.clock, world.ledger, process.contact, process.call, self)
+        self.clients = MoqtClients(clock, ledger, contact, call, self)
         self.up: NetworkBridge | StubUplink
         self.stubs: dict[int, StubParent] = {}
         """The Stubs of an Edge."""
@@ -564,11 +573,11 @@ class EdgeHost:
     @property
     def now(self) -> float:
         """The time."""
-        return self._world.clock.now
+        return self._clock.now
 
     def began(self, item: Object) -> float:
         """When the group of an object began."""
-        return self._world.ledger.group(item.flow, item.group, self.now).began
+        return self._ledger.group(item.flow, item.group, self.now).began
 
     def publishes(self, name: FullTrackName) -> bool:
         """Whether a track is one of our own clients; no policy is about those of Stubs."""
@@ -576,14 +585,15 @@ class EdgeHost:
 
     # Building
 
-    def make_uplink(self, rng: random.Random) -> StubUplink:
+    def make_uplink(self, rng: random.Random, life: int) -> StubUplink:
         """Make a Stub's way up; :meth:`attach_stub` opens it."""
+        self._life = life
         uplink = _WatchedUplink(
             self.relay,
             self.plane,
             HASHER,
             session=BRIDGE,
-            epoch=self._process.life,
+            epoch=life,
             contexts=lambda: rng.randrange(1, 1 << 32),
             clock=lambda: self.now,
         )
@@ -597,9 +607,10 @@ class EdgeHost:
         self._joined[BRIDGE] = self.up
         self.up.open(self.now)
 
-    def attach(self, core: NetworkRelay, rng: random.Random) -> None:
-        """Give the core its local side."""
+    def attach(self, core: NetworkRelay, rng: random.Random, life: int) -> None:
+        """Give the core of one life of the process its local side."""
         self._core = core
+        self._life = life
         # As a server does: the network is not asked about what is published at this very Edge.
         self.relay.set_policy(core.against)
         contexts: Callable[[], int] = lambda: rng.randrange(1, 1 << 32)  # noqa: E731
@@ -627,7 +638,7 @@ class EdgeHost:
             HASHER,
             session=number,
             node=self._core.node_id,
-            epoch=self._process.life,
+            epoch=self._life,
             wire=wire,
             egress=link.egress,
             contexts=contexts,
@@ -655,7 +666,7 @@ class EdgeHost:
 
     def pump(self, now: float) -> None:
         """Let everybody say what they have to say, until nobody has anything."""
-        if self._process.is_stub:  # nobody else is asked what it offered
+        if self._stub:  # nobody else is asked what it offered
             for publication in self.clients.publications:
                 self._offered[publication.name] = now
         moved = True
@@ -705,7 +716,7 @@ class EdgeHost:
     @property
     def parents(self) -> list[NodeId]:
         """The parents that a Stub has sessions with."""
-        parents = self.up._parents if isinstance(self.up, StubUplink) else ()  # noqa: SLF001 - judged
+        parents = self.up.parents if isinstance(self.up, StubUplink) else ()
         return [parent.node for parent in parents]
 
     @property

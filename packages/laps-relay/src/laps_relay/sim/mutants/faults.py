@@ -1,7 +1,5 @@
 """Deliberate faults, one function each: it replaces a method of the core (see ``catalog``)."""
 
-# ruff: noqa: SLF001 - what is broken here is inside
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -88,7 +86,7 @@ class Patching(Protocol):
 
 def stubs_told(patch: Patching) -> None:
     """A parent takes its Stub for a relay."""
-    up = NetworkRelay._session_up
+    up = NetworkRelay.session_up
 
     def naive(self: Any, now: float, session: int, event: Any) -> None:
         up(self, now, session, event)
@@ -98,7 +96,7 @@ def stubs_told(patch: Patching) -> None:
             info = replace(info, node=replace(info.node, node_id=_ANYBODY))
             self.nib.add_peer(now, _ANYBODY, info, srtt_us=10_000, forwards=True)
 
-    patch.set(NetworkRelay, "_session_up", naive)
+    patch.set(NetworkRelay, "session_up", naive)
 
 
 def stubs_asked(patch: Patching) -> None:
@@ -139,8 +137,8 @@ class _OrRank(tuple[int, ...]):
 
 def or_compare(patch: Patching) -> None:
     """A way is better if it is shorter or faster."""
-    rank = NodeTable._rank
-    patch.set(NodeTable, "_rank", lambda self, peer, info: _OrRank(rank(self, peer, info)))
+    rank = NodeTable.rank
+    patch.set(NodeTable, "rank", lambda self, peer, info: _OrRank(rank(self, peer, info)))
 
 
 def no_withdrawals(patch: Patching) -> None:
@@ -152,13 +150,13 @@ def no_withdrawals(patch: Patching) -> None:
 def no_split_horizon(patch: Patching) -> None:
     """A peer is told of nodes that are reached through it."""
 
-    def wanted(self: AdjRibOut, peer: Any, node: Any) -> Any:
+    def export_to(self: AdjRibOut, peer: Any, node: Any) -> Any:
         if node == self._node:
             return self._own
         record = self._table.records.get(node)
         return None if record is None or node == peer.node else record.export
 
-    patch.set(AdjRibOut, "_wanted", wanted)
+    patch.set(AdjRibOut, "export_to", export_to)
 
 
 def adj_in_kept(patch: Patching) -> None:
@@ -175,14 +173,14 @@ def adj_in_kept(patch: Patching) -> None:
 
 def best_not_told(patch: Patching) -> None:
     """A new best way is not advertised in place of the old one."""
-    renew = AdjRibOut._renew
+    renew = AdjRibOut.renew
 
     def stubborn(self: AdjRibOut, now: float, node: Any) -> None:
         record = self._table.records.get(node)
         if record is None or record.export is None or record.best is None:
             renew(self, now, node)
 
-    patch.set(AdjRibOut, "_renew", stubborn)
+    patch.set(AdjRibOut, "renew", stubborn)
 
 
 def not_resteered(patch: Patching) -> None:
@@ -221,7 +219,7 @@ def epoch_ignored(patch: Patching) -> None:
 
 def sequence_ignored(patch: Patching) -> None:
     """An older entry replaces a newer one."""
-    heard = FloodTable._heard
+    heard = FloodTable.received
 
     def gullible(self: Any, now: float, peer: Any, item: Any, *, dead: bool) -> Any:
         source = self._state.sources.get(item.source)
@@ -231,7 +229,7 @@ def sequence_ignored(patch: Patching) -> None:
             record.item = replace(record.item, stamp=stamp)
         return heard(self, now, peer, item, dead=dead)
 
-    patch.set(FloodTable, "_heard", gullible)
+    patch.set(FloodTable, "received", gullible)
 
 
 def newcomers_not_told(patch: Patching) -> None:
@@ -295,7 +293,7 @@ def sets_end_early(patch: Patching) -> None:
 
 def ghosts_chased(patch: Patching) -> None:
     """Relays in between look for other ways to a node that is gone."""
-    patch.set(Chooser, "_steady", lambda self, now, record, target, hop: hop)  # noqa: ARG005
+    patch.set(Chooser, "steady", lambda self, now, record, target, hop: hop)  # noqa: ARG005
 
 
 def policy_skipped(patch: Patching) -> None:
@@ -309,7 +307,7 @@ def early_data_dropped(patch: Patching) -> None:
     def holder(self: NetworkRelay, session: int) -> Any:  # noqa: ARG001
         return lambda now, sns_id, item, size: SnsStanding.GONE  # noqa: ARG005
 
-    patch.set(NetworkRelay, "_holder", holder)
+    patch.set(NetworkRelay, "holder", holder)
 
 
 def drain_ends_early(patch: Patching) -> None:

@@ -8,7 +8,7 @@
                                                           |-- Backlog: what waits for bandwidth
                                                           '-- WireDigest: every byte and its time
 
-``network`` is the entrance; ``wires`` and ``queues`` model delay, bandwidth, loss and priorities.
+``network`` is the entrance; ``wires`` models delay, bandwidth, loss and priorities.
 ``messages`` hands decoded peer messages over where bytes need not be parsed again. ``keys`` holds
 the identities of simulated relays. This room imports no other room of the simulator.
 """

@@ -28,7 +28,7 @@ from laps_relay.sim.clients.publications import Publication, Style
 from laps_relay.sim.net.messages import shared_messages
 from laps_relay.sim.plans.rules import PlanPolicy, may_pass
 from laps_relay.sim.plans.stage import Demand, PlanHasher, Stage, entry_for
-from laps_relay.sim.scenarios.scenario import SETTINGS, Scenario
+from laps_relay.sim.scenarios.model import SETTINGS, Scenario
 from laps_relay.sim.scenarios.steering import settling
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay

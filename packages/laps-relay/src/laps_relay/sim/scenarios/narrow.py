@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_relay.sim.clients.ledger import OBJECT
 from laps_relay.sim.clients.publications import Style
 from laps_relay.sim.net.clock import Rng
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
-
-if TYPE_CHECKING:
-    from laps_relay.sim.scenarios.scenario import Scenario
 
 __all__ = ["NARROW", "offered_by", "with_narrow", "with_teeth"]
 

@@ -13,23 +13,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_relay.sim.clients.tracks import HASHER
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.net.clock import Rng
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.rules import Border, SimPolicy
 from laps_relay.sim.scenarios.topology import RelaySpec
 from laps_wire.names import Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.net.clock import Rng
-    from laps_relay.sim.scenarios.scenario import Scenario
 
 __all__ = ["rule_policy", "with_borders", "with_policies"]
 

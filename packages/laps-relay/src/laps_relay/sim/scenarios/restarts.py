@@ -23,14 +23,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.net.clock import Rng
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_wire.peering.laps2 import RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.net.clock import Rng
-    from laps_relay.sim.scenarios.scenario import Scenario
 
 __all__ = ["OTHER_TYPE", "with_restarts"]
 

@@ -14,17 +14,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from laps_relay.network.settings import NetworkSettings
-from laps_relay.sim.clients.ledger import FLIGHT
 from laps_relay.sim.clients.publications import Style
 from laps_relay.sim.net.clock import Rng
-from laps_relay.sim.net.queues import QUEUE_BYTES
-from laps_relay.sim.scenarios.action import Action
 from laps_relay.sim.scenarios.backbones import backbone
+from laps_relay.sim.scenarios.model import FAULTS, SETTINGS, Action, Scenario
 from laps_relay.sim.scenarios.narrow import NARROW, with_narrow, with_teeth
 from laps_relay.sim.scenarios.policies import with_borders, with_policies
 from laps_relay.sim.scenarios.restarts import with_restarts
@@ -41,33 +38,14 @@ from laps_relay.sim.scenarios.topology import (
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["FAULTS", "KINDS", "LARGE", "PLANNED", "Scenario", "scenario"]
+__all__ = ["KINDS", "LARGE", "PLANNED", "scenario"]
 
 KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy")
 """What a run can be told to have."""
 PLANNED: Final = ("insert", "drain", "slower", "policy")
-FAULTS: Final = (
-    "cut", "half", "crash", "pause", "slow", "double", "liar", "garbage", "reflector", "flood",
-)  # fmt: skip
 
 NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
 """And drains, which ``with_narrow`` plans."""
-
-SETTINGS: Final = NetworkSettings(
-    hold=24.0,
-    convergence=3.0,
-    unsubscribe_delay=1.0,
-    want_linger=4.0,
-    origin_grace=2.0,
-    metric_interval=0.5,
-    probe_interval=1_000.0,
-    set_linger=0.3,
-    max_fanout=1_000,
-    dynamic_peering=False,
-    dynamic_idle=5.0,
-    via_hold=2.0,
-)
-"""Short times, so that a run needs few virtual seconds; Vias are injected in ``steering``."""
 
 
 MOST: Final = 30
@@ -89,54 +67,6 @@ NARROWED: Final = 10
 """Every so many seeds one is of the kind ``narrow``."""
 STUBBED: Final = 15
 """Every so many seeds one has Stubs."""
-DEFAULT_STYLE: Final = Style()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """A run."""
-
-    seed: int
-    topology: Topology
-    settings: NetworkSettings = SETTINGS
-    actions: tuple[Action, ...] = ()
-    spares: tuple[RelaySpec, ...] = ()
-    """Relays that are started during the run."""
-    spare_links: tuple[LinkSpec, ...] = ()
-    healed: float = 6.0
-    """When the last action is over."""
-    idle: float = 1.0
-    """After how long a dead connection is noticed."""
-    exact: bool = True
-    """Whether the FIB must equal the oracle: not if Vias are injected."""
-    policies: bool = False
-    """Whether any policy is loaded."""
-    rule_engine: bool = False
-    """Whether relays ask the real engine of policies."""
-    style: Style = DEFAULT_STYLE
-    on_bytes: bool = True
-    """Whether control messages are bytes, or are handed over as they are (faster)."""
-    parallel: int = 1
-    """Connections for each configured link."""
-    gauged: bool = False
-    """Whether relays are told what wires lose and what waits, now and then."""
-    max_loss: float | None = None
-    """What links of a way may lose."""
-    queue: int = QUEUE_BYTES
-    """Bytes that a connection keeps for a slow peer."""
-    manners: tuple[tuple[int, int], ...] = ((128, 0),)
-    """Priority and ttl in milliseconds of tracks, in turn."""
-    offered: float = 0.0
-    """Bytes a second of all publishers together, if links are narrow."""
-    flight: float = FLIGHT
-    """The longest an object may be under way through all relays."""
-    settle: float = 8.0
-    """After the last action, until everything must be at rest."""
-
-    @property
-    def faults(self) -> int:
-        """How many actions are unplanned."""
-        return sum(action.verb in (*FAULTS, "twin") for action in self.actions)
 
 
 def scenario(

@@ -17,19 +17,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.sim.clients.publications import Style
 from laps_relay.sim.net.clock import Rng
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.model import Action, Scenario
 from laps_relay.sim.scenarios.narrow import offered_by
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology, light_delay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.scenarios.scenario import Scenario
 
 __all__ = ["STEERING", "settling", "with_steering"]
 

@@ -12,7 +12,7 @@ from laps_relay.policy.interface import Policy
 from laps_relay.sim.clients.publications import Publication, Style
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.wires import Wire
-from laps_relay.sim.scenarios.action import Action
+from laps_relay.sim.scenarios.model import Action
 from laps_relay.sim.scenarios.narrow import offered_by
 from laps_relay.sim.scenarios.rules import Border, SimPolicy
 from laps_relay.sim.scenarios.scenario import PLANNED

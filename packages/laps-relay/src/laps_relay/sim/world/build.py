@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy.interface import Policy
@@ -11,15 +11,13 @@ from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.net.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.world.tables import RelayTables, StubTables
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.settings import Identity
 from laps_sdk.stub.relay import StubRelay
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import Mode, RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["network_relay"]
 
@@ -53,7 +51,7 @@ def network_relay(
         stub = SimStub(
             identity,
             settings,
-            process.edge.make_uplink(rng),
+            process.edge.make_uplink(rng, process.life),
             hasher=hasher,
             authenticator=authenticator,
             challenge=lambda: rng.randbytes(32),
@@ -83,7 +81,7 @@ def network_relay(
     if process.edge is None:
         relay.attach(process.clients, process.clients)
     else:
-        process.edge.attach(relay, rng)
+        process.edge.attach(relay, rng, process.life)
     relay.set_contacts(world.clock.now, contacts)
     return relay, RelayTables(relay, process)
 

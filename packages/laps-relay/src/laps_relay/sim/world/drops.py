@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from laps_relay.sim.clients.ledger import FLIGHT, BreakError, GivenUp, Group, Object, read_object
 from laps_relay.sim.clients.moqt import read_framed
-from laps_relay.sim.net.queues import Waiting
-from laps_relay.sim.net.wires import Cause, Pipe, SimOutStream
+from laps_relay.sim.net.wires import Cause, Pipe, SimOutStream, Waiting
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader
 from laps_wire.peering.laps2.data import decode_data_header

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.net.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.net.network import End
 from laps_relay.sim.net.wires import Chunk, SimOutStream
+from laps_relay.sim.world.world import World
 from laps_sdk.peering.events import Dial
 from laps_sdk.peering.peers import DIALECTS
 from laps_wire.errors import LapsError
@@ -41,9 +42,6 @@ from laps_wire.peering.session import (
     SessionConfig,
     StreamData,
 )
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import World
 
 __all__ = ["Hostile"]
 

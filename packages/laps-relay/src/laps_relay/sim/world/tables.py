@@ -1,27 +1,21 @@
 """Looking into a ``NetworkRelay`` or a ``StubRelay``: what invariants are checked on.
 
-A judge must see what the relay itself goes by, so this module reads its private parts; nothing else
-does.
+Checks see the tables that the relay itself uses, through the public names of its rooms.
 """
-
-# ruff: noqa: SLF001 - the judge looks inside
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
 from laps_relay.sim.core import Flow, SetOut
+from laps_relay.sim.world.world import RelayProcess
 from laps_sdk.peering.links import Link
 from laps_sdk.stub.relay import StubRelay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess
 
 __all__ = ["RelayTables", "StubTables"]
 
@@ -69,25 +63,21 @@ class RelayTables:
         """What peers were told: (peer, node, relays on the way)."""
         paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
         found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
-        for peer in self._relay.nib._table.peers.values():
-            if peer.out is None:
-                continue
-            for node, info in peer.out.sent.items():
+        for peer, sent in self._relay.nib.adj_out():
+            for node, info in sent.items():
                 path = paths.get(id(info))
                 if path is None:
                     path = paths[id(info)] = [item.node_id for item in info.path]
-                found.append((peer.node, node, path))
+                found.append((peer, node, path))
         return found
 
     def mentioned(self) -> AbstractSet[NodeId]:
         """All nodes that any peer was told of, and the relays on the ways there."""
         found: set[NodeId] = set()
         infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
-        for peer in self._relay.nib._table.peers.values():
-            if peer.out is not None:
-                sent = peer.out.sent
-                found.update(sent)
-                infos.update(zip(map(id, sent.values()), sent.values(), strict=True))
+        for _, sent in self._relay.nib.adj_out():
+            found.update(sent)
+            infos.update(zip(map(id, sent.values()), sent.values(), strict=True))
         for info in infos.values():
             found.update([item.node_id for item in info.path])
         return found
@@ -95,7 +85,7 @@ class RelayTables:
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
         return sorted(
-            [node for node, links in self._relay.links._by_node.items() if _controls(links)]
+            [node for node, links in self._relay.links.by_node.items() if _controls(links)]
         )
 
     def sessions(self, node: NodeId) -> Sequence[int]:
@@ -113,7 +103,7 @@ class RelayTables:
 
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""
-        return all(map(_controls, self._relay.links._by_node.values()))
+        return all(map(_controls, self._relay.links.by_node.values()))
 
     def flows(self) -> Sequence[Flow]:
         """The FIB, with the sets behind it."""
@@ -148,8 +138,7 @@ class RelayTables:
         """Whom a set on a connection is for, also one that only streams under way still use."""
         for session, end in self._process.ends.items():
             if end.connection == connection:
-                found = self._relay.sets._egress.get(EgressSet(session, sns_id))
-                return None if found is None else found.targets
+                return self._relay.sets.egress_targets(EgressSet(session, sns_id))
         return None
 
     def _connection(self, session: int) -> int:
@@ -161,31 +150,33 @@ class RelayTables:
         relay = self._relay
         announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
         counters = relay.plane.counters()
-        interests = relay.interests
+        interests = relay.interests.sizes()
+        indexed, timers = relay.sets.sizes()
+        steered, steered_targets = relay.steering.sizes()
         return {
             "announces": sum(announces),
             "subscribes": sum(subscribes),
             "ingresses": len(relay.sets.rows()),
             "sets": relay.sets.living,
-            "indexed targets": len(relay.sets._targets),
+            "indexed targets": indexed,
             "FIB entries": len(relay.plane.entries()),
             "feeds": len(relay.feeds),
-            "feeds of the plane": len(relay.plane._feeds),
+            "feeds of the plane": relay.plane.sizes().feeds,
             "held bytes": counters.held_bytes,
-            "pulls": len(interests._origins),
-            "wants": len(interests._wants),
-            "steered tracks": len(relay.steering._flows),
-            "steered targets": len(relay.steering._targets),
-            "own announces": len(interests._origins._announced),
-            "subscribes for us": len(interests._origins._subscribes),
-            "answers that wait": len(interests._origins._answers) + len(interests._origins._unsaid),
-            "responders": len(interests._wants._serving),
-            "discovered names": len(interests._discovery._names),
-            "discovered announces": len(interests._discovery._index),
+            "pulls": interests.pulls,
+            "wants": interests.wants,
+            "steered tracks": steered,
+            "steered targets": steered_targets,
+            "own announces": interests.announced,
+            "subscribes for us": interests.subscribes,
+            "answers that wait": interests.answers,
+            "responders": interests.responders,
+            "discovered names": interests.names,
+            "discovered announces": interests.announces,
             "withheld subscribes": len(relay.withheld),
-            "doubted entries": len(relay.announces._doubts) + len(relay.subscribes._doubts),
+            "doubted entries": relay.announces.stale() + relay.subscribes.stale(),
             "sets that were told": len(relay.set_routing),
-            "timers of sets": len(relay.sets._timers),
+            "timers of sets": timers,
             **self._of_sessions(),
             **self._of_dials(),
             **self._of_metrics(),
@@ -194,44 +185,34 @@ class RelayTables:
     def _of_sessions(self) -> Mapping[str, int]:
         """What is left of data on sessions, in the plane and in the sessions themselves."""
         relay = self._relay
-        sessions = relay.plane._sessions.values()
-        wires = [peer.wire._sets for peer in relay.peers._peers.values()]
+        plane = relay.plane.sizes()
+        wires = relay.peers.forwarding_states()
         early = [link.early for link in relay.links.by_session.values() if link.early is not None]
         return {
             "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
             "data of unknown sets": sum(len(each.unknown) for each in wires),
-            "early data": sum(len(each._chunks) for each in early),
-            "streams that come": sum(len(each.streams) + len(each.held) for each in sessions),
-            "streams that go": sum(len(each.legs) for each in sessions),
-            "streams that wait": sum(
-                stream.queued > 0 for each in sessions for stream in each.finished
-            ),
-            "targets of the plane": sum(len(each.targets) for each in sessions),
+            "early data": sum(each.pieces() for each in early),
+            "streams that come": plane.incoming,
+            "streams that go": plane.outgoing,
+            "streams that wait": plane.waiting,
+            "targets of the plane": plane.targets,
         }
 
     def _of_dials(self) -> Mapping[str, int]:
         """Dials that nobody needs: for peers on demand, and more than there are contacts."""
         dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
+        sizes = dialler.sizes()
         return {
-            "wishes": len(dialler._wishes.keys() - servers),
-            "sessions that nobody wants": len(dialler._unwanted),
-            "dials": len(dialler._by_number),
-            "slots without a contact": len(dialler._slots)
-            - sum(
-                len(target.slots)
-                for target in (*dialler._contacts.values(), *dialler._wishes.values())
-            ),
+            "wishes": len(set(dialler.wished()) - servers),
+            "sessions that nobody wants": sizes.unwanted,
+            "dials": sizes.dials,
+            "slots without a contact": sizes.orphans,
         }
 
     def _of_metrics(self) -> Mapping[str, int]:
         """Metrics that wait to be told, or of nodes that are gone; nothing is measured at rest."""
-        nib = self._relay.nib
-        exports = nib._exports
-        known = (*nib._table.records, nib._node)
-        return {
-            "damped changes": len(nib._due) + len(exports._due),
-            "damped nodes that are gone": sum(node not in known for node in exports._moved),
-        }
+        changes, gone = self._relay.nib.damped()
+        return {"damped changes": changes, "damped nodes that are gone": gone}
 
     def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
         """(source, key) of all usable subscribes."""
@@ -300,18 +281,17 @@ class StubTables:
 
     def sizes(self) -> Mapping[str, int]:
         """Entries of all tables that must be empty when nobody publishes or subscribes."""
-        relay, dialler = self._relay, self._relay.dialler
-        wires = [peer.wire._sets for peer in relay.peers._peers.values()]
+        relay = self._relay
+        wires, dials = relay.peers.forwarding_states(), relay.dialler.sizes()
         early = [link.early for link in relay.links.by_session.values() if link.early is not None]
         return {
             "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
             "data of unknown sets": sum(len(each.unknown) for each in wires),
-            "early data": sum(len(each._chunks) for each in early),
-            "wishes": len(dialler._wishes),
-            "sessions that nobody wants": len(dialler._unwanted),
-            "dials": len(dialler._by_number),
-            "slots without a contact": len(dialler._slots)
-            - sum(len(target.slots) for target in dialler._contacts.values()),
+            "early data": sum(each.pieces() for each in early),
+            "wishes": len(relay.dialler.wished()),
+            "sessions that nobody wants": dials.unwanted,
+            "dials": dials.dials,
+            "slots without a contact": dials.orphans,
         }
 
     def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:

@@ -24,9 +24,9 @@ from laps_relay.sim.net.clock import Clock, Entry, Rng
 from laps_relay.sim.net.keys import fingerprint_of
 from laps_relay.sim.net.network import End, Network
 from laps_relay.sim.net.wires import Chunk, SimOutStream, Wire
+from laps_relay.sim.scenarios.model import Scenario
 from laps_relay.sim.scenarios.policies import rule_policy
 from laps_relay.sim.scenarios.rules import SimPolicy
-from laps_relay.sim.scenarios.scenario import Scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
 from laps_relay.sim.world.drops import Drops, Seen, identify
 from laps_relay.sim.world.gauge import Gauge
@@ -547,7 +547,11 @@ class World:
     def edge_host(self, process: RelayProcess) -> EdgeHost | None:
         """The MoQT side of a process's next life; None if clients without MoQT do."""
         has_clients = process.spec.relay_type in (RelayType.EDGE, RelayType.STUB)
-        return EdgeHost(self, process) if self.moqt and has_clients else None
+        if not self.moqt or not has_clients:
+            return None
+        return EdgeHost(
+            self.clock, self.ledger, process.contact, process.call, stub=process.is_stub
+        )
 
     def place(self, process: RelayProcess) -> RelayProcess | None:
         """Where the network sees a relay's clients: those of a Stub are its parent's."""
