@@ -6,19 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from laps_relay.policy.facts import NodeNote, Region
-from laps_relay.policy.interface import ClassLimits, Policy
-from laps_relay.policy.rule_policy import RulePolicy
+from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Rules, TrackRule
 from laps_wire.names import Namespace
 
 __all__ = ["NOTHING", "rules_in_words"]
 
 NOTHING: Final = "everything is allowed"
-
-
-def policy_in_words(policy: Policy) -> list[str]:
-    """Each rule of a policy; nothing for one that allows everything."""
-    return rules_in_words(policy.rules if isinstance(policy, RulePolicy) else Rules())
 
 
 def rules_in_words(rules: Rules) -> list[str]:

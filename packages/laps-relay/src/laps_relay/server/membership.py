@@ -10,6 +10,8 @@ from laps_relay.config import RelayConfig
 from laps_relay.config.policy_file import load_policy
 from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.interface import Policy
+from laps_relay.policy.rules import Rules
+from laps_relay.policy.words import rules_in_words
 from laps_relay.server.parts import StartError
 from laps_sdk.peering.keys import PeerKeyError, PeerKeyRing, open_key_ring
 from laps_sdk.peering.settings import Identity
@@ -22,6 +24,7 @@ __all__ = [
     "key_ring",
     "name_hasher",
     "node_id_of",
+    "policy_in_words",
     "policy_of",
     "same_member",
     "worker_node_id",
@@ -105,6 +108,11 @@ def policy_of(file: Path | None, hasher: KeyedHasher, local: NodeId) -> Policy:
     if file is None:
         return OPEN_POLICY
     return RulePolicy(load_policy(file), hasher, local=local)
+
+
+def policy_in_words(policy: Policy) -> list[str]:
+    """Each rule of a policy; nothing for one that allows everything."""
+    return rules_in_words(policy.rules if isinstance(policy, RulePolicy) else Rules())
 
 
 def worker_node_id(first: NodeId, index: int) -> NodeId:

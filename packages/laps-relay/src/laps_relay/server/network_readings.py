@@ -11,8 +11,8 @@ from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
-from laps_relay.policy.words import policy_in_words
 from laps_relay.server.joined_edge import JoinedEdge
+from laps_relay.server.membership import policy_in_words
 from laps_relay.telemetry.network_sampler import NetworkSample
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.peering.dialler import DialRow, Phase

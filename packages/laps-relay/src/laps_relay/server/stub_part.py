@@ -40,7 +40,6 @@ from laps_relay.network.views import (
 from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
 from laps_relay.policy.interface import Policy
-from laps_relay.policy.words import policy_in_words
 from laps_relay.server.certificates import Certificate
 from laps_relay.server.epochs import next_epoch
 from laps_relay.server.known_keys import KeyKeeper, key_memory
@@ -49,6 +48,7 @@ from laps_relay.server.membership import (
     identity_of,
     name_hasher,
     node_id_of,
+    policy_in_words,
     policy_of,
 )
 from laps_relay.server.parts import peer_server_config
