@@ -98,13 +98,6 @@ class House:
             and module.path.name != "__init__.py"
         )
 
-    def folders(self) -> Counter[str]:
-        """How many modules each folder has."""
-        return Counter(
-            name if module.path.name == "__init__.py" else name.rpartition(".")[0]
-            for name, module in self.modules.items()
-        )
-
     def cycles(self) -> list[list[str]]:
         """Groups of modules that import one another, the largest first."""
         reach = {name: self._reachable(name) for name in self.modules}
@@ -182,7 +175,12 @@ def _plain(base: ast.expr) -> ast.expr:
 def measure(house: House, prefix: str) -> dict[str, Any]:
     """All figures, of modules whose names begin with ``prefix``."""
     chosen = {name: each for name, each in house.modules.items() if name.startswith(prefix)}
-    folders = Counter({name: n for name, n in house.folders().items() if name.startswith(prefix)})
+    if not chosen:
+        raise SystemExit(f"no module begins with {prefix!r}")
+    folders = Counter(
+        name if each.path.name == "__init__.py" else name.rpartition(".")[0]
+        for name, each in chosen.items()
+    )
     longest = max(chosen, key=lambda name: chosen[name].lines)
     return {
         "modules": len(chosen),
