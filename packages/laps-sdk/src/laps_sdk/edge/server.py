@@ -25,12 +25,12 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.quic.admission import AdmissionLimits
-from laps_sdk.quic.base import Connection, EgressLimits, Handler
+from laps_sdk.quic.base import Connection, EgressLimits, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Backend, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
-from laps_sdk.quic.turns import Deaf, TurnServer
+from laps_sdk.quic.turns import TurnServer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.session import SessionLimits
 from laps_wire.moqt.setup import SetupOptions
@@ -126,7 +126,7 @@ class EdgeServer(TurnServer):
             connection.close(
                 SessionCode.VERSION_NEGOTIATION_FAILED, f"{asked} was offered, we speak {spoken}"
             )
-            return Deaf()
+            return IgnoringHandler()
         number = next(self._serial)
         port = EdgePort(self, number)
         peer = MoqtPeer(

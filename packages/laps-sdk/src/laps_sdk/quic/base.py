@@ -41,6 +41,7 @@ __all__ = [
     "ConnectionStats",
     "EgressLimits",
     "Handler",
+    "IgnoringHandler",
     "Listener",
     "OutStream",
 ]
@@ -314,6 +315,13 @@ class Handler(Protocol):
         An exception closes this connection with INTERNAL_ERROR (0x1) and is logged; no other
         connection is touched.
         """
+
+
+class IgnoringHandler:
+    """The handler of a connection that was refused or given up: it ignores all events."""
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """Ignore the events."""
 
 
 Listener: TypeAlias = Callable[[Connection], Handler]

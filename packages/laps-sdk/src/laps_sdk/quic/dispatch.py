@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from laps_sdk.quic.admission import Accept, Admission, Reply
-from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
+from laps_sdk.quic.base import Address, EgressLimits, Handler, IgnoringHandler, Listener
 from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
@@ -558,13 +558,6 @@ class Inboxes(Generic[K]):
                 del events[quota:]
             found.append((owner, events))
         return found
-
-
-class IgnoringHandler:
-    """The handler of a connection that was given up."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """Ignore the events."""
 
 
 def _gone() -> Closed:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.endpoint import Endpoint
-from laps_sdk.quic.events import Event
 
-__all__ = ["Deaf", "TurnServer"]
+__all__ = ["TurnServer"]
 
 
 class TurnServer(ABC):
@@ -124,10 +123,3 @@ class TurnServer(ABC):
         self._timer = self._timer_at = None
         self.due(self.now)
         self.settle()
-
-
-class Deaf:
-    """The handler of a connection that was refused."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """Nothing more is said on it."""
