@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.events import PeerGone, PolicyChanged, SubscribeRefused
+from laps_relay.network.events import PolicyChanged, SubscribeRefused
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_relay.policy.interface import NodeInfoLookup
 from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.reports import PeerGone
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -55,8 +55,8 @@ from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.steering import Plan, Steering
+from laps_relay.network.settings import NetworkSettings, Plan
+from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.responses import ResponseLoopFilter
 from laps_relay.network.tables import RelayTables
@@ -66,6 +66,7 @@ from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering import reports
 from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
 from laps_sdk.peering.events import (
     Dial,
@@ -119,7 +120,7 @@ from laps_wire.peering.laps2.information import NO_DATA, AnnounceIdentity, Subsc
 from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 from laps_wire.peering.session import Draining, Event, Role, SnsStanding, Staying, Transmit
 
-__all__ = ["FAULTS", "NetworkRelay"]
+__all__ = ["NetworkRelay"]
 
 PARTING: Final = 10.0
 """How long a connection that is not configured any more may last, in seconds."""
@@ -127,17 +128,6 @@ STAY_WAIT: Final = 2.0
 """So long after a drain was taken back all that it moved has arrived, in seconds."""
 MAX_ROUNDS: Final = 1_000
 """Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
-FAULTS: Final = frozenset(
-    {
-        CloseCode.PROTOCOL_VIOLATION,
-        CloseCode.UNKNOWN_MESSAGE,
-        CloseCode.MESSAGE_TOO_LARGE,
-        CloseCode.LIMIT_EXCEEDED,
-        CloseCode.SNS_VIOLATION,
-        CloseCode.BAD_NODE,
-    }
-)
-"""Codes with which we close because the peer broke the protocol; others are ends like any other."""
 QUIET: Final = frozenset(
     {
         wire.SnsAdvertised,
@@ -764,7 +754,7 @@ class NetworkRelay:
         """Let another key have the id of a node that has no session; False: there is nothing."""
         if not self.peers.forget_key(node):
             return False
-        self._emit(events.KeyForgotten(node=node))
+        self._emit(reports.KeyForgotten(node=node))
         return True
 
     def set_plan(self, now: float, plan: Plan) -> None:
@@ -854,7 +844,7 @@ class NetworkRelay:
         """Whom to dial now."""
         dials = self.dialler.poll_dials(now)
         for dial in dials:
-            self._emit(events.Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic))
+            self._emit(reports.Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic))
         return dials
 
     def dial_failed(self, now: float, number: int, reason: str) -> None:
@@ -866,7 +856,7 @@ class NetworkRelay:
         """What happened, for logs and telemetry; taken once."""
         for report in self.dialler.poll_reports():
             self._emit(
-                events.Dialled(
+                reports.Dialled(
                     contact=report.contact,
                     node=report.node,
                     dynamic=report.dynamic,
@@ -1016,7 +1006,7 @@ class NetworkRelay:
             case PeerRefused():
                 refused = self.links.remove(session)
                 self._emit(
-                    events.PeerTurnedDown(
+                    reports.PeerTurnedDown(
                         session=session,
                         node=event.node,
                         code=event.code,
@@ -1031,7 +1021,7 @@ class NetworkRelay:
                 if link is not None and link.node is not None:
                     # Told, but no fault of the peer's.
                     self._emit(
-                        events.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
+                        reports.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
                     )
         self.dialler.observe(now, session, event)
 
@@ -1044,7 +1034,7 @@ class NetworkRelay:
         link.sends, link.receives = up.sends_data, up.receives_data
         begun, link.opened = link.opened, now
         self._emit(
-            events.PeerAdded(
+            reports.PeerAdded(
                 session=session,
                 node=node,
                 relay_type=up.node.node.relay_type,
@@ -1100,14 +1090,14 @@ class NetworkRelay:
         self._recent.forget(session)
         self._violations.forget(session)
         self.fetches.session_gone(session)
-        if down.code in FAULTS and not down.by_peer:
+        if down.code in reports.FAULTS and not down.by_peer:
             self._emit(
-                events.PeerFaulted(
+                reports.PeerFaulted(
                     session=session, node=down.node, code=down.code, reason=down.reason
                 )
             )
         self._emit(
-            events.PeerGone(
+            reports.PeerGone(
                 session=session,
                 node=down.node,
                 code=down.code,
@@ -1214,7 +1204,7 @@ class NetworkRelay:
             case wire.Draining():
                 link.leaving = True
                 self._emit(
-                    events.PeerLeaving(
+                    reports.PeerLeaving(
                         session=session, node=peer, reason=event.reason, by_peer=True
                     )
                 )
@@ -1223,7 +1213,7 @@ class NetworkRelay:
                 if Feature.STAYS not in link.features:
                     raise ProtocolViolation("a message of a feature that is not in use")
                 link.leaving = self.peers.is_parted(session)
-                self._emit(events.PeerStays(session=session, node=peer))
+                self._emit(reports.PeerStays(session=session, node=peer))
                 others = any(each.leaving for each in self.links.of(peer))
                 self.nib.set_peer(now, peer, draining=others)
             case _:
@@ -1338,7 +1328,7 @@ class NetworkRelay:
     # Misbehaviour of peers
 
     def _suspect(self, node: NodeId, peer: NodeId, reason: str) -> None:
-        self._emit(events.NodeSuspected(node=node, peer=peer, reason=reason))
+        self._emit(reports.NodeSuspected(node=node, peer=peer, reason=reason))
         if node != peer and self.nib.info(node) is not None:
             self.links.disputed.setdefault(node, {})[peer] = None
 

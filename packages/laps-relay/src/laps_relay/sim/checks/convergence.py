@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from laps_relay.network.events import PeerAdded, PeerGone
 from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.wires import PACKET, RETRANSMIT, Wire
 from laps_relay.sim.world.oracle import Graph, Oracle
 from laps_relay.sim.world.world import RelayProcess, World
+from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS

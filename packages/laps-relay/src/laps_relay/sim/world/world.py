@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
-from laps_relay.network.events import PeerAdded, PeerGone, RouteChanged
+from laps_relay.network.events import RouteChanged
 from laps_relay.network.relay import STAY_WAIT
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
@@ -31,6 +31,7 @@ from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
 from laps_relay.sim.world.drops import Drops, Seen, identify
 from laps_relay.sim.world.gauge import Gauge
 from laps_sdk.peering.events import Dial
+from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
